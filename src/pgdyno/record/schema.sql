@@ -1,0 +1,249 @@
+-- The run file: one SQLite database per run (or per trial, or per investigation).
+--
+-- Times are milliseconds since the run's start on the monotonic clock (at_ms, started_ms, ended_ms);
+-- run.started_unix_ms ties them to the wall clock. slice_id names the slice that a row fell into,
+-- NULL outside of any. Counters in metric_* are the server's cumulative values as read; the readers
+-- take differences within a slice. A column that a server version lacks is NULL. No passwords.
+
+create table run (
+    id integer primary key check (id = 1),
+    name text not null,
+    pgdyno_version text not null,
+    command text not null,                -- 'run', 'compare' or 'investigate'
+    started_unix_ms integer not null,
+    spec_text text not null,              -- as the user wrote it ('' when the command line sufficed)
+    spec_json text not null,              -- resolved, every default filled in
+    server_json text not null default '{}',   -- version, version_num, kind, host, settings at start, capabilities
+    host_json text not null default '{}',     -- cores, memory_bytes, kernel, file systems, same_host_as_server
+    engine_json text not null default '{}',   -- engine version, build profile, threads
+    status text not null,                 -- running, done, failed, interrupted, broken
+    status_detail text not null default '',
+    result_json text not null default '{}',   -- the command's JSON result, for show and report
+    ended_ms integer
+);
+
+create table slice (
+    id integer primary key,
+    kind text not null,                   -- run, baseline, noise, trial, check
+    trial_id integer,                     -- set for noise and trial slices
+    pair integer,                         -- 1, 2, … within the trial
+    side text,                            -- 'a' (as it was) or 'b' (changed)
+    change_json text not null default '{}',   -- what differs from the spec while it lasts
+    started_ms integer not null,          -- when the change was in force and settling ended
+    ended_ms integer
+);
+
+-- Per interval (a second, cut short at a slice's edge), client group and script.
+create table interval (
+    at_ms integer not null,
+    duration_ms real not null,
+    slice_id integer,
+    client_group text not null,
+    script text not null,
+    clients integer not null,             -- of the group, at the interval's end
+    connections integer not null,         -- of the group, open at the interval's end
+    intended integer not null,
+    sent integer not null,
+    done integer not null,
+    failed integer not null,
+    skipped integer not null,
+    cancelled integer not null,
+    backlog integer not null,             -- begun or waiting at the interval's end
+    retried integer not null,
+    expected_errors integer not null,     -- within done
+    connects integer not null,
+    reconnects integer not null,
+    response_hist blob not null,          -- intended → done; HDR V2 deflated, nanoseconds
+    wait_hist blob not null,              -- intended → sent
+    pool_wait_hist blob not null,         -- the part of wait spent queueing for a pooled connection
+    service_hist blob not null            -- sent → done
+);
+create index interval_at on interval (at_ms);
+
+create table statement_interval (
+    at_ms integer not null,
+    duration_ms real not null,
+    slice_id integer,
+    client_group text not null,
+    script text not null,
+    position integer not null,            -- place in the script, from 0
+    statement text not null,              -- its text, shortened
+    done integer not null,
+    failed integer not null,
+    service_hist blob not null
+);
+
+create table error (
+    at_ms integer not null,
+    slice_id integer,
+    client_group text not null,
+    script text not null,
+    statement text not null,
+    sqlstate text not null,               -- or a pgdyno code: 'pool-timeout', 'connection-lost', …
+    expected integer not null,            -- 1: injected on purpose
+    retried integer not null,             -- 1: the transaction was tried again
+    count integer not null,
+    message text not null                 -- the first one seen in the interval
+);
+
+-- The generator's audit of itself, per interval and thread.
+create table metric_generator (
+    at_ms integer not null,
+    duration_ms real not null,
+    slice_id integer,
+    thread integer not null,
+    cpu_user_us integer not null,         -- within the interval
+    cpu_system_us integer not null,
+    run_queue_delay_us integer not null,  -- runnable but not running, within the interval
+    loop_stall_us_max integer not null,   -- longest pass of the event loop
+    send_late_hist blob not null          -- due (and connection at hand) → first byte written
+);
+
+-- What every backend was doing, sampled at 10 Hz or faster and summed per second.
+create table wait_sample (
+    at_ms integer not null,
+    slice_id integer,
+    ticks integer not null,               -- samplings that this row sums over
+    backend_type text not null,
+    state text not null,                  -- '' where none
+    wait_event_type text not null,        -- '' when not waiting
+    wait_event text not null,
+    statement_id integer,                 -- of the running statement, NULL where none
+    count integer not null                -- backends seen, over all ticks: average = count / ticks
+);
+create index wait_sample_at on wait_sample (at_ms);
+create table statement (id integer primary key, text text not null unique);
+
+create table metric_database (
+    at_ms integer not null, slice_id integer,
+    numbackends integer, xact_commit integer, xact_rollback integer, blks_read integer,
+    blks_hit integer, tup_returned integer, tup_fetched integer, tup_inserted integer,
+    tup_updated integer, tup_deleted integer, conflicts integer, temp_files integer,
+    temp_bytes integer, deadlocks integer, blk_read_time_ms real, blk_write_time_ms real,
+    session_time_ms real, active_time_ms real, idle_in_transaction_time_ms real, sessions integer
+);
+create table metric_checkpointer (
+    at_ms integer not null, slice_id integer,
+    num_timed integer, num_requested integer, num_done integer, write_time_ms real,
+    sync_time_ms real, buffers_written integer
+);
+create table metric_bgwriter (
+    at_ms integer not null, slice_id integer,
+    buffers_clean integer, maxwritten_clean integer, buffers_alloc integer,
+    buffers_backend integer, buffers_backend_fsync integer   -- the last two up to version 16
+);
+create table metric_wal (
+    at_ms integer not null, slice_id integer,
+    wal_records integer, wal_fpi integer, wal_bytes integer, wal_buffers_full integer,
+    wal_write integer, wal_sync integer, wal_write_time_ms real, wal_sync_time_ms real,
+    insert_lsn_bytes integer, flush_lsn_bytes integer,
+    redo_lsn_bytes integer, checkpoint_unix_ms integer      -- of the last completed checkpoint
+);
+create table metric_io (
+    at_ms integer not null, slice_id integer,
+    backend_type text not null, object text not null, context text not null,
+    reads integer, read_bytes integer, read_time_ms real, writes integer, write_bytes integer,
+    write_time_ms real, writebacks integer, writeback_time_ms real, extends integer,
+    extend_bytes integer, extend_time_ms real, hits integer, evictions integer, reuses integer,
+    fsyncs integer, fsync_time_ms real
+);
+create table metric_table (
+    at_ms integer not null, slice_id integer,
+    relation text not null,               -- schema.name
+    n_tup_ins integer, n_tup_upd integer, n_tup_del integer, n_tup_hot_upd integer,
+    n_live_tup integer, n_dead_tup integer, vacuum_count integer, autovacuum_count integer,
+    analyze_count integer, autoanalyze_count integer, seq_scan integer, idx_scan integer,
+    heap_blks_read integer, heap_blks_hit integer, idx_blks_read integer, idx_blks_hit integer,
+    size_bytes integer, xid_age integer
+);
+create table metric_replication (
+    at_ms integer not null, slice_id integer,
+    application_name text not null, state text, sync_state text, write_lag_ms real,
+    flush_lag_ms real, replay_lag_ms real, lag_bytes integer
+);
+create table metric_vacuum (
+    at_ms integer not null, slice_id integer,
+    pid integer not null, relation text not null, phase text not null, automatic integer,
+    to_prevent_wraparound integer,
+    heap_blks_total integer, heap_blks_scanned integer, heap_blks_vacuumed integer,
+    index_vacuum_count integer
+);
+create table metric_age (
+    at_ms integer not null, slice_id integer,
+    database text not null, xid_age integer, mxid_age integer, xmin_age integer,
+    xmin_holder text                      -- 'backend', 'slot', 'prepared', 'standby' or NULL
+);
+create table metric_activity (
+    at_ms integer not null, slice_id integer,
+    state text not null,                  -- all six states, zero-filled; client backends only
+    count integer not null, xact_age_ms_max real
+);
+create table metric_lock (
+    at_ms integer not null, slice_id integer,
+    waiting integer not null,             -- backends waiting for a heavyweight lock
+    behind_one_max integer not null,      -- the most that wait, directly or not, behind one backend
+    wait_ms_max real, lock_type text, relation text, blocker_statement text
+);
+create table metric_host (
+    at_ms integer not null, slice_id integer,
+    cpu_user_ms real, cpu_system_ms real, cpu_iowait_ms real, cpu_steal_ms real, cpu_idle_ms real,
+    load1 real, memory_total_bytes integer, memory_available_bytes integer, dirty_bytes integer,
+    writeback_bytes integer, pressure_cpu_some_us integer, pressure_io_some_us integer,
+    pressure_io_full_us integer, pressure_memory_some_us integer, context_switches integer,
+    procs_running integer, procs_blocked integer
+);
+create table metric_disk (
+    at_ms integer not null, slice_id integer,
+    device text not null,
+    holds text not null,                  -- 'data', 'wal', 'data,wal' or ''
+    reads integer, read_bytes integer, read_ms integer, writes integer, write_bytes integer,
+    write_ms integer, flushes integer, flush_ms integer, in_flight integer, busy_ms integer,
+    queue_ms integer
+);
+create table metric_process (
+    at_ms integer not null, slice_id integer,
+    role text not null,                   -- backend_type of the server's processes, or 'pgdyno'
+    count integer not null, cpu_user_ms real, cpu_system_ms real,   -- cumulative over the role
+    write_bytes integer, rss_bytes integer
+);
+
+create table event (
+    at_ms integer not null,
+    duration_ms real,
+    slice_id integer,
+    kind text not null,       -- setting, checkpoint, vacuum, sql, restart, fault, warning, step, probe
+    label text not null,      -- short enough for an axis
+    detail_json text not null default '{}'
+);
+create table finding (
+    id integer primary key,
+    step integer not null,                -- 0: on the baseline; n: after the n-th kept step
+    finding text not null,                -- the signature's id, 'commit-flush'
+    status text not null,                 -- found, cleared, skipped, proved, refuted
+    rank integer,                         -- 1 = the limit; NULL unless found
+    sentence text not null,
+    confidence real,                      -- 0 to 1
+    evidence_json text not null default '[]',
+    false_positives text not null default '',
+    causes_json text not null default '[]',     -- ids of findings of which this is a symptom
+    remedies_json text not null default '[]'    -- with predicted_ratio
+);
+create table trial (
+    id integer primary key,
+    kind text not null,                   -- noise, compare, remedy, recheck
+    step integer not null default 0,
+    finding text,
+    remedy text,
+    title text not null,                  -- 'pool 2 → 16'
+    change_json text not null default '{}',
+    durability_class text,
+    predicted_ratio real,
+    pairs integer,
+    throughput_ratio real, throughput_ratio_lo real, throughput_ratio_hi real,
+    latency_p99_ratio real, latency_p99_ratio_lo real, latency_p99_ratio_hi real,
+    baseline_tps real, changed_tps real,
+    verdict text,                         -- better, worse, no difference, inconclusive
+    pairs_needed integer,
+    decision text,                        -- kept, rejected, offered, taken back, still earns
+    sentence text not null default ''
+);

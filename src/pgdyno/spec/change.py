@@ -1,0 +1,55 @@
+"""What one slice has different from another: settings, pool sizes, client counts, table options.
+
+A ``Change`` is the single currency between remedies, comparisons and the conductor: remedies carry
+one, ``pgdyno compare`` builds one from its flags, and the conductor puts one in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference against the spec. Empty fields mean "as the spec says"."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Server settings, name → value in PostgreSQL's own spelling; applied by ALTER SYSTEM."""
+    pool_max: Mapping[str, int | None] = field(default_factory=dict)
+    """Client group → size of its client pool; ``None`` takes the pool away."""
+    clients: Mapping[str, int] = field(default_factory=dict)
+    """Client group → number of clients."""
+    table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Table → storage parameters, for ALTER TABLE … SET."""
+
+    def __bool__(self) -> bool:
+        return bool(self.settings or self.pool_max or self.clients or self.table_options)
+
+    def over(self, earlier: Change) -> Change:
+        """This change on top of ``earlier``: where both speak, this one wins."""
+        tables = {**earlier.table_options}
+        for table, options in self.table_options.items():
+            tables[table] = {**tables.get(table, {}), **options}
+        return Change(
+            settings={**earlier.settings, **self.settings},
+            pool_max={**earlier.pool_max, **self.pool_max},
+            clients={**earlier.clients, **self.clients},
+            table_options=tables,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-ready form with empty fields left out; ``from_json`` reads it back."""
+        fields = {
+            "settings": dict(self.settings),
+            "pool_max": dict(self.pool_max),
+            "clients": dict(self.clients),
+            "table_options": {table: dict(o) for table, o in self.table_options.items()},
+        }
+        return {name: value for name, value in fields.items() if value}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Change:
+        """The change that ``to_json`` wrote."""
+        return cls(**fields)
