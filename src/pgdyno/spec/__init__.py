@@ -1,0 +1,30 @@
+"""What a user asks for: the spec, its units, and changes against it.
+
+``read_spec`` turns a TOML file, a command line or both into a validated :class:`Spec`;
+:class:`Change` is what one slice of a run has different from another.
+"""
+
+from pgdyno.spec.change import Change
+from pgdyno.spec.model import (
+    ClientGroup,
+    Event,
+    LoadStep,
+    Pool,
+    ScriptFile,
+    Spec,
+)
+from pgdyno.spec.read import read_spec, spec_from_fields, spec_schema, spec_to_toml
+
+__all__ = [
+    "Change",
+    "ClientGroup",
+    "Event",
+    "LoadStep",
+    "Pool",
+    "ScriptFile",
+    "Spec",
+    "read_spec",
+    "spec_from_fields",
+    "spec_schema",
+    "spec_to_toml",
+]

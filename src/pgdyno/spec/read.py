@@ -1,0 +1,220 @@
+"""Reading specs: TOML text or plain fields in, a validated :class:`Spec` or one clear error out."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pgdyno.errors import UsageError
+from pgdyno.spec.model import Spec
+
+SPEC_BYTES_MAX = 1 << 20
+_MAX_ERRORS_SHOWN = 8
+# What a key of each kind takes, by pydantic's name for the complaint.
+_WANTED = {
+    "model_type": "a table",
+    "dict_type": "a table",
+    "list_type": "an array",
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+}
+
+
+def read_spec(path: Path, overrides: Mapping[str, Any] | None = None) -> tuple[Spec, str]:
+    """The spec in the file ``path`` with ``overrides`` laid over it, and the file's text.
+
+    ``overrides`` has the shape of the TOML document. Raises :class:`UsageError` that names the
+    file and the key.
+    """
+    text = _read_text(path)
+    try:
+        fields = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise UsageError(
+            f"{path}: not valid TOML: {_without_stop(str(problem))}", code="spec-syntax"
+        ) from None
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply", code="spec-syntax") from None
+    fields.setdefault("name", _name_from(path))
+    return spec_from_fields(lay_over(fields, overrides or {}), where=str(path)), text
+
+
+def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
+    """The validated spec of a TOML-shaped mapping. ``where`` opens the error message."""
+    try:
+        return Spec.model_validate(fields)
+    except ValidationError as problem:
+        raise _usage_error(problem, where) from None
+
+
+def lay_over(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """``fields`` with ``overrides`` on top, table by table; lists and scalars are replaced."""
+    merged = dict(fields)
+    for key, value in overrides.items():
+        below = merged.get(key)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            merged[key] = lay_over(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def spec_to_toml(spec: Spec) -> str:
+    """The spec as a TOML document that ``read_spec`` takes back; unset keys are left out."""
+    import tomli_w
+
+    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    fields["clients"] = [_without_none(group) for group in fields["clients"]]
+    return tomli_w.dumps(fields)
+
+
+def spec_schema() -> dict[str, Any]:
+    """JSON schema of a spec file."""
+    schema = Spec.model_json_schema(by_alias=True)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "pgdyno spec"
+    return schema
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _read_text(path: Path) -> str:
+    try:
+        if path.stat().st_size > SPEC_BYTES_MAX:
+            raise UsageError(f"{path}: larger than 1 MiB, which no spec is", code="spec-unreadable")
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise UsageError(
+            f"{path}: {problem.strerror or problem}",
+            code="spec-unreadable",
+            hint="scenarios/ has specs to start from",
+        ) from None
+    except UnicodeDecodeError as problem:
+        raise UsageError(
+            f"{path}: not UTF-8 text (byte {problem.start})", code="spec-syntax"
+        ) from None
+
+
+def _name_from(path: Path) -> str:
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in path.stem)
+    return name.lstrip("._-") or "run"
+
+
+def _usage_error(problem: ValidationError, where: str) -> UsageError:
+    """All of the spec's errors in one message, the first ones in full."""
+    errors = problem.errors(include_url=False)
+    lines = [_line_for(error) for error in _without_union_noise(errors)]
+    prefix = f"{where}: " if where else ""
+    if len(lines) > _MAX_ERRORS_SHOWN:
+        rest = len(lines) - _MAX_ERRORS_SHOWN
+        lines = [*lines[:_MAX_ERRORS_SHOWN], f"and {rest} more"]
+    joiner = "\n  " if len(lines) > 1 else ""
+    head = f"{len(errors)} errors in the spec" if len(lines) > 1 else ""
+    message = prefix + head + joiner + ("\n  ".join(lines) if joiner else lines[0])
+    hints = [hint for error in errors if (hint := _hint_for(error))]
+    return UsageError(message, code="spec-invalid", hint=hints[0] if hints else None)
+
+
+def _without_union_noise(errors: list[Any]) -> list[Any]:
+    """Of the alternatives of one union, only the first complaint."""
+    seen: set[tuple[Any, ...]] = set()
+    kept = []
+    for error in errors:
+        key = tuple(p for p in error["loc"] if not _is_union_tag(p))[:3]
+        if key not in seen or error["type"] == "extra_forbidden":
+            kept.append(error)
+        seen.add(key)
+    places = [_place(error["loc"]) for error in kept]
+    # Of "neither a string nor a list of these", the complaint that goes deeper says more.
+    return [
+        error
+        for error, place in zip(kept, places, strict=True)
+        if not any(
+            other != place and other.startswith((place + ".", place + "[")) for other in places
+        )
+    ]
+
+
+def _is_union_tag(part: Any) -> bool:
+    return isinstance(part, str) and ("[" in part or part == "str")
+
+
+def _line_for(error: Any) -> str:
+    place = _place(error["loc"])
+    if error["type"] == "extra_forbidden":
+        return f"{place}: no such key"
+    if error["type"] == "missing":
+        return f"{place}: is missing"
+    message = _without_stop(error["msg"]).removeprefix("Value error, ")
+    if error["type"] in _WANTED:
+        return f"{place}: wants {_WANTED[error['type']]}, not {_shown(error.get('input'))}"
+    if error["type"] == "value_error":
+        return f"{place}: {message}" if place else message
+    return f"{place}: {_shown(error.get('input'))}: {message[:1].lower()}{message[1:]}"
+
+
+def _shown(value: Any) -> str:
+    """A rejected value, short enough for a message."""
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _place(loc: tuple[Any, ...]) -> str:
+    """``clients[0].pool.max`` from pydantic's location."""
+    text = ""
+    for part in loc:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not _is_union_tag(part):
+            text += f".{part}" if text else str(part)
+    return text
+
+
+def _hint_for(error: Any) -> str | None:
+    if error["type"] != "extra_forbidden":
+        return None
+    known = _known_keys(error["loc"][:-1])
+    close = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+    if close:
+        return f'did you mean "{close[0]}"?'
+    return f"keys here are {', '.join(known)}" if known else None
+
+
+def _known_keys(loc: tuple[Any, ...]) -> list[str]:
+    """The keys that the table at ``loc`` may have."""
+    model: Any = Spec
+    for part in loc:
+        if isinstance(part, int) or _is_union_tag(part):
+            continue
+        by_key = {field.alias or name: field for name, field in model.model_fields.items()}
+        if part not in by_key:
+            return []
+        model = _model_in(by_key[part].annotation)
+        if model is None:
+            return []
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model inside ``list[Model]`` or ``Model | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        if (model := _model_in(argument)) is not None:
+            return model
+    return None
+
+
+def _without_stop(text: str) -> str:
+    return text.strip().removesuffix(".")

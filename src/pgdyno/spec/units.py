@@ -1,0 +1,67 @@
+"""PostgreSQL's units as users write them: ``16MB``, ``200ms``, ``5min``.
+
+Durations are kept in milliseconds and sizes in bytes. A bare number is refused where a unit is
+needed, with one exception that pgbench's users rely on: on the command line it means seconds.
+"""
+
+from __future__ import annotations
+
+import re
+
+# PostgreSQL's time units (documentation, "Parameter names and values"), in milliseconds.
+_TIME_UNITS_MS = {
+    "us": 0.001,
+    "ms": 1,
+    "s": 1_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+# PostgreSQL's memory units: powers of 1024, case as written here.
+_SIZE_UNITS_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_duration_ms(text: str | int | float, *, bare_unit: str | None = None) -> int:
+    """Milliseconds in ``text``; ``bare_unit`` is what a number without a unit is taken to be in.
+
+    Raises ``ValueError`` with a message for users.
+    """
+    return round(_quantity(text, _TIME_UNITS_MS, bare_unit, "a duration", "10s, 200ms or 5min"))
+
+
+def parse_size_bytes(text: str | int) -> int:
+    """Bytes in ``text``. Raises ``ValueError`` with a message for users."""
+    return round(_quantity(text, _SIZE_UNITS_BYTES, None, "a size", "16MB or 2GB"))
+
+
+def _quantity(
+    text: str | int | float,
+    units: dict[str, float] | dict[str, int],
+    bare_unit: str | None,
+    noun: str,
+    examples: str,
+) -> float:
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f'"{text}" is not {noun} such as {examples}')
+    number, unit = match.groups()
+    unit = unit or (bare_unit or "")
+    if not unit:
+        if float(number) == 0:
+            return 0.0
+        raise ValueError(f'"{text}" needs a unit ({", ".join(units)}), for example {examples}')
+    if unit not in units:
+        raise ValueError(f'"{text}": "{unit}" is not a unit of {noun[2:]} ({", ".join(units)})')
+    return float(number) * units[unit]
+
+
+def format_duration(duration_ms: float) -> str:
+    """A duration as PostgreSQL would take it back, in the largest unit that is exact."""
+    whole_ms = round(duration_ms)
+    for unit in ("h", "min", "s"):
+        factor = round(_TIME_UNITS_MS[unit])
+        if whole_ms and whole_ms % factor == 0:
+            return f"{whole_ms // factor}{unit}"
+    return f"{whole_ms}ms"
