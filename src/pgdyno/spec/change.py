@@ -23,9 +23,11 @@ class Change:
     """Client group → number of clients."""
     table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Table → storage parameters, for ALTER TABLE … SET."""
+    spec: Mapping[str, str] = field(default_factory=dict)
+    """Dotted key of the spec's load, workload or clients → value, as ``load.protocol``."""
 
     def __bool__(self) -> bool:
-        return bool(self.settings or self.pool_max or self.clients or self.table_options)
+        return bool(self.to_json())
 
     def over(self, earlier: Change) -> Change:
         """This change on top of ``earlier``: where both speak, this one wins."""
@@ -37,6 +39,7 @@ class Change:
             pool_max={**earlier.pool_max, **self.pool_max},
             clients={**earlier.clients, **self.clients},
             table_options=tables,
+            spec={**earlier.spec, **self.spec},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -46,6 +49,7 @@ class Change:
             "pool_max": dict(self.pool_max),
             "clients": dict(self.clients),
             "table_options": {table: dict(o) for table, o in self.table_options.items()},
+            "spec": dict(self.spec),
         }
         return {name: value for name, value in fields.items() if value}
 

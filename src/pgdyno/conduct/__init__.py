@@ -1,0 +1,17 @@
+"""The conductor: carries one spec out, start to finish, on one clock."""
+
+from pgdyno.conduct.carry import carry_out
+from pgdyno.conduct.session import Session, open_session
+from pgdyno.conduct.target import Target, connections_needed
+from pgdyno.conduct.watch import Silent, Tick, Watcher
+
+__all__ = [
+    "Session",
+    "Silent",
+    "Target",
+    "Tick",
+    "Watcher",
+    "carry_out",
+    "connections_needed",
+    "open_session",
+]

@@ -1,0 +1,145 @@
+"""Which change is in force on the server, and the shortest way from it to another.
+
+Only what differs is touched: a reload where that is enough, a restart where a setting asks for one,
+nothing where two slices in a row have the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.conduct.target import Target
+from pgdyno.errors import SetupError
+from pgdyno.record import Recorder
+from pgdyno.spec import Change, Spec, spec_from_fields
+from pgdyno.spec.dotted import with_keys
+
+
+@dataclass(frozen=True)
+class Step:
+    """What has to be done to get from one change to the next."""
+
+    to: Change
+    settings: dict[str, str] = field(default_factory=dict)
+    settings_back: set[str] = field(default_factory=set)
+    table_options: dict[str, dict[str, str]] = field(default_factory=dict)
+    table_options_back: dict[str, set[str]] = field(default_factory=dict)
+    needs_restart: bool = False
+    needs_load_restart: bool = False
+
+
+class InForce:
+    """The change in force, and the server's control connection."""
+
+    def __init__(self, target: Target, recorder: Recorder) -> None:
+        self._target = target
+        self._recorder = recorder
+        self.change = Change()
+
+    def spec(self, spec: Spec) -> Spec:
+        """``spec`` with the keys that the change in force replaces."""
+        if not self.change.spec:
+            return spec
+        fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return spec_from_fields(with_keys(fields, self.change.spec))
+
+    def step_to(self, change: Change) -> Step:
+        """What separates the change in force from ``change``."""
+        now = self.change
+        settings = _differing(now.settings, change.settings)
+        back = set(now.settings) - set(change.settings)
+        tables = {
+            table: differing
+            for table, options in change.table_options.items()
+            if (differing := _differing(now.table_options.get(table, {}), options))
+        }
+        tables_back = {
+            table: gone
+            for table, options in now.table_options.items()
+            if (gone := set(options) - set(change.table_options.get(table, {})))
+        }
+        restart = bool(self._target.settings.needs_restart([*settings, *back]))
+        return Step(
+            to=change,
+            settings=settings,
+            settings_back=back,
+            table_options=tables,
+            table_options_back=tables_back,
+            needs_restart=restart,
+            needs_load_restart=restart or dict(now.spec) != dict(change.spec),
+        )
+
+    def apply(self, step: Step) -> None:
+        """Carry out a step that a reload is enough for."""
+        if step.settings_back:
+            self._target.settings.reset(step.settings_back)
+        if step.settings:
+            self._target.settings.apply(step.settings)
+        for statement in _table_statements(step):
+            self.run_sql(statement)
+        self.change = step.to
+
+    def apply_with_restart(self, step: Step) -> None:
+        """Carry out a step that needs the server restarted; no load may run meanwhile."""
+        if not self._target.ours:
+            names = ", ".join(sorted({*step.settings, *step.settings_back}))
+            raise SetupError(
+                f"{names}: takes effect only after a restart, and pgdyno does not restart a server"
+                " that it did not start",
+                code="restart-refused",
+                hint="set it yourself, restart, and run again",
+            )
+        self.apply(step)
+        self._target.restart()
+
+    def apply_event(self, settings: Mapping[str, str]) -> None:
+        """Change settings in the middle of a run and say so in the run file."""
+        self._target.settings.apply(dict(settings))
+        for name, value in settings.items():
+            self._recorder.add_event("setting", f"{name} = {value}")
+
+    def checkpoint(self) -> None:
+        """A CHECKPOINT, at once. A role that may not is told so."""
+        self.run_sql("checkpoint")
+
+    def run_sql(self, sql: str) -> None:
+        """Run one statement on a connection of its own, beside the load."""
+        import psycopg
+
+        try:
+            with psycopg.connect(**self._connect_arguments(), autocommit=True) as connection:
+                connection.execute(sql.encode())
+        except psycopg.Error as problem:
+            message = (problem.diag.message_primary or str(problem)).strip()
+            raise SetupError(f"{sql}: {message}", code="statement-failed") from None
+
+    def _connect_arguments(self) -> dict[str, Any]:
+        return {**self._target.conninfo.kwargs(), "application_name": "pgdyno control"}
+
+
+def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in then.items() if now.get(name) != value}
+
+
+def _table_statements(step: Step) -> list[str]:
+    from psycopg import sql
+
+    statements = []
+    for table, names in step.table_options_back.items():
+        options = sql.SQL(", ").join(sql.Identifier(name) for name in sorted(names))
+        statements.append(_alter_table(table) + sql.SQL("reset (") + options + sql.SQL(")"))
+    for table, values in step.table_options.items():
+        options = sql.SQL(", ").join(
+            sql.Identifier(name) + sql.SQL(" = ") + sql.Literal(value)
+            for name, value in values.items()
+        )
+        statements.append(_alter_table(table) + sql.SQL("set (") + options + sql.SQL(")"))
+    return [statement.as_string(None) for statement in statements]
+
+
+def _alter_table(table: str) -> Any:
+    from psycopg import sql
+
+    return sql.SQL("alter table {} ").format(sql.Identifier(*table.split(".")))

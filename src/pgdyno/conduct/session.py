@@ -1,0 +1,265 @@
+"""A session: one spec set up and under load, with everything recorded on one clock.
+
+:func:`open_session` starts or reaches the server, makes the tables, opens the run file, starts the
+probes; the :class:`Session` then carries slices out, each under its own :class:`Change`. Whatever
+ends the session (its work done, an error, Ctrl-C), load and probes stop, settings go back, the run
+file is finished with what it holds, and a server of ours is gone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pgdyno._engine import build_info
+from pgdyno.conduct.inforce import InForce
+from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
+from pgdyno.conduct.load import RunningLoad, engine_config
+from pgdyno.conduct.target import Target, open_target
+from pgdyno.conduct.watch import Watcher
+from pgdyno.errors import Interrupted, PgdynoError
+from pgdyno.probe import Probes, host_facts, is_local
+from pgdyno.record import Recorder, RunFile
+from pgdyno.spec import Change, Spec
+from pgdyno.workload import Workload, load_workload, prepare
+
+# After a change by reload or of a pool, the load runs this long before a slice counts: sessions pick
+# a reload up between statements, and transactions begun under the old rule finish.
+SETTLE_SECONDS = 0.3
+# After a restart also the connections come back and the first pages are read.
+SETTLE_RESTART_SECONDS = 1.0
+
+
+@dataclass
+class Session:
+    """One spec under load. Slices are carried out one after the other, from one thread."""
+
+    spec: Spec
+    target: Target
+    workload: Workload
+    recorder: Recorder
+    probes: Probes
+    watcher: Watcher
+    _in_force: InForce = field(init=False)
+    _load: RunningLoad | None = None
+
+    def __post_init__(self) -> None:
+        self._in_force = InForce(self.target, self.recorder)
+
+    def reader(self) -> RunFile:
+        """The run file as it stands now."""
+        return RunFile(self.recorder.path)
+
+    def start_load(self, *, scheduled: bool = False) -> int:
+        """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
+
+        Returns time zero of the load in monotonic ns.
+        """
+        spec = self._in_force.spec(self.spec)
+        config = engine_config(
+            spec,
+            self.target.conninfo,
+            self.workload_scripts(spec),
+            self.workload.variables(self.target.conninfo, spec.workload),
+            scheduled=scheduled,
+        )
+        self._load = RunningLoad(config, self.recorder, self.watcher)
+        return self._load.started_ns
+
+    def workload_scripts(self, spec: Spec) -> Any:
+        """The scripts of ``spec``, which a change may have replaced."""
+        if spec.workload.script == self.spec.workload.script:
+            return self.workload.scripts
+        return load_workload(spec.workload).scripts
+
+    def stop_load(self) -> None:
+        """Drain the clients and record their last intervals."""
+        if self._load is not None:
+            load, self._load = self._load, None
+            load.stop()
+            load.raise_fault()
+
+    def wait(self, seconds: float) -> None:
+        """Let the load run on; raises what ends it."""
+        if self._load is None:
+            time.sleep(seconds)
+        else:
+            self._load.wait(seconds)
+
+    def put_in_force(self, change: Change, *, checkpoint: bool = False) -> None:
+        """Make ``change`` the only difference from the spec and let the load settle under it.
+
+        ``checkpoint`` ends with a CHECKPOINT, so that slices begin at the same phase of full-page
+        images.
+        """
+        step = self._in_force.step_to(change)
+        if step.needs_load_restart:
+            self.stop_load()
+        if step.needs_restart:
+            with self.probes.rest():
+                self._in_force.apply_with_restart(step)
+        else:
+            self._in_force.apply(step)
+        if self._load is None:
+            self.start_load()
+            self._set_groups(change)
+            self.wait(SETTLE_RESTART_SECONDS)
+        else:
+            self._set_groups(change)
+            self.wait(SETTLE_SECONDS)
+        if checkpoint:
+            self._in_force.checkpoint()
+
+    def slice(
+        self,
+        seconds: float,
+        *,
+        kind: str,
+        trial_id: int | None = None,
+        pair: int | None = None,
+        side: str | None = None,
+        closing_checkpoint: bool = False,
+    ) -> int:
+        """Measure what is in force for ``seconds``; the slice's id, its intervals recorded.
+
+        ``closing_checkpoint`` charges the slice with the debt it made: it ends only when a
+        CHECKPOINT under load has written what the slice left dirty.
+        """
+        with self.measured(kind, trial_id=trial_id, pair=pair, side=side) as slice_id:
+            self.wait(seconds)
+            if closing_checkpoint:
+                self._in_force.checkpoint()
+        return slice_id
+
+    @contextmanager
+    def measured(
+        self,
+        kind: str,
+        *,
+        trial_id: int | None = None,
+        pair: int | None = None,
+        side: str | None = None,
+    ) -> Iterator[int]:
+        """A slice that lasts as long as the block; probes are read at both of its edges."""
+        assert self._load is not None, "a slice needs a running load"
+        slice_id = self.recorder.open_slice(
+            kind, trial_id=trial_id, pair=pair, side=side, change=self._in_force.change.to_json()
+        )
+        self._load.cut(slice_id)
+        self.probes.sample_now()
+        yield slice_id
+        self.probes.sample_now()
+        end_ns = self._load.cut(None)
+        self.recorder.close_slice(slice_id, ns=end_ns)
+        self._load.wait_recorded(end_ns)
+
+    def run_sql(self, sql: str) -> None:
+        """Carry out an event's statement beside the load."""
+        self._in_force.run_sql(sql)
+
+    def event_settings(self, settings: dict[str, str]) -> None:
+        """Carry out an event's change of settings; it stays until the end of the run."""
+        self._in_force.apply_event(settings)
+
+    def _set_groups(self, change: Change) -> None:
+        assert self._load is not None
+        for group in self.spec.clients:
+            pool = group.pool.max if group.pool else None
+            self._load.set_pool_max(group.name, change.pool_max.get(group.name, pool))
+            self._load.set_clients(group.name, change.clients.get(group.name, group.count))
+
+    def close(self) -> None:
+        """Stop the load, however the session ends."""
+        if self._load is not None:
+            load, self._load = self._load, None
+            load.stop(drain_ms=1_000)
+
+
+@contextmanager
+def open_session(
+    spec: Spec,
+    *,
+    run_path: Path,
+    command: str,
+    spec_text: str,
+    watcher: Watcher,
+    may_apply: bool = False,
+) -> Iterator[Session]:
+    """Set ``spec`` up and yield its session; see the module's text for how it ends.
+
+    Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
+    breaks off, :class:`Interrupted` on a stop signal.
+    """
+    workload = load_workload(spec.workload)
+    with ExitStack() as stack:
+        stack.enter_context(stop_signals())
+        target = open_target(spec, stack, watcher, may_apply=may_apply)
+        stack.callback(ignore_stop_signals)
+        prepare(target.conninfo, workload, spec.workload.scale, watcher.progress)
+        host = _host_of(target)
+        recorder = Recorder.create(
+            run_path,
+            name=spec.name,
+            command=command,
+            spec_text=spec_text,
+            spec=spec.model_dump(mode="json", by_alias=True, exclude={"server": {"conninfo"}}),
+            server=target.facts,
+            host=host,
+            engine=_engine_facts(spec),
+        )
+        with _finished(recorder), ExitStack() as inner:
+            probes = _start_probes(target, recorder, inner, local=host["same_host_as_server"])
+            session = Session(spec, target, workload, recorder, probes, watcher)
+            inner.callback(session.close)
+            inner.callback(ignore_stop_signals)
+            yield session
+
+
+def _host_of(target: Target) -> dict[str, Any]:
+    """The machine that pgdyno is on, and whether the server shares it."""
+    data_dir = target.cluster.data_dir if target.cluster else None
+    local = target.ours or is_local(target.conninfo, target.facts)
+    return {**host_facts(data_dir), "same_host_as_server": local}
+
+
+def _start_probes(target: Target, recorder: Recorder, stack: ExitStack, *, local: bool) -> Probes:
+    cluster = target.cluster
+    probes = Probes(
+        target.conninfo,
+        recorder,
+        local=local,
+        postmaster_pid=cluster.pid if cluster else None,
+        data_dir=cluster.data_dir if cluster else None,
+    )
+    probes.start()
+    stack.callback(probes.stop)
+    return probes
+
+
+@contextmanager
+def _finished(recorder: Recorder) -> Iterator[None]:
+    """Write into the run file how the run ended, and close it, whatever happens."""
+    status, detail = "failed", ""
+    try:
+        yield
+        status = "done"
+    except (Interrupted, KeyboardInterrupt) as stop:
+        status, detail = "interrupted", str(stop)
+        raise
+    except PgdynoError as problem:
+        detail = problem.message
+        raise
+    except BaseException as problem:
+        detail = f"{type(problem).__name__}: {problem}"
+        raise
+    finally:
+        recorder.finish(status, detail)
+        recorder.close()
+
+
+def _engine_facts(spec: Spec) -> dict[str, Any]:
+    return {**build_info(), "threads": spec.load.threads, "protocol": spec.load.protocol}

@@ -1,0 +1,101 @@
+"""The server that a run loads: an embedded one that lives as long as the run, or the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgdyno.conduct.watch import Watcher
+from pgdyno.errors import SetupError
+from pgdyno.server import (
+    Cluster,
+    ConnInfo,
+    Settings,
+    find_installation,
+    own_database,
+    resolve_conninfo,
+    server_facts,
+)
+from pgdyno.spec import Change, Spec
+
+# What an embedded server is started with besides the spec's settings: timings that the diagnosis
+# reads. They cost a clock read per I/O, which is under 30 ns on any machine of today.
+_EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
+# Connections beside the clients': probes, control, the server's own reserve, room to look in.
+_CONNECTIONS_BESIDE = 20
+_MAX_CONNECTIONS_DEFAULT = 100
+
+
+@dataclass
+class Target:
+    """A server ready to be loaded."""
+
+    conninfo: ConnInfo
+    settings: Settings
+    facts: dict[str, Any]
+    cluster: Cluster | None
+    """The embedded server; ``None`` when the server is not ours."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether pgdyno started it, so that restarts and settings are ours to make."""
+        return self.cluster is not None
+
+    def restart(self) -> None:
+        """Restart an embedded server. Raises :class:`SetupError` for any other."""
+        if self.cluster is None:
+            raise SetupError(
+                "pgdyno does not restart a server that it did not start", code="restart-refused"
+            )
+        self.cluster.restart()
+
+
+def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
+    """Start or reach the spec's server; ``stack`` puts everything back when it unwinds."""
+    if spec.server.kind == "existing":
+        return _open_existing(spec, stack, watcher, may_apply=may_apply)
+    return _start_embedded(spec, stack, watcher)
+
+
+def connections_needed(spec: Spec, changes: Mapping[str, Change] | None = None) -> int:
+    """The most connections that the clients may hold at once, under any of ``changes``."""
+    needed = sum(group.count for group in spec.clients)
+    for change in (changes or {}).values():
+        needed = max(
+            needed, sum(change.clients.get(group.name, group.count) for group in spec.clients)
+        )
+    return needed
+
+
+def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
+    bindir = Path(spec.server.bindir) if spec.server.bindir else None
+    installation = find_installation(bindir, spec.server.version)
+    watcher.phase(f"starting PostgreSQL {installation.version}")
+    settings = {**_EMBEDDED_SETTINGS, **spec.server.settings}
+    if "max_connections" not in settings:
+        wanted = connections_needed(spec) * 2 + _CONNECTIONS_BESIDE
+        settings["max_connections"] = str(max(_MAX_CONNECTIONS_DEFAULT, wanted))
+    cluster = stack.enter_context(Cluster.create(installation, settings))
+    conninfo = cluster.conninfo
+    return Target(
+        conninfo=conninfo,
+        settings=Settings(conninfo, undo_path=None, may_apply=True),
+        facts={**server_facts(conninfo), "kind": "embedded", "installation": installation.source},
+        cluster=cluster,
+    )
+
+
+def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
+    watcher.phase("connecting")
+    conninfo = own_database(resolve_conninfo(spec.server.conninfo))
+    settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
+    stack.callback(settings.restore_all)
+    return Target(
+        conninfo=conninfo,
+        settings=settings,
+        facts={**server_facts(conninfo), "kind": "existing"},
+        cluster=None,
+    )

@@ -1,0 +1,53 @@
+"""What the conductor tells whoever watches a run: phases, progress, one line per interval, notes.
+
+The command line shows these as bars or lines on stderr; tests and embedders may pass their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One interval of load, over all groups and scripts."""
+
+    at_s: float
+    throughput_tps: float
+    latency_ms_p50: float
+    latency_ms_p99: float
+    clients: int
+    failed: int
+
+
+class Watcher(Protocol):
+    """Whoever watches. Calls come from several threads."""
+
+    def phase(self, text: str) -> None:
+        """What begins now, as ``making tables``."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """How far a phase of known length has come."""
+
+    def tick(self, tick: Tick) -> None:
+        """One interval of load has ended."""
+
+    def note(self, text: str) -> None:
+        """A line worth keeping on the screen."""
+
+
+class Silent:
+    """A watcher that looks away."""
+
+    def phase(self, text: str) -> None:
+        """Nothing."""
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Nothing."""
+
+    def tick(self, tick: Tick) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
