@@ -1,0 +1,91 @@
+"""Why a server would not start, or did not: PostgreSQL's own words turned into one clear error."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.server.installation import Installation, refusal, setting_names
+
+_OURS = (
+    "config_file",
+    "data_directory",
+    "external_pid_file",
+    "hba_file",
+    "ident_file",
+    "listen_addresses",
+    "port",
+    "unix_socket_directories",
+)
+"""Settings without which pgdyno could not find or keep the server it starts."""
+
+
+def check_before_start(installation: Installation, settings: Mapping[str, str]) -> None:
+    """Raise UsageError for the first setting that this build would refuse. Starts nothing."""
+    for name, value in settings.items():
+        if name.lower() in _OURS:
+            raise UsageError(
+                f"{name}: pgdyno chooses this for a server that it starts", code="setting-reserved"
+            )
+        if said := refusal(installation, {name: value}):
+            raise setting_error(name, value, said, setting_names(installation))
+
+
+def setting_error(name: str, value: str, said: str, known: list[str]) -> UsageError:
+    """The error for a setting that PostgreSQL refused with the lines ``said``."""
+    message, hint = _message_and_hint(said)
+    if "unrecognized configuration parameter" in message:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.7)
+        return UsageError(
+            f"{name}: PostgreSQL has no such setting",
+            code="setting-unknown",
+            hint=f"did you mean {' or '.join(near)}?" if near else None,
+        )
+    if hint and (choices := re.fullmatch(r"Available values: (.+)\.", hint)):
+        return UsageError(
+            f'{name}: "{value}" is not one of {choices[1]}', code="setting-value", hint=None
+        )
+    return UsageError(f"{name}: {_without_final_stop(message)}", code="setting-value", hint=hint)
+
+
+def explain_failure(installation: Installation, log_path: Path, log_start: int) -> PgdynoError:
+    """The error for a server that ended while starting, from what it logged since ``log_start``."""
+    with log_path.open("rb") as log:
+        log.seek(log_start)
+        said = log.read().decode(errors="replace")
+    if "could not bind IPv4 address" in said:
+        return SetupError("no free TCP port on 127.0.0.1", code="port-taken")
+    decisive = [line for line in said.splitlines() if re.search(r"\b(FATAL|PANIC):", line)]
+    if not decisive:
+        last = said.strip().splitlines()[-1:] or ["it logged nothing"]
+        message, hint = last[0], None
+    else:
+        message, hint = _message_and_hint(said[said.index(decisive[0]) :])
+    return SetupError(
+        f"PostgreSQL {installation.version} did not start: {_without_final_stop(message)}",
+        code="start-failed",
+        hint=hint,
+    )
+
+
+def _message_and_hint(said: str) -> tuple[str, str | None]:
+    """The first message and its hint, continued lines joined, without timestamps."""
+    fields: dict[str, str] = {}
+    current = None
+    for line in said.splitlines():
+        match = re.search(r"\b(FATAL|PANIC|ERROR|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)", line)
+        if match:
+            current = "MESSAGE" if match[1] in ("FATAL", "PANIC", "ERROR") else match[1]
+            if current in fields:
+                break
+            fields[current] = match[2]
+        elif current and line.startswith("\t"):
+            fields[current] += " " + line.strip()
+    return fields.get("MESSAGE", said.strip()), fields.get("HINT")
+
+
+def _without_final_stop(message: str) -> str:
+    return message.removesuffix(".")

@@ -1,0 +1,74 @@
+"""Fixtures that every test may use: running servers of the versions that the tests cover.
+
+``pg18`` is the embedded server and ``pg15`` the first installed one of that version (skipped when
+there is none); ``pg`` runs a test on both. They live for the whole session and are shared: a test
+that changes settings or kills the server makes a cluster of its own with ``new_cluster``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import SetupError
+from pgdyno.server import Cluster, Installation, find_installation
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _pgdyno_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """State of its own for the test session, where the server's account can reach it."""
+    home = tmp_path_factory.mktemp("pgdyno-home")
+    for directory in (home, *home.parents):
+        if directory == Path("/tmp"):
+            break
+        directory.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGDYNO_HOME", str(home))
+        yield
+
+
+def installation_of(major: int) -> Installation:
+    """The installation of this major version; skips the test when the machine has none."""
+    try:
+        return find_installation(None, major)
+    except SetupError:
+        pytest.skip(f"no PostgreSQL {major} on this machine")
+
+
+@pytest.fixture(scope="session")
+def pg18() -> Iterator[Cluster]:
+    """A running PostgreSQL 18, shared by the session."""
+    with Cluster.create(installation_of(18), {}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def pg15() -> Iterator[Cluster]:
+    """A running PostgreSQL 15, shared by the session."""
+    with Cluster.create(installation_of(15), {}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session", params=["pg18", "pg15"])
+def pg(request: pytest.FixtureRequest) -> Cluster:
+    """Each of the shared servers in turn."""
+    cluster: Cluster = request.getfixturevalue(request.param)
+    return cluster
+
+
+@pytest.fixture
+def new_cluster() -> Iterator[Callable[..., Cluster]]:
+    """Makes started clusters for one test alone: ``new_cluster(18, shared_buffers="64MB")``."""
+    made: list[Cluster] = []
+
+    def make(major: int = 18, **settings: str) -> Cluster:
+        cluster = Cluster.create(installation_of(major), settings)
+        made.append(cluster)
+        cluster.start()
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.destroy()
