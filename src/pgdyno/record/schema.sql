@@ -4,6 +4,10 @@
 -- run.started_unix_ms ties them to the wall clock. slice_id names the slice that a row fell into,
 -- NULL outside of any. Counters in metric_* are the server's cumulative values as read; the readers
 -- take differences within a slice. A column that a server version lacks is NULL. No passwords.
+--
+-- In a long run old rows are rolled up: intervals, errors and wait samples are summed and their
+-- histograms merged, metric rows are thinned to the last of each bucket. duration_ms and ticks say
+-- what a row covers, so every reader may treat rolled-up rows as it treats fresh ones.
 
 create table run (
     id integer primary key check (id = 1),
@@ -19,6 +23,7 @@ create table run (
     status text not null,                 -- running, done, failed, interrupted, broken
     status_detail text not null default '',
     result_json text not null default '{}',   -- the command's JSON result, for show and report
+    writer_json text not null default '{}',   -- the recording process: pid, started_ticks, boot_id
     ended_ms integer
 );
 
@@ -35,7 +40,7 @@ create table slice (
 
 -- Per interval (a second, cut short at a slice's edge), client group and script.
 create table interval (
-    at_ms integer not null,
+    at_ms integer not null,               -- when it began
     duration_ms real not null,
     slice_id integer,
     client_group text not null,

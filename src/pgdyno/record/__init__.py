@@ -1,0 +1,40 @@
+"""The run file: one SQLite file per run, one writer (``Recorder``), one reader (``RunFile``).
+
+Everything that pgdyno concludes is computed from run files, so any run can be analysed again.
+"""
+
+from pgdyno.record.reader import RunFile, throughput_tps
+from pgdyno.record.recorder import CURRENT, Recorder
+from pgdyno.record.redact import blank
+from pgdyno.record.rows import (
+    ErrorTotal,
+    Event,
+    FindingRow,
+    GeneratorTotal,
+    Interval,
+    Ledger,
+    RunInfo,
+    Slice,
+    StatementTotal,
+    Trial,
+    WaitTotal,
+)
+
+__all__ = [
+    "CURRENT",
+    "ErrorTotal",
+    "Event",
+    "FindingRow",
+    "GeneratorTotal",
+    "Interval",
+    "Ledger",
+    "Recorder",
+    "RunFile",
+    "RunInfo",
+    "Slice",
+    "StatementTotal",
+    "Trial",
+    "WaitTotal",
+    "blank",
+    "throughput_tps",
+]

@@ -1,0 +1,129 @@
+"""What makes an SQLite file a run file: its marks, its schema, its columns, its writer.
+
+``application_id`` and ``user_version`` (https://sqlite.org/pragma.html#pragma_application_id)
+tell a run file from any other database and one schema version from the next.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+APPLICATION_ID = 0x70676479
+"""The letters pgdy, big-endian, at byte 68 of the file."""
+
+SCHEMA_VERSION = 1
+"""Raised whenever an older reader could misread a newer file."""
+
+FRESH_S = 10
+"""A file that changed this recently has a writer, where the writer's process cannot be seen."""
+
+GAUGES = frozenset(
+    {
+        *("numbackends", "n_live_tup", "n_dead_tup", "size_bytes", "xid_age", "mxid_age"),
+        *("xmin_age", "count", "xact_age_ms_max", "waiting", "behind_one_max", "wait_ms_max"),
+        *("load1", "memory_total_bytes", "memory_available_bytes", "dirty_bytes"),
+        *("writeback_bytes", "procs_running", "procs_blocked", "in_flight", "rss_bytes"),
+        *("write_lag_ms", "flush_lag_ms", "replay_lag_ms", "lag_bytes", "automatic"),
+        *("to_prevent_wraparound", "heap_blks_total", "heap_blks_scanned", "heap_blks_vacuumed"),
+        *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
+    }
+)
+"""Columns of metric tables that go up and down; every other number there only grows."""
+
+KEY_COLUMNS = {
+    "metric_io": ("backend_type", "object", "context"),
+    "metric_table": ("relation",),
+    "metric_replication": ("application_name",),
+    "metric_vacuum": ("pid", "relation"),
+    "metric_age": ("database",),
+    "metric_activity": ("state",),
+    "metric_disk": ("device",),
+    "metric_process": ("role",),
+    "metric_generator": ("thread",),
+}
+"""What tells apart rows that one sampling of a table gives."""
+
+
+@cache
+def schema_sql() -> str:
+    """The statements that make an empty run file."""
+    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+
+
+@cache
+def columns() -> dict[str, dict[str, str]]:
+    """Table → column → declared type: 'integer', 'real', 'text' or 'blob'.
+
+    Read from the schema itself, so that there is no second list to keep.
+    """
+    import sqlite3
+
+    with sqlite3.connect(":memory:") as db:
+        db.executescript(schema_sql())
+        tables = db.execute("select name from sqlite_schema where type = 'table'").fetchall()
+        described = {
+            table: {row[1]: row[2].lower() for row in db.execute(f"pragma table_info({table})")}
+            for (table,) in tables
+        }
+    db.close()
+    return described
+
+
+def writer_identity() -> dict[str, str | int]:
+    """Names this process so that no later process can be mistaken for it."""
+    pid = os.getpid()
+    return {
+        "pid": pid,
+        "started_ticks": _started_ticks(pid) or 0,
+        "boot_id": _boot_id(),
+        "pid_namespace": _pid_namespace(),
+    }
+
+
+def writer_lives(writer: dict[str, str | int], path: Path) -> bool:
+    """Whether the process that ``writer_identity`` named still runs.
+
+    Where its process numbers mean nothing here (another container), a file that changed in the
+    last ten seconds is taken to have a writer.
+    """
+    if writer.get("boot_id") != _boot_id():
+        return False
+    if writer.get("pid_namespace") != _pid_namespace():
+        return _changed_lately(path)
+    return _started_ticks(int(writer["pid"])) == writer["started_ticks"]
+
+
+def _started_ticks(pid: int) -> int | None:
+    """Start time of a process in clock ticks since boot, field 22 of proc(5)'s stat."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    after_name = stat.rpartition(")")[2].split()
+    return None if after_name[0] in "ZX" else int(after_name[19])
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _pid_namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _changed_lately(path: Path) -> bool:
+    import time
+
+    changed = 0.0
+    for name in (path, path.with_name(path.name + "-wal")):
+        if name.exists():
+            changed = max(changed, name.stat().st_mtime)
+    return time.time() - changed < FRESH_S

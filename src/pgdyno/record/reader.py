@@ -1,0 +1,544 @@
+"""The one reader of run files. Opens them read-only, also while they grow.
+
+Every answer comes from the file as it is at that moment. Whatever is wrong with a file is raised as
+UsageError with a hint, on opening or when the damaged place is first read.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import quote
+
+from pgdyno.errors import UsageError
+from pgdyno.record import fileformat
+from pgdyno.record.rows import (
+    ErrorTotal,
+    Event,
+    FindingRow,
+    GeneratorTotal,
+    Interval,
+    Ledger,
+    RunInfo,
+    Slice,
+    StatementTotal,
+    Trial,
+    WaitTotal,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pgdyno._engine import Histogram
+
+HistogramKind = Literal["response", "wait", "pool_wait", "service", "send_late"]
+By = tuple[Literal["client_group", "script"], ...]
+Row = TypeVar("Row")
+
+NOT_A_RUN_FILE = "give a file that pgdyno run, compare or investigate wrote with -o"
+WRITER_GONE = "the writer is gone"
+
+LEDGER_SUMS = (
+    *("intended", "sent", "done", "failed", "skipped", "cancelled"),
+    *("retried", "expected_errors"),
+)
+INTERVAL_SUMS = (*LEDGER_SUMS, "backlog", "connects", "reconnects")
+
+
+class RunFile:
+    """One run file, open for reading. Threads may share it. Also a context manager."""
+
+    def __init__(self, path: Path | str) -> None:
+        """Opens ``path``; UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
+        self.path = Path(path)
+        _check_header(self.path)
+        with self._reading():
+            self._db = _connect(self.path)
+            self._check_marks()
+
+    def __enter__(self) -> RunFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._db.close()
+
+    @property
+    def run(self) -> RunInfo:
+        """What was run, where, and how it ended, as far as that is known now."""
+        row = self._one("select * from run")
+        writer = self._json(row.pop("writer_json"))
+        if row["status"] == "running" and not fileformat.writer_lives(writer, self.path):
+            row |= {"status": "interrupted", "status_detail": WRITER_GONE}
+        return self._decoded(RunInfo, row)
+
+    def slices(self, kind: str | None = None, trial_id: int | None = None) -> list[Slice]:
+        """The slices in the order in which they began, of one kind or trial if given."""
+        where, values = _where("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
+        return self._all(Slice, f"select * from slice {where} order by id", values)
+
+    def ledger(self, slice_ids: Collection[int] | None = None) -> Ledger:
+        """Where the intended transactions went, in the whole run or in some slices."""
+        sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in LEDGER_SUMS)
+        among = _among(slice_ids)
+        row = self._one(
+            f"""
+            with stepped as (
+                select *, backlog - lag(backlog, 1, 0) over (
+                    partition by client_group, script order by at_ms, rowid) as grown,
+                    rowid as id
+                from interval
+            ), chosen as (
+                select *, row_number() over (
+                    partition by client_group, script order by at_ms desc, id desc) as from_last
+                from stepped {among}
+            )
+            select {sums},
+                coalesce(sum(case from_last when 1 then backlog end), 0) as backlog,
+                coalesce(sum(case from_last when 1 then backlog end) - sum(grown), 0)
+                    as carried_in
+            from chosen
+            """
+        )
+        return Ledger(**row)
+
+    def intervals(self, slice_ids: Collection[int] | None = None, *, by: By = ()) -> list[Interval]:
+        """Counts per interval in time order, one row for each of ``by`` (none: all summed).
+
+        Clients and connections belong to a group, so they are counted once for all its scripts.
+        """
+        among = _among(slice_ids)
+        names = ", ".join(("at_ms", "slice_id", *by))
+        sums = ", ".join(f"sum({name}) as {name}" for name in INTERVAL_SUMS)
+        by_group = ", ".join(dict.fromkeys(("at_ms", "slice_id", "client_group", *by)))
+        rows = self._rows(
+            f"""
+            select {names}, max(duration_ms) as duration_ms, {sums},
+                sum(clients) as clients, sum(connections) as connections
+            from (
+                select {by_group}, max(duration_ms) as duration_ms, {sums},
+                    max(clients) as clients, max(connections) as connections
+                from interval {among} group by {by_group}
+            )
+            group by {names} order by at_ms, slice_id
+            """
+        )
+        missing = {"client_group": None, "script": None}
+        return [Interval(**(missing | row)) for row in rows]
+
+    def histogram(
+        self,
+        kind: HistogramKind,
+        slice_ids: Collection[int] | None = None,
+        group: str | None = None,
+        script: str | None = None,
+    ) -> Histogram:
+        """All latencies of one kind, merged; empty if there are none.
+
+        ``send_late`` is the generator's own lateness and knows no groups.
+        """
+        table = "metric_generator" if kind == "send_late" else "interval"
+        only = {"slice_id": slice_ids, "client_group": group, "script": script}
+        where, values = _where(table, only, skip_none=True)
+        return self._merged(
+            blob for (blob,) in self._tuples(f"select {kind}_hist from {table} {where}", values)
+        )
+
+    def latency_series(
+        self,
+        kind: HistogramKind,
+        percentiles: Sequence[float] = (50, 95, 99),
+        slice_ids: Collection[int] | None = None,
+        *,
+        group: str | None = None,
+        script: str | None = None,
+        points_max: int = 2000,
+    ) -> dict[str, NDArray[np.float64]]:
+        """Percentiles over time, in milliseconds: at_ms, slice_id and p50, p99, … ('max' for 100).
+
+        Neighbouring intervals of one slice are merged if there are more than ``points_max``. An
+        interval in which nothing ended is NaN.
+        """
+        import numpy as np
+
+        table = "metric_generator" if kind == "send_late" else "interval"
+        only = {"slice_id": slice_ids, "client_group": group, "script": script}
+        where, values = _where(table, only, skip_none=True)
+        points = self._latency_points(f"from {table} {where}", values, f"{kind}_hist", points_max)
+        names = ["max" if p == 100 else f"p{p:g}" for p in percentiles]
+        columns: dict[str, list[float]] = {name: [] for name in ("at_ms", "slice_id", *names)}
+        for at_ms, slice_id, total in points:
+            columns["at_ms"].append(at_ms)
+            columns["slice_id"].append(np.nan if slice_id is None else slice_id)
+            for name, p in zip(names, percentiles, strict=True):
+                columns[name].append(total.percentile(p) / 1e6 if total.count else np.nan)
+        return {name: np.array(column, dtype=float) for name, column in columns.items()}
+
+    def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
+        """Each statement of each script, with its service times, in script order."""
+        keys = "client_group, script, position, statement"
+        totals: dict[tuple[Any, ...], list[Any]] = {}
+        rows = self._tuples(
+            f"select {keys}, done, failed, service_hist from statement_interval"
+            f" {_among(slice_ids)} order by {keys}"
+        )
+        for group, script, position, text, done, failed, blob in rows:
+            total = totals.setdefault((group, script, position, text), [0, 0, []])
+            total[0] += done
+            total[1] += failed
+            total[2].append(blob)
+        return [
+            StatementTotal(*key, done, failed, self._merged(blobs))
+            for key, (done, failed, blobs) in totals.items()
+        ]
+
+    def errors(self, slice_ids: Collection[int] | None = None) -> list[ErrorTotal]:
+        """Errors by group, script, statement and SQLSTATE, the most frequent first."""
+        keys = "client_group, script, statement, sqlstate, expected, retried"
+        rows = self._tuples(
+            f"select {keys}, sum(count), message, min(at_ms) from error {_among(slice_ids)}"
+            f" group by {keys} order by sum(count) desc, {keys}"
+        )
+        return [
+            ErrorTotal(group, script, text, sqlstate, bool(expected), bool(retried), count, message)
+            for group, script, text, sqlstate, expected, retried, count, message, _ in rows
+        ]
+
+    def generator(self, slice_ids: Collection[int] | None = None) -> GeneratorTotal:
+        """What the load generator used."""
+        sums = ("cpu_user_us", "cpu_system_us", "run_queue_delay_us")
+        totals = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in sums)
+        row = self._one(
+            f"select count(distinct thread) as threads, {totals},"
+            " coalesce(max(loop_stall_us_max), 0) as loop_stall_us_max"
+            f" from metric_generator {_among(slice_ids)}"
+        )
+        return GeneratorTotal(**row)
+
+    def series(
+        self,
+        table: str,
+        slice_ids: Collection[int] | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> dict[str, NDArray[Any]]:
+        """The columns of a ``metric_*`` table (or any other) in time order.
+
+        at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
+        ``where`` maps columns to a value, to several, or to None for NULL.
+        """
+        types = _columns_of(table)
+        only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
+        condition, values = _where(table, only)
+        rows = self._tuples(f"select * from {table} {condition} order by at_ms, rowid", values)
+        with self._reading():
+            columns = zip(*rows, strict=True) if rows else ((),) * len(types)
+            return {
+                name: _array(column, "at_ms" if name == "at_ms" else kind)
+                for (name, kind), column in zip(types.items(), columns, strict=True)
+            }
+
+    def delta(
+        self,
+        table: str,
+        column: str,
+        slice_ids: Collection[int] | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> float | None:
+        """How much a column rose within each slice, summed over slices and keys.
+
+        Key columns (relation, device, backend_type, …) not fixed by ``where`` are summed over.
+        A counter that falls was reset, or lost a process: a fall counts as no rise. For a gauge it
+        is last minus first. None if the column is NULL throughout, or was never read twice.
+        """
+        types = _columns_of(table)
+        if types.get(column) not in ("integer", "real"):
+            raise ValueError(f"table {table} has no number {column!r}")
+        only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
+        condition, values = _where(table, only)
+        keys = ", ".join(("slice_id", *fileformat.KEY_COLUMNS.get(table, ())))
+        floor = "" if column in fileformat.GAUGES else "max(0, "
+        ((rise,),) = self._tuples(
+            f"""
+            select sum({floor}{column} - earlier{")" if floor else ""}) from (
+                select {column},
+                    lag({column}) over (partition by {keys} order by at_ms, rowid) as earlier
+                from {table} {condition} {"and" if condition else "where"} {column} is not null
+            ) where earlier is not null
+            """,
+            values,
+        )
+        return None if rise is None else float(rise)
+
+    def waits(self, slice_ids: Collection[int] | None = None) -> list[WaitTotal]:
+        """Average number of backends per state, wait event and statement, the most first."""
+        among = _among(slice_ids)
+        ((ticks,),) = self._tuples(
+            "select sum(ticks) from (select max(ticks) as ticks from wait_sample"
+            f" {among} group by at_ms, slice_id)"
+        )
+        names = "backend_type, state, wait_event_type, wait_event"
+        rows = self._tuples(
+            f"""
+            select {names}, text, total from (
+                select {names}, statement_id, sum(count) as total
+                from wait_sample {among} group by {names}, statement_id
+            ) left join statement on statement.id = statement_id
+            order by total desc, {names}, text
+            """
+        )
+        return [
+            WaitTotal(backend_type, state, event_type, event, text, total / ticks)
+            for backend_type, state, event_type, event, text, total in rows
+        ]
+
+    def wait_series(self, slice_ids: Collection[int] | None = None) -> dict[str, NDArray[Any]]:
+        """Average backends over time, summed over statements, in long form and time order.
+
+        Columns at_ms, slice_id, backend_type, state, wait_event_type, wait_event, average; a wait
+        that was not seen at a time has no row there.
+        """
+        names = ("at_ms", "slice_id", "backend_type", "state", "wait_event_type", "wait_event")
+        listed = ", ".join(names)
+        rows = self._tuples(
+            f"select {listed}, 1.0 * sum(count) / max(ticks) from wait_sample"
+            f" {_among(slice_ids)} group by {listed} order by at_ms, slice_id"
+        )
+        kinds = ("at_ms", "integer", "text", "text", "text", "text", "real")
+        columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
+        labelled = zip((*names, "average"), columns, kinds, strict=True)
+        return {name: _array(column, kind) for name, column, kind in labelled}
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """What happened, in time order, of one kind if given."""
+        where, values = _where("event", {"kind": kind}, skip_none=True)
+        return self._all(Event, f"select * from event {where} order by at_ms, rowid", values)
+
+    def findings(self, step: int | None = None) -> list[FindingRow]:
+        """Findings by step and rank, those without a rank after the others."""
+        where, values = _where("finding", {"step": step}, skip_none=True)
+        order = "order by step, rank is null, rank, id"
+        return self._all(FindingRow, f"select * from finding {where} {order}", values)
+
+    def trials(self) -> list[Trial]:
+        """Trials in the order in which they were begun."""
+        return self._all(Trial, "select * from trial order by id")
+
+    def seconds(self, slice_ids: Collection[int] | None = None) -> float:
+        """Measured time in seconds: the sum over intervals."""
+        ((total,),) = self._tuples(
+            "select coalesce(sum(longest), 0) from (select max(duration_ms) as longest"
+            f" from interval {_among(slice_ids)} group by at_ms, slice_id)"
+        )
+        return float(total) / 1000
+
+    def _check_marks(self) -> None:
+        ((application_id,),) = self._db.execute("pragma application_id")
+        if application_id != fileformat.APPLICATION_ID:
+            raise UsageError(
+                f"{self.path} is an SQLite database, but not a run file of pgdyno",
+                code="run-file-foreign",
+                hint=NOT_A_RUN_FILE,
+            )
+        ((version,),) = self._db.execute("pragma user_version")
+        if version > fileformat.SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path} was written by a newer pgdyno (schema {version}; this one reads"
+                f" up to {fileformat.SCHEMA_VERSION})",
+                code="run-file-newer",
+                hint="update pgdyno, or read the file with sqlite3",
+            )
+
+    def _latency_points(
+        self, source: str, values: Sequence[Any], column: str, points_max: int
+    ) -> Iterator[tuple[int, int | None, Histogram]]:
+        """(at_ms, slice_id, merged histogram) in time order, at most about ``points_max``."""
+        ((count,),) = self._tuples(
+            f"select count(*) from (select distinct at_ms, slice_id {source})", values
+        )
+        stride = max(1, -(-count // points_max))
+        rows = self._tuples(
+            f"select at_ms, slice_id, {column} {source} order by at_ms, slice_id", values
+        )
+        point: tuple[int, int | None, list[bytes], set[int]] | None = None
+        for at_ms, slice_id, blob in rows:
+            full = point is not None and (
+                slice_id != point[1] or (at_ms not in point[3] and len(point[3]) == stride)
+            )
+            if point is None or full:
+                if point is not None:
+                    yield point[0], point[1], self._merged(point[2])
+                point = (at_ms, slice_id, [], set())
+            point[2].append(blob)
+            point[3].add(at_ms)
+        if point is not None:
+            yield point[0], point[1], self._merged(point[2])
+
+    def _merged(self, encoded: Iterable[bytes]) -> Histogram:
+        from pgdyno._engine import EngineError, Histogram
+
+        total = Histogram()
+        try:
+            for blob in encoded:
+                total.add_encoded(blob)
+        except (EngineError, TypeError) as error:
+            raise _damaged(self.path, f"a histogram in it cannot be read: {error}") from error
+        return total
+
+    def _all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return [self._decoded(kind, row) for row in self._rows(sql, values)]
+
+    def _one(self, sql: str) -> dict[str, Any]:
+        rows = self._rows(sql)
+        if len(rows) != 1:
+            raise _damaged(self.path, "it does not say what was run")
+        return rows[0]
+
+    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        with self._reading():
+            cursor = self._db.execute(sql, values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def _tuples(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._reading():
+            return self._db.execute(sql, values).fetchall()
+
+    def _decoded(self, kind: type[Row], row: Mapping[str, Any]) -> Row:
+        """A dataclass of a row; columns named …_json fill the field of that name, decoded."""
+        values = {}
+        for name, value in row.items():
+            plain_name = name.removesuffix("_json")
+            values[plain_name] = self._json(value) if plain_name != name else value
+        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        return kind(**{name: value for name, value in values.items() if name in known})
+
+    def _json(self, text: Any) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, TypeError) as error:
+            raise _damaged(self.path, f"a record in it is not JSON: {error}") from error
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turns what SQLite finds wrong with a file into an error for the user."""
+        try:
+            yield
+        except sqlite3.ProgrammingError:
+            raise  # a mistake of ours, or a closed file
+        except (sqlite3.Error, ValueError) as error:
+            raise _damaged(self.path, str(error)) from error
+
+
+def throughput_tps(run: RunFile, slice_ids: Collection[int] | None = None) -> float:
+    """Transactions done per measured second; 0 if nothing was measured."""
+    seconds = run.seconds(slice_ids)
+    return run.ledger(slice_ids).done / seconds if seconds else 0.0
+
+
+def _check_header(path: Path) -> None:
+    """Refuses what is plainly no run file before SQLite sees it.
+
+    The header's page size and count (bytes 16 and 28, https://sqlite.org/fileformat.html) tell a
+    file that lost its end. A file with a -wal beside it may be shorter than it says.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        size_bytes = path.stat().st_size
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{path} does not exist", code="run-file-missing", hint=NOT_A_RUN_FILE
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", code="run-file-unreadable", hint=NOT_A_RUN_FILE
+        ) from error
+    if head[:16] != b"SQLite format 3\0" or len(head) < 100:
+        raise UsageError(
+            f"{path} is not a run file of pgdyno", code="run-file-foreign", hint=NOT_A_RUN_FILE
+        )
+    page_bytes = {1: 65536}.get(raw := int.from_bytes(head[16:18]), raw)
+    whole_bytes = page_bytes * int.from_bytes(head[28:32])
+    if size_bytes < whole_bytes and not path.with_name(path.name + "-wal").exists():
+        raise _damaged(path, f"{whole_bytes - size_bytes} of its {whole_bytes} bytes are missing")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A read-only connection; SQLite needs to be told if it cannot make its -shm file."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("select count(*) from sqlite_schema").fetchone()
+    except sqlite3.OperationalError:
+        db.close()
+        db = sqlite3.connect(f"{uri}&immutable=1", uri=True, check_same_thread=False)
+        db.execute("select count(*) from sqlite_schema").fetchone()
+    return db
+
+
+def _damaged(path: Path, what: str) -> UsageError:
+    return UsageError(
+        f"{path} is damaged: {what}",
+        code="run-file-damaged",
+        hint="fetch the file again from where it was recorded, or record the run anew; "
+        "sqlite3's .recover may save a part of it",
+    )
+
+
+def _columns_of(table: str) -> dict[str, str]:
+    types = fileformat.columns().get(table)
+    if types is None:
+        raise ValueError(f"a run file has no table {table!r}")
+    return types
+
+
+def _among(slice_ids: Collection[int] | None) -> str:
+    """A where clause for some slices; ids are numbers, so they need no placeholders."""
+    if slice_ids is None:
+        return ""
+    return f"where slice_id in ({', '.join(str(int(number)) for number in slice_ids)})"
+
+
+def _where(
+    table: str, only: Mapping[str, Any], *, skip_none: bool = False
+) -> tuple[str, list[Any]]:
+    """A where clause and its values; unknown columns raise ValueError."""
+    conditions, values = [], []
+    for name, value in only.items():
+        if value is None and skip_none:
+            continue
+        if name not in _columns_of(table):
+            raise ValueError(f"table {table} has no column {name!r}")
+        several = isinstance(value, Collection) and not isinstance(value, (str, bytes))
+        members = list(value) if several else [value]
+        if several:
+            conditions.append(f"{name} in ({', '.join('?' * len(members))})")
+        else:
+            conditions.append(f"{name} is ?")
+        values += members
+    return (f"where {' and '.join(conditions)}" if conditions else ""), values
+
+
+def _array(column: Sequence[Any], kind: str) -> NDArray[Any]:
+    import numpy as np
+
+    if kind == "at_ms":
+        return np.array(column, dtype=np.int64)
+    if kind in ("integer", "real"):
+        return np.array(column, dtype=np.float64)
+    return np.array(column, dtype=object)
