@@ -14,10 +14,9 @@ from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import quote
 
-from pgdyno.errors import UsageError
 from pgdyno.record import fileformat
+from pgdyno.record.opening import check_header, check_marks, connect, damaged
 from pgdyno.record.rows import (
     ErrorTotal,
     Event,
@@ -42,7 +41,6 @@ HistogramKind = Literal["response", "wait", "pool_wait", "service", "send_late"]
 By = tuple[Literal["client_group", "script"], ...]
 Row = TypeVar("Row")
 
-NOT_A_RUN_FILE = "give a file that pgdyno run, compare or investigate wrote with -o"
 WRITER_GONE = "the writer is gone"
 
 LEDGER_SUMS = (
@@ -58,10 +56,10 @@ class RunFile:
     def __init__(self, path: Path | str) -> None:
         """Opens ``path``; UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
         self.path = Path(path)
-        _check_header(self.path)
+        check_header(self.path)
         with self._reading():
-            self._db = _connect(self.path)
-            self._check_marks()
+            self._db = connect(self.path)
+            check_marks(self._db, self.path)
 
     def __enter__(self) -> RunFile:
         return self
@@ -203,8 +201,8 @@ class RunFile:
             total[1] += failed
             total[2].append(blob)
         return [
-            StatementTotal(*key, done, failed, self._merged(blobs))
-            for key, (done, failed, blobs) in totals.items()
+            StatementTotal(group, script, position, text, done, failed, self._merged(blobs))
+            for (group, script, position, text), (done, failed, blobs) in totals.items()
         ]
 
     def errors(self, slice_ids: Collection[int] | None = None) -> list[ErrorTotal]:
@@ -346,23 +344,6 @@ class RunFile:
         )
         return float(total) / 1000
 
-    def _check_marks(self) -> None:
-        ((application_id,),) = self._db.execute("pragma application_id")
-        if application_id != fileformat.APPLICATION_ID:
-            raise UsageError(
-                f"{self.path} is an SQLite database, but not a run file of pgdyno",
-                code="run-file-foreign",
-                hint=NOT_A_RUN_FILE,
-            )
-        ((version,),) = self._db.execute("pragma user_version")
-        if version > fileformat.SCHEMA_VERSION:
-            raise UsageError(
-                f"{self.path} was written by a newer pgdyno (schema {version}; this one reads"
-                f" up to {fileformat.SCHEMA_VERSION})",
-                code="run-file-newer",
-                hint="update pgdyno, or read the file with sqlite3",
-            )
-
     def _latency_points(
         self, source: str, values: Sequence[Any], column: str, points_max: int
     ) -> Iterator[tuple[int, int | None, Histogram]]:
@@ -396,7 +377,7 @@ class RunFile:
             for blob in encoded:
                 total.add_encoded(blob)
         except (EngineError, TypeError) as error:
-            raise _damaged(self.path, f"a histogram in it cannot be read: {error}") from error
+            raise damaged(self.path, f"a histogram in it cannot be read: {error}") from error
         return total
 
     def _all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -405,7 +386,7 @@ class RunFile:
     def _one(self, sql: str) -> dict[str, Any]:
         rows = self._rows(sql)
         if len(rows) != 1:
-            raise _damaged(self.path, "it does not say what was run")
+            raise damaged(self.path, "it does not say what was run")
         return rows[0]
 
     def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -431,7 +412,7 @@ class RunFile:
         try:
             return json.loads(text)
         except (ValueError, TypeError) as error:
-            raise _damaged(self.path, f"a record in it is not JSON: {error}") from error
+            raise damaged(self.path, f"a record in it is not JSON: {error}") from error
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -441,63 +422,13 @@ class RunFile:
         except sqlite3.ProgrammingError:
             raise  # a mistake of ours, or a closed file
         except (sqlite3.Error, ValueError) as error:
-            raise _damaged(self.path, str(error)) from error
+            raise damaged(self.path, str(error)) from error
 
 
 def throughput_tps(run: RunFile, slice_ids: Collection[int] | None = None) -> float:
     """Transactions done per measured second; 0 if nothing was measured."""
     seconds = run.seconds(slice_ids)
     return run.ledger(slice_ids).done / seconds if seconds else 0.0
-
-
-def _check_header(path: Path) -> None:
-    """Refuses what is plainly no run file before SQLite sees it.
-
-    The header's page size and count (bytes 16 and 28, https://sqlite.org/fileformat.html) tell a
-    file that lost its end. A file with a -wal beside it may be shorter than it says.
-    """
-    try:
-        with path.open("rb") as file:
-            head = file.read(100)
-        size_bytes = path.stat().st_size
-    except FileNotFoundError as error:
-        raise UsageError(
-            f"{path} does not exist", code="run-file-missing", hint=NOT_A_RUN_FILE
-        ) from error
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror}", code="run-file-unreadable", hint=NOT_A_RUN_FILE
-        ) from error
-    if head[:16] != b"SQLite format 3\0" or len(head) < 100:
-        raise UsageError(
-            f"{path} is not a run file of pgdyno", code="run-file-foreign", hint=NOT_A_RUN_FILE
-        )
-    page_bytes = {1: 65536}.get(raw := int.from_bytes(head[16:18]), raw)
-    whole_bytes = page_bytes * int.from_bytes(head[28:32])
-    if size_bytes < whole_bytes and not path.with_name(path.name + "-wal").exists():
-        raise _damaged(path, f"{whole_bytes - size_bytes} of its {whole_bytes} bytes are missing")
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """A read-only connection; SQLite needs to be told if it cannot make its -shm file."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
-    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute("select count(*) from sqlite_schema").fetchone()
-    except sqlite3.OperationalError:
-        db.close()
-        db = sqlite3.connect(f"{uri}&immutable=1", uri=True, check_same_thread=False)
-        db.execute("select count(*) from sqlite_schema").fetchone()
-    return db
-
-
-def _damaged(path: Path, what: str) -> UsageError:
-    return UsageError(
-        f"{path} is damaged: {what}",
-        code="run-file-damaged",
-        hint="fetch the file again from where it was recorded, or record the run anew; "
-        "sqlite3's .recover may save a part of it",
-    )
 
 
 def _columns_of(table: str) -> dict[str, str]:

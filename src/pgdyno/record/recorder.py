@@ -56,7 +56,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._slice_id: int | None = None
         self._statement_ids: dict[str, int] = {}
-        self._roll_up = RollUp()
+        self._roll_up: RollUp | None = RollUp()
         self._failure: RunError | None = None
         self._over = False
         self._closed = threading.Event()
@@ -328,9 +328,21 @@ class Recorder:
                     continue
                 try:
                     self._commit()
-                    self._roll_up.catch_up(self._db, self.at_ms())
+                    self._roll_up_a_little()
                 except sqlite3.Error as error:
                     self._fail(error)
+
+    def _roll_up_a_little(self) -> None:
+        """A row that cannot be merged costs room in the file; it must not end the recording."""
+        if self._roll_up is None:
+            return
+        try:
+            self._roll_up.catch_up(self._db, self.at_ms())
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            self._roll_up = None
+            self.add_event("warning", "run file not rolled up", {"error": str(error)})
 
 
 def _version() -> str:

@@ -1,0 +1,81 @@
+"""Opens run files for reading, and refuses everything else with a hint."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from pgdyno.errors import UsageError
+from pgdyno.record import fileformat
+
+NOT_A_RUN_FILE = "give a file that pgdyno run, compare or investigate wrote with -o"
+
+
+def check_header(path: Path) -> None:
+    """Refuses what is plainly no run file before SQLite sees it.
+
+    The header's page size and count (bytes 16 and 28, https://sqlite.org/fileformat.html) tell a
+    file that lost its end. A file with a -wal beside it may be shorter than it says.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+        size_bytes = path.stat().st_size
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"{path} does not exist", code="run-file-missing", hint=NOT_A_RUN_FILE
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {path}: {error.strerror}", code="run-file-unreadable", hint=NOT_A_RUN_FILE
+        ) from error
+    if head[:16] != b"SQLite format 3\0" or len(head) < 100:
+        raise UsageError(
+            f"{path} is not a run file of pgdyno", code="run-file-foreign", hint=NOT_A_RUN_FILE
+        )
+    page_bytes = {1: 65536}.get(raw := int.from_bytes(head[16:18]), raw)
+    whole_bytes = page_bytes * int.from_bytes(head[28:32])
+    if size_bytes < whole_bytes and not path.with_name(path.name + "-wal").exists():
+        raise damaged(path, f"{whole_bytes - size_bytes} of its {whole_bytes} bytes are missing")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A read-only connection; SQLite needs to be told if it cannot make its -shm file."""
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("select count(*) from sqlite_schema").fetchone()
+    except sqlite3.OperationalError:
+        db.close()
+        db = sqlite3.connect(f"{uri}&immutable=1", uri=True, check_same_thread=False)
+        db.execute("select count(*) from sqlite_schema").fetchone()
+    return db
+
+
+def damaged(path: Path, what: str) -> UsageError:
+    return UsageError(
+        f"{path} is damaged: {what}",
+        code="run-file-damaged",
+        hint="fetch the file again from where it was recorded, or record the run anew; "
+        "sqlite3's .recover may save a part of it",
+    )
+
+
+def check_marks(db: sqlite3.Connection, path: Path) -> None:
+    """Refuses databases of other programs, and files of a newer pgdyno."""
+    ((application_id,),) = db.execute("pragma application_id")
+    if application_id != fileformat.APPLICATION_ID:
+        raise UsageError(
+            f"{path} is an SQLite database, but not a run file of pgdyno",
+            code="run-file-foreign",
+            hint=NOT_A_RUN_FILE,
+        )
+    ((version,),) = db.execute("pragma user_version")
+    if version > fileformat.SCHEMA_VERSION:
+        raise UsageError(
+            f"{path} was written by a newer pgdyno (schema {version}; this one reads"
+            f" up to {fileformat.SCHEMA_VERSION})",
+            code="run-file-newer",
+            hint="update pgdyno, or read the file with sqlite3",
+        )
