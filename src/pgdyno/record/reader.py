@@ -234,12 +234,14 @@ class RunFile:
         slice_ids: Collection[int] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> dict[str, NDArray[Any]]:
-        """The columns of a ``metric_*`` table (or any other) in time order.
+        """The columns of a ``metric_*`` table, or another that has at_ms, in time order.
 
         at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
         ``where`` maps columns to a value, to several, or to None for NULL.
         """
         types = _columns_of(table)
+        if "at_ms" not in types:
+            raise ValueError(f"table {table} is no series")
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
         condition, values = _where(table, only)
         rows = self._tuples(f"select * from {table} {condition} order by at_ms, rowid", values)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -257,21 +258,19 @@ class Recorder:
             self._db.close()
 
     def _insert(self, table: str, rows: list[dict[str, Any]]) -> int:
-        """Adds rows, all columns of the table in order; returns the last row's id, 0 if none."""
-        if not rows:
-            return 0
-        names = fileformat.columns().get(table)
-        if names is None:
-            raise ValueError(f"a run file has no table {table!r}")
-        sql = f"insert into {table} values ({', '.join('?' * len(names))})"
-        values = [[_value(row.get(name)) for name in names] for row in rows]
+        """Adds rows, defaults for columns not given; returns the last id, 0 if none."""
+        statements = [
+            (_insertion(table, tuple(row)), [_value(value) for value in row.values()])
+            for row in rows
+        ]
 
         def insert() -> int:
-            for row in values:
-                cursor = self._db.execute(sql, row)
-            return cursor.lastrowid or 0
+            last = 0
+            for sql, values in statements:
+                last = self._db.execute(sql, values).lastrowid or 0
+            return last
 
-        return self._write(insert)
+        return self._write(insert) if statements else 0
 
     def _update(self, table: str, row_id: int, changed: Mapping[str, Any]) -> None:
         row = _row(table, changed)
@@ -356,15 +355,15 @@ def _version() -> str:
 
 def _claim(path: Path) -> None:
     """Makes the empty file, so that two runs can never share one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("x").close()
-    except FileExistsError as error:
+    if path.exists():
         raise UsageError(
             f"{path} exists already",
             code="run-file-exists",
             hint="name another file with -o, or remove it first",
-        ) from error
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("x").close()
     except OSError as error:
         raise SetupError(
             f"cannot write the run file {path}: {error.strerror}",
@@ -420,6 +419,11 @@ def _row(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
             value = json.dumps(plain(value, name), ensure_ascii=False)
         row[name] = blank(value) if isinstance(value, str) else value
     return row
+
+
+@cache
+def _insertion(table: str, names: tuple[str, ...]) -> str:
+    return f"insert into {table} ({', '.join(names)}) values ({', '.join('?' * len(names))})"
 
 
 def _value(value: Any) -> Any:

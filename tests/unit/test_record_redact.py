@@ -1,0 +1,121 @@
+"""No password reaches a run file, whatever form it comes in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_samples import add_second, new_recorder, script_row
+
+from pgdyno.record import RunFile, blank
+from pgdyno.record.redact import plain
+
+SECRET = "s3cr3t!"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://joe:s3cr3t!@db/prod",
+        "host=db user=joe password=s3cr3t! dbname=prod",
+        "host=db password = 's3cr3t!'",
+        "postgres://db/prod?user=joe&password=s3cr3t!&sslmode=require",
+        'conninfo = "postgresql://joe:s3cr3t!@db/prod"',
+        '[server]\npassword = "s3cr3t!"\n',
+        "alter role joe with password 's3cr3t!' valid until 'infinity'",
+        "CREATE USER joe PASSWORD 's3cr3t!'",
+        "PGPASSWORD=s3cr3t! psql",
+    ],
+)
+def test_free_text_is_blanked(text: str) -> None:
+    assert SECRET not in blank(text)
+    assert "***" in blank(text)
+    assert blank(blank(text)) == blank(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password authentication failed for user joe",
+        "password_encryption = scram-sha-256",
+        "select count(*) from passwords where id = 1",
+        "postgresql://db:5432/prod",
+        "postgresql://joe@db:5432/prod",
+        "12:30@noon",
+    ],
+)
+def test_other_text_is_left_alone(text: str) -> None:
+    assert blank(text) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"target": {"password": SECRET}},
+        {"server": [{"PGPASSWORD": SECRET}]},
+        {"conninfo": f"postgresql://joe:{SECRET}@db/prod"},
+        {"conninfo": f"postgresql://db/prod?password={SECRET}"},
+        {"conninfo": f"host=db password={SECRET}"},
+        {"conninfo": f"password='{SECRET}' host=db"},
+    ],
+)
+def test_a_password_in_an_object_is_refused_without_repeating_it(value: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="password") as caught:
+        plain(value)
+    assert SECRET not in str(caught.value)
+
+
+def test_what_is_no_password_passes() -> None:
+    value = {"password": None, "settings": {"password_encryption": "md5"}, "sql": "select 1"}
+    value |= {"conninfo": "host=db user=joe password=***"}
+    assert plain(value) == value
+
+
+def test_numpy_and_nan_become_json() -> None:
+    value = {"a": np.float64(1.5), "b": np.int64(2), "c": float("nan"), "d": np.arange(2)}
+    assert plain(value) == {"a": 1.5, "b": 2, "c": None, "d": [0, 1]}
+    assert plain(("x", Path("/p"), {1})) == ["x", "/p", [1]]
+    with pytest.raises(TypeError, match="no JSON form"):
+        plain({"a": object()})
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_whatever_is_stored_is_strict_json(value: Any) -> None:
+    try:
+        stored = plain(value)
+    except ValueError:
+        return  # a key or a URI that looks like one with a password
+    assert json.loads(json.dumps(stored, allow_nan=False)) == stored
+
+
+def test_nothing_in_the_file_holds_the_password(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    text = f"alter role joe password '{SECRET}'"
+    with new_recorder(path, spec_text=f'conninfo = "postgresql://joe:{SECRET}@db"') as recorder:
+        with pytest.raises(ValueError, match="password"):
+            recorder.update_run(server={"password": SECRET})
+        with pytest.raises(ValueError, match="password"):
+            recorder.add_event("setting", "x", {"uri": f"postgres://u:{SECRET}@h"})
+        error = dict.fromkeys(("group", "script", "sqlstate"), "x")
+        error |= {"statement": text, "message": text, "expected": 0, "retried": 0, "count": 1}
+        statement = {"group": "g", "script": "s", "position": 0, "statement": text}
+        statement |= {"done": 1, "failed": 0, "service": b""}
+        add_second(recorder, 0, [script_row()], errors=[error], statements=[statement])
+        recorder.statement_id(text)
+        recorder.add_rows(
+            "metric_lock", [{"waiting": 1, "behind_one_max": 1, "blocker_statement": text}]
+        )
+        recorder.finish("failed", f"cannot connect to postgres://joe:{SECRET}@db")
+    assert SECRET.encode() not in path.read_bytes()
+    with RunFile(path) as run:
+        assert run.run.spec_text == 'conninfo = "postgresql://joe:***@db"'
