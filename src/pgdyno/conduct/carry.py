@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
 
 from pgdyno.conduct.session import Session
 from pgdyno.spec import Event
@@ -16,39 +21,94 @@ def carry_out(session: Session) -> list[int]:
     """
     load = session.spec.load
     started_ns = session.start_load(scheduled=True)
-    events = sorted(session.spec.events, key=lambda event: event.at_ms)
-    if load.ramp_ms:
-        session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s")
-        with session.measured("ramp"):
-            _run_until(session, started_ns, load.ramp_ms, events)
-    session.watcher.phase(f"measuring for {load.hold_ms / 1000:g} s")
-    with session.measured("run") as slice_id:
-        _run_until(session, started_ns, load.ramp_ms + load.hold_ms, events)
+    with _event_statements(session) as statements:
+        timeline = _Timeline(session, started_ns, statements)
+        if load.ramp_ms:
+            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s")
+            with session.measured("ramp"):
+                timeline.run_until(load.ramp_ms)
+        session.watcher.phase(f"measuring for {load.hold_ms / 1000:g} s")
+        with session.measured("run") as slice_id:
+            timeline.run_until(load.ramp_ms + load.hold_ms)
     session.watcher.phase("finishing")
     session.stop_load()
     return [slice_id]
 
 
-def _run_until(session: Session, started_ns: int, end_ms: int, events: list[Event]) -> None:
-    """Let the load run to ``end_ms`` after its start, carrying out the events due by then."""
-    while events and events[0].at_ms < end_ms:
-        event = events.pop(0)
-        _wait_until(session, started_ns, event.at_ms)
+class _Timeline:
+    """The run's clock: lets the load run on, and carries events out when they are due."""
+
+    def __init__(self, session: Session, started_ns: int, statements: _Statements) -> None:
+        self._session = session
+        self._started_ns = started_ns
+        self._statements = statements
+        self._events = sorted(session.spec.events, key=lambda event: event.at_ms)
+
+    def run_until(self, end_ms: int) -> None:
+        """Let the load run to ``end_ms`` after its start, with the events due by then."""
+        while self._events and self._events[0].at_ms < end_ms:
+            event = self._events.pop(0)
+            self._wait_until(event.at_ms)
+            self._carry_out(event)
+        self._wait_until(end_ms)
+
+    def _carry_out(self, event: Event) -> None:
         if event.sql is not None:
-            _run_event_sql(session, event.sql)
+            self._statements.begin(event.sql)
         if event.settings is not None:
-            session.event_settings(event.settings)
-    _wait_until(session, started_ns, end_ms)
+            self._session.event_settings(event.settings)
+
+    def _wait_until(self, at_ms: int) -> None:
+        left_s = (self._started_ns + at_ms * 1_000_000 - time.monotonic_ns()) / 1e9
+        if left_s > 0:
+            self._session.wait(left_s)
 
 
-def _run_event_sql(session: Session, sql: str) -> None:
-    began_ns = time.monotonic_ns()
-    session.run_sql(sql)
-    duration_ms = (time.monotonic_ns() - began_ns) / 1e6
-    session.recorder.add_event("sql", sql[:60], ns=began_ns, duration_ms=duration_ms)
+class _Statements:
+    """Event statements under way, each on a thread and connection of its own.
+
+    A statement that takes long (VACUUM FREEZE) must not hold the timeline up.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._threads: list[threading.Thread] = []
+        self._connections: list[psycopg.Connection] = []
+
+    def begin(self, sql: str) -> None:
+        """Send ``sql`` now; how it went is recorded as an event when it ends."""
+        thread = threading.Thread(target=self._run, args=(sql,), name="event-sql", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def end(self) -> None:
+        """Cancel what still runs and wait for it."""
+        for connection in self._connections:
+            if not connection.closed:
+                connection.cancel_safe(timeout=5)
+        for thread in self._threads:
+            thread.join(10)
+
+    def _run(self, sql: str) -> None:
+        began_ns = time.monotonic_ns()
+        recorder = self._session.recorder
+        try:
+            with self._session.connect() as connection:
+                self._connections.append(connection)
+                connection.execute(sql.encode())
+        except psycopg.Error as problem:
+            message = (problem.diag.message_primary or str(problem)).strip()
+            recorder.add_event("warning", f"failed: {sql[:60]}", {"message": message})
+            self._session.watcher.note(f"warning: {sql[:60]}: {message}")
+        else:
+            duration_ms = (time.monotonic_ns() - began_ns) / 1e6
+            recorder.add_event("sql", sql[:60], ns=began_ns, duration_ms=duration_ms)
 
 
-def _wait_until(session: Session, started_ns: int, at_ms: int) -> None:
-    left_s = (started_ns + at_ms * 1_000_000 - time.monotonic_ns()) / 1e9
-    if left_s > 0:
-        session.wait(left_s)
+@contextmanager
+def _event_statements(session: Session) -> Iterator[_Statements]:
+    statements = _Statements(session)
+    try:
+        yield statements
+    finally:
+        statements.end()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+import psycopg
+from psycopg import sql
 
 from pgdyno.conduct.target import Target
 from pgdyno.errors import SetupError
@@ -104,19 +106,21 @@ class InForce:
         """A CHECKPOINT, at once. A role that may not is told so."""
         self.run_sql("checkpoint")
 
-    def run_sql(self, sql: str) -> None:
+    def run_sql(self, statement: str) -> None:
         """Run one statement on a connection of its own, beside the load."""
-        import psycopg
-
         try:
-            with psycopg.connect(**self._connect_arguments(), autocommit=True) as connection:
-                connection.execute(sql.encode())
+            with self.connect() as connection:
+                connection.execute(statement.encode())
         except psycopg.Error as problem:
             message = (problem.diag.message_primary or str(problem)).strip()
-            raise SetupError(f"{sql}: {message}", code="statement-failed") from None
+            raise SetupError(f"{statement}: {message}", code="statement-failed") from None
 
-    def _connect_arguments(self) -> dict[str, Any]:
-        return {**self._target.conninfo.kwargs(), "application_name": "pgdyno control"}
+    def connect(self) -> psycopg.Connection:
+        """A control connection in autocommit, beside the load."""
+        return psycopg.connect(
+            **{**self._target.conninfo.kwargs(), "application_name": "pgdyno control"},
+            autocommit=True,
+        )
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
@@ -124,8 +128,6 @@ def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str
 
 
 def _table_statements(step: Step) -> list[str]:
-    from psycopg import sql
-
     statements = []
     for table, names in step.table_options_back.items():
         options = sql.SQL(", ").join(sql.Identifier(name) for name in sorted(names))
@@ -139,7 +141,5 @@ def _table_statements(step: Step) -> list[str]:
     return [statement.as_string(None) for statement in statements]
 
 
-def _alter_table(table: str) -> Any:
-    from psycopg import sql
-
+def _alter_table(table: str) -> sql.Composed:
     return sql.SQL("alter table {} ").format(sql.Identifier(*table.split(".")))

@@ -1,8 +1,8 @@
 """The load engine as the conductor drives it: its configuration, its thread of polling, its faults.
 
 :class:`RunningLoad` owns one engine ``Load`` from connect to drain. A thread collects finished
-intervals, hands them to the recorder and tells the watcher; a fault in it (the server gone for good,
-the disk full) wakes the conductor, which raises it.
+intervals, hands them to the recorder and tells the watcher; a fault in it (the server gone for
+good, the disk full) wakes the conductor, which raises it.
 """
 
 from __future__ import annotations

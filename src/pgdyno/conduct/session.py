@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from pgdyno._engine import build_info
 from pgdyno.conduct.inforce import InForce
 from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
@@ -27,8 +29,8 @@ from pgdyno.record import Recorder, RunFile
 from pgdyno.spec import Change, Spec
 from pgdyno.workload import Workload, load_workload, prepare
 
-# After a change by reload or of a pool, the load runs this long before a slice counts: sessions pick
-# a reload up between statements, and transactions begun under the old rule finish.
+# After a change by reload or of a pool, the load runs this long before a slice counts: sessions
+# pick a reload up between statements, and transactions begun under the old rule finish.
 SETTLE_SECONDS = 0.3
 # After a restart also the connections come back and the first pages are read.
 SETTLE_RESTART_SECONDS = 1.0
@@ -157,9 +159,9 @@ class Session:
         self.recorder.close_slice(slice_id, ns=end_ns)
         self._load.wait_recorded(end_ns)
 
-    def run_sql(self, sql: str) -> None:
-        """Carry out an event's statement beside the load."""
-        self._in_force.run_sql(sql)
+    def connect(self) -> psycopg.Connection:
+        """A control connection, beside the load."""
+        return self._in_force.connect()
 
     def event_settings(self, settings: dict[str, str]) -> None:
         """Carry out an event's change of settings; it stays until the end of the run."""

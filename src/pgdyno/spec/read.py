@@ -29,11 +29,16 @@ _WANTED = {
 }
 
 
-def read_spec(path: Path, overrides: Mapping[str, Any] | None = None) -> tuple[Spec, str]:
+def read_spec(
+    path: Path,
+    overrides: Mapping[str, Any] | None = None,
+    group_overrides: Mapping[str, Any] | None = None,
+) -> tuple[Spec, str]:
     """The spec in the file ``path`` with ``overrides`` laid over it, and the file's text.
 
-    ``overrides`` has the shape of the TOML document. Raises :class:`UsageError` that names the
-    file and the key.
+    ``overrides`` has the shape of the TOML document; ``group_overrides`` that of one client group,
+    and goes to the only one that there is. Raises :class:`UsageError` that names the file and the
+    key.
     """
     text = _read_text(path)
     try:
@@ -45,7 +50,22 @@ def read_spec(path: Path, overrides: Mapping[str, Any] | None = None) -> tuple[S
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply", code="spec-syntax") from None
     fields.setdefault("name", _name_from(path))
-    return spec_from_fields(lay_over(fields, overrides or {}), where=str(path)), text
+    fields = lay_over(fields, overrides or {})
+    if group_overrides:
+        fields["clients"] = _over_only_group(fields.get("clients", [{}]), group_overrides, path)
+    return spec_from_fields(fields, where=str(path)), text
+
+
+def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> Any:
+    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        return groups  # the model says what is wrong with it
+    if len(groups) != 1:
+        raise UsageError(
+            f"{path} has {len(groups)} client groups, so options for clients are ambiguous",
+            code="ambiguous-group",
+            hint="change the counts and pools in the file",
+        )
+    return [lay_over(groups[0], overrides)]
 
 
 def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:

@@ -1,0 +1,57 @@
+# Everything a newcomer or a contributor types. Each target does its own set-up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CARGO ?= cargo
+SOURCES := $(shell git ls-files 'crates/*.rs' 'crates/*.sql' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The package with its engine, editable, from locked requirements.
+$(VENV)/.installed: requirements.txt $(SOURCES) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/maturin develop --release --quiet
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+.PHONY: demo
+demo: $(VENV)/.installed ## The main job on a PostgreSQL that it starts: about 2 minutes
+	$(BIN)/pgdyno investigate scenarios/write-heavy-web.toml --budget $(BUDGET)
+
+BUDGET ?= 2min
+
+.PHONY: test
+test: $(VENV)/.installed-dev ## All tests, on real servers
+	$(CARGO) test --workspace --quiet
+	$(BIN)/python -m pytest
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+.PHONY: bench
+bench: $(VENV)/.installed-dev ## What probes and engine cost, in pairs
+	$(BIN)/python -m benches
+
+.PHONY: docs
+docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas
+	$(BIN)/python docs/generate.py
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf $(VENV) target fuzz/target src/pgdyno/*.so

@@ -1,0 +1,124 @@
+"""The command line: ``main`` dispatches to one file per command, each imported only when used.
+
+Results go to stdout, everything else to stderr. Whatever a user can cause ends in one message and
+the exit status of the error tree (``pgdyno.errors``).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from pgdyno.errors import PgdynoError
+
+_COMMANDS = {
+    "run": "One run with its diagnosis",
+    "compare": "Is it better with this change? Interleaved pairs, with an interval",
+    "investigate": "Find the limit, prove it, price the remedies",
+    "show": "Read a run file: a summary in the terminal",
+    "report": "Read a run file: one self-contained HTML page",
+    "server": "PostgreSQL servers that pgdyno can start",
+    "spec": "Check a spec file, or print the schema of specs",
+}
+
+
+class _LazyGroup(click.Group):
+    """Commands known by name and one line of help; their modules are imported when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"pgdyno.cli.{cmd_name}_command")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"pgdyno {version('pgdyno')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-?", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version.",
+)
+def cli() -> None:
+    """A dynamometer for PostgreSQL under write load.
+
+    Loads a server, finds what holds it back, proves it by changing one thing and measuring again,
+    and says what each remedy buys and what it costs.
+
+    \b
+      pgdyno investigate scenarios/write-heavy-web.toml     a story, on a server pgdyno starts
+      pgdyno investigate postgresql://host/db               your own server
+      pgdyno run tpcb-like -c 16 -T 30                      one run, diagnosed
+      pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
+    """
+
+
+def main() -> NoReturn:
+    """Entry point of the ``pgdyno`` command."""
+    sys.exit(_status())
+
+
+def _status() -> int:
+    try:
+        outcome = cli.main(standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as problem:
+        _print_error(problem.format_message().rstrip("."), _usage_hint(problem))
+        return 1
+    except (click.Abort, KeyboardInterrupt):
+        _print_error("interrupted", None)
+        return 130
+    except PgdynoError as problem:
+        _print_error(problem.message, problem.hint)
+        return problem.exit_status
+    except BrokenPipeError:
+        # Whoever read our output has left; nothing to tell them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as problem:
+        if os.environ.get("PGDYNO_TRACEBACK"):
+            raise
+        _print_error(
+            f"internal error: {type(problem).__name__}: {problem}",
+            "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report",
+        )
+        return 2
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _usage_hint(problem: click.ClickException) -> str | None:
+    context = getattr(problem, "ctx", None)
+    return f"{context.command_path} --help" if context is not None else None
+
+
+def _print_error(message: str, hint: str | None) -> None:
+    click.echo(click.style("error", fg="red", bold=True) + f": {message}", err=True)
+    if hint:
+        click.echo("\n" + click.style("hint", fg="cyan", bold=True) + f": {hint}", err=True)

@@ -1,0 +1,141 @@
+"""``pgdyno compare``: one question, answered by interleaved pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import (
+    Duration,
+    build_spec,
+    load_options,
+    output_options,
+    parse_assignments,
+    settings_option,
+    sort_out,
+)
+from pgdyno.cli.output import check_trust, print_result
+from pgdyno.errors import UsageError
+
+# Settings whose effect, or whose bill, comes with a checkpoint.
+_CHECKPOINT_SETTINGS = {
+    "max_wal_size",
+    "min_wal_size",
+    "checkpoint_timeout",
+    "checkpoint_completion_target",
+    "checkpoint_flush_after",
+    "full_page_writes",
+    "wal_compression",
+}
+
+
+@click.command("compare")
+@load_options
+@settings_option("--set", text="What the other side has: a setting of the server.")
+@click.option(
+    "--base-set",
+    "base_settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Setting to start the server with, on both sides.",
+)
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What the other side has: a key of the spec, as load.protocol=simple.",
+)
+@click.option("--budget", type=Duration(), default="90", help="Time to spend (default 90 s).")
+@click.option("--slice", "slice_ms", type=Duration(), help="Length of a slice.")
+@click.option("--pairs", type=click.IntRange(6, 1000), help="At most so many pairs.")
+@click.option("--apply", "may_apply", is_flag=True, help="Settings of your server may change.")
+@output_options
+def command(**given: Any) -> None:
+    """Is it better with this change? Interleaved random pairs, with an interval.
+
+    The other side has what --set, --pool-max, --clients-to and --vary say.
+
+    \b
+      pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
+      pgdyno compare tpcb-like -c 16 --pool-max 4
+      pgdyno compare tpcb-like -c 16 --vary load.protocol=simple
+    """
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.conduct import open_session
+    from pgdyno.investigate import compare
+
+    asked = sort_out(given["what"])
+    settings = parse_assignments(given["settings"], "--set")
+    # The pool is what differs, not what both sides have.
+    base = {**given, "settings": given["base_settings"], "pool_max": None}
+    spec, spec_text = build_spec(asked, base)
+    change = _change(spec, given, settings)
+    path = run_path(given["output"], spec.name)
+    with (
+        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
+        open_session(
+            spec,
+            run_path=path,
+            command="compare",
+            spec_text=spec_text,
+            watcher=watcher,
+            may_apply=given["may_apply"],
+        ) as session,
+    ):
+        session.target.settings.check(settings)
+        result = compare(
+            session,
+            change,
+            title=_title(change),
+            budget_s=given["budget"] / 1000,
+            slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
+            pairs_max=given["pairs"],
+            checkpoint_bound=bool(_CHECKPOINT_SETTINGS & set(settings)),
+        )
+    print_result(given["output_format"], path, result, _pairs(path))
+    check_trust(result)
+
+
+def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> Any:
+    from pgdyno.spec import Change
+    from pgdyno.spec.dotted import with_keys
+
+    keys = parse_assignments(given["vary"], "--vary")
+    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    with_keys(fields, keys)
+    pools = {group.name: given["pool_max"] for group in spec.clients if given["pool_max"]}
+    change = Change(settings=settings, pool_max=pools, spec=keys)
+    if not change:
+        raise UsageError(
+            "nothing to compare: say what the other side has",
+            code="nothing-to-compare",
+            hint="--set NAME=VALUE, --pool-max N or --vary KEY=VALUE",
+        )
+    return change
+
+
+def _title(change: Any) -> str:
+    parts = [f"{name} = {value}" for name, value in {**change.settings, **change.spec}.items()]
+    parts += [f"pool of {size}" for size in set(change.pool_max.values())]
+    return ", ".join(parts)
+
+
+def _pairs(path: Path) -> Iterator[dict[str, Any]]:
+    """One row per slice, for CSV."""
+    from pgdyno.record import RunFile, throughput_tps
+
+    run = RunFile(path)
+    for each in run.slices():
+        if each.trial_id is None:
+            continue
+        yield {
+            "trial": each.trial_id,
+            "pair": each.pair,
+            "side": each.side,
+            "throughput_tps": round(throughput_tps(run, [each.id]), 2),
+            "response_ms_p99": run.histogram("response", [each.id]).percentile(99) / 1e6,
+        }

@@ -1,0 +1,47 @@
+"""Where run files and reports go, and what of an earlier run stands in the way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+
+RUNS_DIR = Path("pgdyno-runs")
+
+
+def run_path(output: str | None, name: str) -> Path:
+    """The path of a new run file: the one asked for, or one named after spec and time."""
+    if output is None:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        path = RUNS_DIR / f"{name}-{stamp}.db"
+        _make_dir(path.parent)
+        return _unused(path)
+    path = Path(output)
+    if path.exists():
+        raise UsageError(
+            f"{path}: there is a file of this name",
+            code="output-exists",
+            hint="runs are never overwritten; choose another name or move it away",
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent}: no such folder", code="output-folder")
+    return path
+
+
+def _make_dir(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as problem:
+        raise UsageError(
+            f"{path}: {problem.strerror}", code="output-folder", hint="name a run file with -o"
+        ) from None
+
+
+def _unused(path: Path) -> Path:
+    """``path``, or with a number when two runs begin within a second."""
+    candidate, number = path, 2
+    while candidate.exists():
+        candidate = path.with_stem(f"{path.stem}-{number}")
+        number += 1
+    return candidate

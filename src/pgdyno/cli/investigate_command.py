@@ -1,0 +1,100 @@
+"""``pgdyno investigate``: find the limit, prove it, price the remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import (
+    Duration,
+    build_spec,
+    load_options,
+    output_options,
+    settings_option,
+    sort_out,
+)
+from pgdyno.cli.output import check_trust, print_result
+
+
+@click.command("investigate")
+@load_options
+@click.option("--budget", type=Duration(), help="Time to spend under load (default 5 min).")
+@click.option(
+    "--allow",
+    type=click.Choice(["D0", "D1", "D2", "D3"]),
+    help="Durability class up to which remedies may be kept (default D0: nothing may be lost).",
+)
+@click.option(
+    "--apply",
+    "may_apply",
+    is_flag=True,
+    help="Settings of your server may change during the trials; they are put back at the end.",
+)
+@settings_option("--set", "--setting", text="Setting to start the server with.")
+@click.option("--report", metavar="FILE", help="HTML report (default beside the run file).")
+@output_options
+def command(**given: Any) -> None:
+    """Find the limit, prove it, price the remedies.
+
+    Loads the server, diagnoses what holds it back, tries the most promising remedy in interleaved
+    pairs, keeps it if it helps, and goes on until nothing helps or the time is over.
+    """
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.conduct import open_session
+    from pgdyno.investigate import investigate
+
+    spec, spec_text = build_spec(sort_out(given["what"]), given)
+    budget_ms = given["budget"] or spec.investigate.budget_ms
+    path = run_path(given["output"], spec.name)
+    with (
+        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
+        open_session(
+            spec,
+            run_path=path,
+            command="investigate",
+            spec_text=spec_text,
+            watcher=watcher,
+            may_apply=given["may_apply"],
+        ) as session,
+    ):
+        result = investigate(
+            session,
+            budget_s=budget_ms / 1000,
+            allow=given["allow"] or spec.investigate.allow,
+            may_apply=given["may_apply"],
+        )
+    report_path = _write_report(path, given["report"])
+    print_result(given["output_format"], path, result, _steps(result))
+    if given["output_format"] == "text":
+        click.echo(f"report  {report_path}      yours: pgdyno investigate postgresql://host/db")
+    check_trust(result)
+
+
+def _write_report(path: Path, report: str | None) -> Path:
+    from pgdyno.record import RunFile
+    from pgdyno.report import write_html
+
+    return write_html(RunFile(path), Path(report) if report else path.with_suffix(".html"))
+
+
+def _steps(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row per step, for CSV."""
+    for number, step in enumerate(result["steps"], start=1):
+        lo, hi = step["effect"]["ci95"]
+        yield {
+            "step": number,
+            "finding": step["finding"],
+            "remedy": step["remedy"]["id"],
+            "change": step["remedy"]["title"],
+            "durability_class": step["remedy"]["durability_class"],
+            "predicted_ratio": step["predicted_ratio"],
+            "throughput_ratio": step["effect"]["throughput_ratio"],
+            "lo": lo,
+            "hi": hi,
+            "pairs": step["effect"]["pairs"],
+            "decision": step["decision"],
+        }

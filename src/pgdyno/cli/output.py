@@ -1,0 +1,51 @@
+"""Printing results: text for people, JSON and CSV for programs; and the status they end with."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.errors import TrustError
+
+
+def print_result(
+    output_format: str, path: Path, result: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Print ``result`` as asked: a summary of the run file, the JSON, or ``rows`` as CSV."""
+    if output_format == "json":
+        click.echo(json.dumps(result, indent=2))
+    elif output_format == "csv":
+        _print_csv(list(rows))
+    else:
+        print_summary(path)
+
+
+def print_summary(path: Path) -> None:
+    """The terminal summary of a run file."""
+    from pgdyno.record import RunFile
+    from pgdyno.report import stdout_console, terminal_summary
+
+    terminal_summary(RunFile(path), stdout_console())
+
+
+def check_trust(result: Mapping[str, Any]) -> None:
+    """Raise :class:`TrustError` when the measurement cannot be trusted."""
+    if not result["trustworthy"]:
+        raise TrustError(
+            f"the measurement cannot be trusted: {'; '.join(result['distrust'])}",
+            code="not-trustworthy",
+            hint=f"pgdyno report {result['run_file']} shows what was measured",
+        )
+
+
+def _print_csv(rows: list[Mapping[str, Any]]) -> None:
+    if rows:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,65 @@
+"""``pgdyno run``: one run with its diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import (
+    Duration,
+    build_spec,
+    load_options,
+    output_options,
+    settings_option,
+    sort_out,
+)
+from pgdyno.cli.output import check_trust, print_result
+
+
+@click.command("run")
+@load_options
+@click.option("-T", "--time", type=Duration(), help="How long to measure, after the ramp.")
+@settings_option("--set", "--setting", text="Setting to start the server with.")
+@output_options
+def command(**given: Any) -> None:
+    """One run with its diagnosis.
+
+    WORKLOAD is tpcb-like (the default), simple-update, select-only or mixed; without CONNINFO, -h
+    or -d the load goes to a PostgreSQL that pgdyno starts and removes again.
+    """
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.conduct import open_session
+    from pgdyno.investigate import observe
+
+    spec, spec_text = build_spec(sort_out(given["what"]), given)
+    path = run_path(given["output"], spec.name)
+    with (
+        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
+        open_session(
+            spec, run_path=path, command="run", spec_text=spec_text, watcher=watcher
+        ) as session,
+    ):
+        result = observe(session)
+    print_result(given["output_format"], path, result, _intervals(path))
+    check_trust(result)
+
+
+def _intervals(path: Path) -> Iterator[dict[str, Any]]:
+    """One row per second, for CSV."""
+    from pgdyno.record import RunFile
+
+    for interval in RunFile(path).intervals():
+        yield {
+            "at_s": interval.at_ms / 1000,
+            "seconds": round(interval.duration_ms / 1000, 3),
+            "clients": interval.clients,
+            "done": interval.done,
+            "failed": interval.failed,
+            "throughput_tps": round(interval.done / max(interval.duration_ms / 1000, 1e-6), 1),
+            "response_ms_p50": interval.response.percentile(50) / 1e6,
+            "response_ms_p99": interval.response.percentile(99) / 1e6,
+        }

@@ -1,0 +1,126 @@
+"""Progress on stderr: a live line and bars on a terminal, plain lines otherwise.
+
+Results are not printed here; stdout is theirs.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgdyno.conduct.watch import Silent, Tick, Watcher
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+@contextmanager
+def watcher_for(*, quiet: bool, every_s: float) -> Iterator[Watcher]:
+    """The watcher that suits stderr; whatever it draws is gone or complete at the end."""
+    if quiet:
+        yield Silent()
+    elif sys.stderr.isatty():
+        with _Bars() as bars:
+            yield bars
+    else:
+        yield _Lines(every_s)
+
+
+class _Lines:
+    """One line per phase, per tenth of a long phase, and per ``every_s`` of load."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = max(every_s, 0.1)
+        self._began_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._ticks: list[Tick] = []
+        self._last_s: float | None = None
+        self._tenths: dict[str, int] = {}
+
+    def phase(self, text: str) -> None:
+        """A line of its own."""
+        self._write(text)
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        self._write(text)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """A line each time another tenth is done."""
+        tenth = done * 10 // max(total, 1)
+        if tenth > self._tenths.get(what, 0):
+            self._tenths[what] = tenth
+            self._write(f"{what}: {done:,} of {total:,}")
+
+    def tick(self, tick: Tick) -> None:
+        """Gathers intervals until a line is due."""
+        with self._lock:
+            self._ticks.append(tick)
+            if self._last_s is None:
+                self._last_s = tick.at_s - 1.0
+            if tick.at_s - self._last_s < self._every_s - 0.05:
+                return
+            ticks, self._ticks = self._ticks, []
+            self._last_s = tick.at_s
+        self._write(_line(ticks))
+
+    def _write(self, text: str) -> None:
+        print(f"{time.monotonic() - self._began_s:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+class _Bars:
+    """A live display: what goes on, how far it is, what the load does."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._progress: Progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID = self._progress.add_task("starting", total=None, figures="")
+
+    def __enter__(self) -> _Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def phase(self, text: str) -> None:
+        """The display's description."""
+        self._progress.update(self._task, description=text, total=None, completed=0)
+
+    def note(self, text: str) -> None:
+        """A line above the display."""
+        self._progress.console.print(text, highlight=False)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """The bar."""
+        self._progress.update(self._task, description=what, completed=done, total=total)
+
+    def tick(self, tick: Tick) -> None:
+        """The figures beside the bar."""
+        self._progress.update(self._task, figures=_line([tick]))
+
+
+def _line(ticks: list[Tick]) -> str:
+    """Throughput over the ticks, the last one's latencies and clients, failures if any."""
+    last = ticks[-1]
+    throughput_tps = sum(tick.throughput_tps for tick in ticks) / len(ticks)
+    failed = sum(tick.failed for tick in ticks)
+    text = (
+        f"{throughput_tps:,.0f} tps, p50 {last.latency_ms_p50:.2f} ms,"
+        f" p99 {last.latency_ms_p99:.2f} ms, {last.clients} clients"
+    )
+    return text + (f", {failed:,} failed" if failed else "")

@@ -1,0 +1,34 @@
+"""``pgdyno show``: a run file in the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from pgdyno.cli.output import print_summary
+
+
+@click.command("show")
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json", "spec"]),
+    default="text",
+    help="A summary, the JSON result, or the spec that repeats the run.",
+)
+def command(run: str, output_format: str) -> None:
+    """Read a run file: a summary in the terminal."""
+    if output_format == "text":
+        print_summary(Path(run))
+        return
+    from pgdyno.record import RunFile
+    from pgdyno.spec import spec_from_fields, spec_to_toml
+
+    about = RunFile(Path(run)).run
+    if output_format == "json":
+        click.echo(json.dumps(about.result, indent=2))
+    else:
+        click.echo(about.spec_text or spec_to_toml(spec_from_fields(about.spec)), nl=False)

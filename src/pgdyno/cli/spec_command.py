@@ -1,0 +1,33 @@
+"""``pgdyno spec``: check a spec file, print the schema of specs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.group("spec", context_settings={"help_option_names": ["-?", "--help"]})
+def command() -> None:
+    """Check a spec file, or print the schema of specs."""
+
+
+@command.command("check")
+@click.argument("spec", metavar="SPEC.toml")
+def check(spec: str) -> None:
+    """Read a spec and its scripts without running them; print it with every default filled in."""
+    from pgdyno.spec import read_spec, spec_to_toml
+    from pgdyno.workload import load_workload
+
+    checked, _ = read_spec(Path(spec))
+    load_workload(checked.workload)
+    click.echo(spec_to_toml(checked), nl=False)
+
+
+@command.command("schema")
+def schema() -> None:
+    """Print the JSON schema of spec files."""
+    from pgdyno.spec import spec_schema
+
+    click.echo(json.dumps(spec_schema(), indent=2))

@@ -1,0 +1,89 @@
+"""Which remedies could be tried next, and which may be: feasible here, allowed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.conduct import Session
+from pgdyno.diagnose import Finding
+from pgdyno.errors import PgdynoError
+from pgdyno.investigate.trial import EFFECT_MATTERS
+from pgdyno.remedy import DurabilityClass, Remedy, catalogue, within
+from pgdyno.spec import Change
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A remedy that a finding proposes, with the change it would make to the present state."""
+
+    finding: str
+    remedy: Remedy
+    change: Change
+    title: str
+    predicted_ratio: float
+
+    @property
+    def key(self) -> str:
+        """What makes it the same candidate as another, in the same state."""
+        return f"{self.remedy.id} {self.change.to_json()}"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What an investigation may do."""
+
+    allow: DurabilityClass
+    may_apply: bool
+    """Whether settings of the server may be changed; always so on a server of ours."""
+
+
+def candidates(findings: Sequence[Finding], state: Change) -> list[Candidate]:
+    """Every proposal worth trying on ``state``, by predicted gain, the best first."""
+    remedies = catalogue()
+    found = []
+    for finding in findings:
+        if finding.status != "found":
+            continue
+        for proposal in finding.proposals:
+            remedy = remedies[proposal.remedy_id]
+            if proposal.predicted_ratio < 1 + EFFECT_MATTERS or not _alters(proposal.change, state):
+                continue
+            title = remedy.title(proposal.change, state)
+            found.append(
+                Candidate(finding.id, remedy, proposal.change, title, proposal.predicted_ratio)
+            )
+    return sorted(_best_of_each(found), key=lambda c: c.predicted_ratio, reverse=True)
+
+
+def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | None:
+    """Why the candidate cannot be measured here; ``None`` when it can."""
+    remedy, target = candidate.remedy, session.target
+    if candidate.change.settings:
+        try:
+            target.settings.check(candidate.change.settings)
+        except PgdynoError as problem:
+            return problem.message
+    if target.ours or remedy.kind == "client":
+        return None
+    if not bounds.may_apply:
+        return "not measured: settings of this server change only with --apply"
+    if not within(remedy, bounds.allow):
+        return f"not measured: {remedy.durability_class} needs --allow {remedy.durability_class}"
+    if remedy.kind == "restart":
+        return "not measured: it needs a restart of your server"
+    return None
+
+
+def _alters(change: Change, state: Change) -> bool:
+    return change.over(state).to_json() != state.to_json()
+
+
+def _best_of_each(found: list[Candidate]) -> list[Candidate]:
+    """Two findings may propose the same change; the better prediction speaks for both."""
+    best: dict[str, Candidate] = {}
+    for candidate in found:
+        known = best.get(candidate.key)
+        if known is None or candidate.predicted_ratio > known.predicted_ratio:
+            best[candidate.key] = candidate
+    return list(best.values())

@@ -1,0 +1,105 @@
+"""One question, one trial: is it better with this change? What ``pgdyno compare`` does."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from pgdyno.conduct import Session
+from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
+from pgdyno.investigate.trial import PAIRS_MAX, PAIRS_MIN, Answer, Question, run_trial
+from pgdyno.spec import Change
+from pgdyno.stats import NoiseFloor, noise_floor
+
+WARM_UP_SECONDS = 2.0
+_SLICE_SECONDS_MIN = 0.8
+_SLICE_SECONDS_MAX = 60.0
+
+
+def compare(
+    session: Session,
+    change: Change,
+    *,
+    title: str,
+    budget_s: float,
+    slice_s: float | None = None,
+    pairs_max: int | None = None,
+    checkpoint_bound: bool = False,
+) -> dict[str, Any]:
+    """Compare the session's spec with itself under ``change``; the JSON result.
+
+    The noise floor is measured first, from pairs of identical slices; it may take at most half of
+    ``budget_s``.
+    """
+    began_s = time.monotonic()
+    rng = random.Random(session.spec.load.seed)
+    seconds = slice_s or slice_seconds(budget_s)
+    session.watcher.phase("warming up")
+    session.start_load()
+    session.wait(WARM_UP_SECONDS)
+    noise = measure_noise(session, seconds, rng, deadline_s=began_s + budget_s / 2)
+    session.watcher.phase(title)
+    question = Question(
+        kind="compare",
+        title=title,
+        a=Change(),
+        b=change,
+        seconds=seconds,
+        pairs_max=pairs_max or PAIRS_MAX,
+        checkpoint_bound=checkpoint_bound,
+    )
+    answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
+    session.stop_load()
+    return _record(session, answer, noise, change)
+
+
+def slice_seconds(budget_s: float) -> float:
+    """Length of a slice so that the noise floor and one trial of six pairs fill the budget."""
+    slices = 2 * 2 * PAIRS_MIN
+    return min(max(budget_s / slices - 1.0, _SLICE_SECONDS_MIN), _SLICE_SECONDS_MAX)
+
+
+def measure_noise(
+    session: Session,
+    seconds: float,
+    rng: random.Random,
+    *,
+    deadline_s: float,
+    change: Change | None = None,
+) -> NoiseFloor:
+    """The A/A trial: how far identical slices lie apart here and now."""
+    session.watcher.phase("measuring the noise floor")
+    same = change or Change()
+    question = Question(
+        kind="noise", title="identical slices", a=same, b=same, seconds=seconds, pairs_max=PAIRS_MIN
+    )
+    answer = run_trial(session, question, noise=None, deadline_s=deadline_s, rng=rng)
+    return noise_floor(answer.tps_a, answer.tps_b)
+
+
+def _record(session: Session, answer: Answer, noise: NoiseFloor, change: Change) -> dict[str, Any]:
+    run = session.reader()
+    reasons = distrust(run, [])
+    result = {
+        "schema_version": SCHEMA_VERSION,
+        "run_file": str(run.path),
+        "trustworthy": not reasons,
+        "distrust": reasons,
+        "change": change.to_json(),
+        "effect": effect_json(answer.throughput),
+        "latency_p99": {
+            "ratio": round(answer.latency_p99.ratio, 4),
+            "ci95": [round(answer.latency_p99.lo, 4), round(answer.latency_p99.hi, 4)],
+        },
+        "noise_floor": {"ci95": [round(noise.lo, 4), round(noise.hi, 4)]},
+        "decision": answer.verdict.outcome,
+        "sentence": answer.verdict.sentence,
+        "pairs_needed": answer.verdict.pairs_needed,
+        "throughput_tps": {
+            "before": round(sum(answer.tps_a) / len(answer.tps_a), 2),
+            "after": round(sum(answer.tps_b) / len(answer.tps_b), 2),
+        },
+    }
+    session.recorder.update_run(result=result)
+    return result

@@ -1,0 +1,365 @@
+"""The main job: load, diagnose, try the most promising remedy, keep or reject, and again.
+
+Every remedy is proved by a trial against the state that it would change. What is kept changes what
+limits the server next, so each kept step is followed by a fresh diagnosis on the trial's own
+slices; and what one step gained, a later one may turn into a loss, so before the end each kept
+remedy is taken back in turn and stays only if it still earns its place. Remedies above the
+durability budget are measured against the final state and offered with their price, never kept.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pgdyno.conduct import Session
+from pgdyno.diagnose import Finding, verdict
+from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
+from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
+from pgdyno.investigate.observe import record_diagnosis
+from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
+from pgdyno.investigate.trial import EFFECT_MATTERS, PAIRS_MIN, Answer, Question, run_trial
+from pgdyno.record import throughput_tps
+from pgdyno.remedy import DurabilityClass, within
+from pgdyno.spec import Change
+from pgdyno.stats import NoiseFloor
+
+# Shares of the time budget. With six pairs of slices a trial then takes about a seventh of it, so
+# that a noise floor, four trials and a check fit; calibrated on budgets of 2 and 5 minutes.
+_SLICE_SHARE = 1 / 110
+_SLICE_SECONDS_RANGE = (0.8, 30.0)
+_BASELINE_SHARE = 1 / 14
+_BASELINE_SECONDS_RANGE = (5.0, 120.0)
+# Slices that must see a checkpoint through are this much longer.
+_CHECKPOINT_SLICE_FACTOR = 2.0
+# A trial that is not about throughput may still be kept when p99 falls this far and no throughput
+# is lost: the remedies of stalls work on the tail.
+_TAIL_GAIN_RATIO = 0.9
+
+
+@dataclass
+class Kept:
+    """A remedy in force, with the trial that let it in."""
+
+    candidate: Candidate
+    answer: Answer
+
+
+@dataclass
+class Progress:
+    """Where an investigation stands."""
+
+    kept: list[Kept] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    tried: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+    state_slices: list[int] = field(default_factory=list)
+    """Slices under the present state: the next diagnosis and the final figures rest on them."""
+
+    @property
+    def state(self) -> Change:
+        """All kept changes together."""
+        return _together(self.kept)
+
+    def tried_key(self, candidate: Candidate) -> str:
+        """A candidate may be worth another try once the state is another."""
+        return f"{self.state.to_json()} + {candidate.key}"
+
+
+def investigate(
+    session: Session, *, budget_s: float, allow: DurabilityClass, may_apply: bool
+) -> dict[str, Any]:
+    """Carry the investigation out within ``budget_s`` of load; the JSON result."""
+    return _Investigation(session, budget_s, Bounds(allow, may_apply)).run()
+
+
+class _Investigation:
+    def __init__(self, session: Session, budget_s: float, bounds: Bounds) -> None:
+        self._session = session
+        self._bounds = bounds
+        self._began_s = time.monotonic()
+        self._deadline_s = self._began_s + budget_s
+        self._slice_s = _within_range(budget_s * _SLICE_SHARE, _SLICE_SECONDS_RANGE)
+        self._baseline_s = _within_range(budget_s * _BASELINE_SHARE, _BASELINE_SECONDS_RANGE)
+        self._rng = random.Random(session.spec.load.seed)
+        self._progress = Progress()
+        self._unmeasured: list[tuple[Candidate, str]] = []
+        self._out_of_time = False
+
+    def run(self) -> dict[str, Any]:
+        baseline = self._measure_baseline()
+        noise = measure_noise(self._session, self._slice_s, self._rng, deadline_s=self._deadline_s)
+        self._try_remedies(noise)
+        self._take_back_in_turn(noise)
+        self._offer(noise)
+        self._session.put_in_force(Change())
+        self._session.stop_load()
+        result = self._result(baseline, noise)
+        self._session.recorder.update_run(result=result)
+        return result
+
+    def _measure_baseline(self) -> list[int]:
+        session = self._session
+        ramp_s = session.spec.load.ramp_ms / 1000
+        session.start_load(scheduled=ramp_s > 0)
+        if ramp_s:
+            session.watcher.phase(f"ramping up over {ramp_s:g} s")
+            with session.measured("ramp"):
+                session.wait(ramp_s)
+        else:
+            session.watcher.phase("warming up")
+            session.wait(WARM_UP_SECONDS)
+        session.watcher.phase("measuring the baseline")
+        slices = [session.slice(self._baseline_s, kind="baseline")]
+        self._progress.state_slices = slices
+        self._progress.findings = record_diagnosis(session, slices, step=0)
+        return slices
+
+    def _try_remedies(self, noise: NoiseFloor) -> None:
+        """Keep what helps within the durability budget, until nothing left is predicted to."""
+        while (candidate := self._next_candidate()) is not None:
+            if not self._time_for(self._question(candidate), spare_trials=self._spare_trials()):
+                self._out_of_time = True
+                self._leave_out(candidate, "the time budget ended")
+                return
+            self._try(candidate, noise)
+
+    def _next_candidate(self) -> Candidate | None:
+        for candidate in self._untried():
+            if not within(candidate.remedy, self._bounds.allow):
+                continue
+            why_not = obstacle(candidate, self._session, self._bounds)
+            if why_not is None:
+                return candidate
+            self._leave_out(candidate, why_not)
+        return None
+
+    def _untried(self) -> list[Candidate]:
+        progress = self._progress
+        return [
+            candidate
+            for candidate in candidates(progress.findings, progress.state)
+            if progress.tried_key(candidate) not in progress.tried
+        ]
+
+    def _try(self, candidate: Candidate, noise: NoiseFloor) -> None:
+        progress, session = self._progress, self._session
+        progress.tried.add(progress.tried_key(candidate))
+        session.watcher.phase(f"trying {candidate.title}")
+        answer = self._run(self._question(candidate), noise)
+        keep = improves(answer)
+        self._note_step(candidate, answer, "kept" if keep else "rejected")
+        if not keep:
+            progress.state_slices += answer.slices_a
+            return
+        progress.kept = [*_without(progress.kept, candidate), Kept(candidate, answer)]
+        session.recorder.add_event("step", f"kept: {candidate.title}")
+        self._diagnose_afresh(answer.slices_b)
+
+    def _diagnose_afresh(self, slices: tuple[int, ...]) -> None:
+        progress = self._progress
+        progress.state_slices = list(slices)
+        progress.findings = record_diagnosis(
+            self._session, progress.state_slices, step=len(progress.steps)
+        )
+
+    def _take_back_in_turn(self, noise: NoiseFloor) -> None:
+        """Each kept remedy must still earn its place beside the others."""
+        progress = self._progress
+        for kept in list(progress.kept):
+            rest = _together([other for other in progress.kept if other is not kept])
+            title = f"without {kept.candidate.title}"
+            question = replace(
+                self._question(kept.candidate),
+                kind="recheck",
+                title=title,
+                a=rest,
+                b=progress.state,
+            )
+            if not self._time_for(question):
+                self._out_of_time = True
+                continue
+            self._session.watcher.phase(f"taking back {kept.candidate.title}")
+            answer = self._run(question, noise)
+            if improves(answer) or answer.verdict.outcome == "inconclusive":
+                self._note_step(kept.candidate, answer, "still earns")
+                progress.state_slices = list(answer.slices_b)
+                continue
+            progress.kept.remove(kept)
+            self._note_step(kept.candidate, answer, "taken back")
+            self._session.recorder.add_event("step", f"taken back: {kept.candidate.title}")
+            self._diagnose_afresh(answer.slices_a)
+            progress.tried.add(progress.tried_key(kept.candidate))
+            self._try_remedies(noise)
+
+    def _offer(self, noise: NoiseFloor) -> None:
+        """Measure what lies above the durability budget on the final state, and keep none of it."""
+        for candidate in self._untried():
+            if within(candidate.remedy, self._bounds.allow):
+                continue
+            why_not = obstacle(candidate, self._session, self._bounds)
+            question = self._question(candidate)
+            if why_not is None and not self._time_for(question):
+                self._out_of_time = True
+                why_not = "not measured: the time budget ended"
+            if why_not is not None:
+                self._leave_out(candidate, why_not)
+                continue
+            self._session.watcher.phase(f"pricing {candidate.title}")
+            answer = self._run(question, noise)
+            self._progress.state_slices += answer.slices_a
+            decision = "offered" if improves(answer) else "rejected"
+            self._note_step(candidate, answer, decision)
+
+    def _question(self, candidate: Candidate) -> Question:
+        progress = self._progress
+        bound = candidate.remedy.checkpoint_bound
+        # A predicted doubling need not be measured to the last percent; the precision is set by
+        # the prediction, before anything is measured.
+        precision = max(EFFECT_MATTERS, math.log(candidate.predicted_ratio) / 3)
+        return Question(
+            kind="remedy",
+            title=candidate.title,
+            a=progress.state,
+            b=candidate.change.over(progress.state),
+            seconds=self._slice_s * (_CHECKPOINT_SLICE_FACTOR if bound else 1.0),
+            precision=precision,
+            pairs_max=2 * PAIRS_MIN,
+            checkpoint_bound=bound,
+            labels={
+                "step": len(progress.steps) + 1,
+                "finding": candidate.finding,
+                "remedy": candidate.remedy.id,
+                "durability_class": candidate.remedy.durability_class,
+                "predicted_ratio": candidate.predicted_ratio,
+            },
+        )
+
+    def _run(self, question: Question, noise: NoiseFloor) -> Answer:
+        return run_trial(
+            self._session, question, noise=noise, deadline_s=self._deadline_s, rng=self._rng
+        )
+
+    def _time_for(self, question: Question, *, spare_trials: int = 0) -> bool:
+        plain_s = 2 * (self._slice_s + 0.6) * PAIRS_MIN
+        needed_s = question.pair_seconds * PAIRS_MIN + spare_trials * plain_s
+        return time.monotonic() + needed_s <= self._deadline_s
+
+    def _spare_trials(self) -> int:
+        """Trials to leave time for: what is kept taken back, and the best offer priced."""
+        offers = any(
+            not within(candidate.remedy, self._bounds.allow) for candidate in self._untried()
+        )
+        return max(0, len(self._progress.kept) - 1) + (1 if offers else 0)
+
+    def _note_step(self, candidate: Candidate, answer: Answer, decision: str) -> None:
+        self._session.recorder.update_trial(answer.trial_id, decision=decision)
+        self._progress.steps.append(
+            {
+                "finding": candidate.finding,
+                "remedy": {
+                    "id": candidate.remedy.id,
+                    "title": candidate.title,
+                    "change": candidate.change.to_json(),
+                    "durability_class": candidate.remedy.durability_class,
+                },
+                "predicted_ratio": round(candidate.predicted_ratio, 3),
+                "effect": effect_json(answer.throughput),
+                "latency_p99_ratio": round(answer.latency_p99.ratio, 4),
+                "verdict": answer.verdict.outcome,
+                "decision": decision,
+            }
+        )
+        self._session.watcher.note(
+            f"{candidate.title}: {answer.throughput.ratio:.2f}x"
+            f" [{answer.throughput.lo:.2f}, {answer.throughput.hi:.2f}] {decision}"
+        )
+
+    def _leave_out(self, candidate: Candidate, why: str) -> None:
+        """Record that a remedy was not measured, and why."""
+        progress = self._progress
+        progress.tried.add(progress.tried_key(candidate))
+        self._unmeasured.append((candidate, why))
+        self._session.recorder.add_trial(
+            kind="remedy",
+            title=candidate.title,
+            change_json=candidate.change.to_json(),
+            step=len(progress.steps) + 1,
+            finding=candidate.finding,
+            remedy=candidate.remedy.id,
+            durability_class=candidate.remedy.durability_class,
+            predicted_ratio=candidate.predicted_ratio,
+            decision="not measured",
+            sentence=why,
+        )
+
+    def _result(self, baseline: list[int], noise: NoiseFloor) -> dict[str, Any]:
+        run = self._session.reader()
+        progress = self._progress
+        reasons = distrust(run, progress.findings)
+        final = progress.state_slices
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run_file": str(run.path),
+            "trustworthy": not reasons,
+            "distrust": reasons,
+            "steps": progress.steps,
+            "not_measured": [
+                {"remedy": candidate.remedy.id, "title": candidate.title, "why": why}
+                for candidate, why in self._unmeasured
+            ],
+            "kept": progress.state.to_json(),
+            "baseline_tps": round(throughput_tps(run, baseline), 2),
+            "final_tps": round(throughput_tps(run, final), 2),
+            "baseline_latency_ms_p99": _p99_ms(run, baseline),
+            "final_latency_ms_p99": _p99_ms(run, final),
+            "noise_floor": {"ci95": [round(noise.lo, 4), round(noise.hi, 4)]},
+            "next_limit": verdict(progress.findings),
+            "out_of_time": self._out_of_time,
+            "elapsed_s": round(time.monotonic() - self._began_s, 1),
+            "verdict": self._verdict(),
+        }
+
+    def _verdict(self) -> dict[str, Any]:
+        """The investigation in one sentence."""
+        kept = self._progress.kept
+        limit = verdict(self._progress.findings)
+        if not kept:
+            return limit
+        gains = "; ".join(
+            f"{k.candidate.title} gives {k.answer.throughput.ratio:.2f}x" for k in kept
+        )
+        first = kept[0].candidate.finding
+        return {"finding": first, "sentence": f"{gains}; next limit: {limit['sentence']}"}
+
+
+def improves(answer: Answer) -> bool:
+    """Whether a trial's change is worth keeping: more throughput, or a much shorter tail at no
+    loss of throughput."""
+    if answer.verdict.outcome == "better":
+        return True
+    loses = answer.verdict.outcome == "worse" or answer.throughput.lo < 1 - EFFECT_MATTERS
+    return not loses and answer.latency_p99.hi < _TAIL_GAIN_RATIO
+
+
+def _together(kept: list[Kept]) -> Change:
+    state = Change()
+    for each in kept:
+        state = each.candidate.change.over(state)
+    return state
+
+
+def _without(kept: list[Kept], candidate: Candidate) -> list[Kept]:
+    """A remedy that is tried again with another value takes its former place."""
+    return [each for each in kept if each.candidate.remedy.id != candidate.remedy.id]
+
+
+def _within_range(value: float, bounds: tuple[float, float]) -> float:
+    return min(max(value, bounds[0]), bounds[1])
+
+
+def _p99_ms(run: Any, slices: list[int]) -> float:
+    return round(run.histogram("response", slices).percentile(99) / 1e6, 3)

@@ -1,0 +1,27 @@
+"""One run with its diagnosis: what ``pgdyno run`` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.conduct import Session, carry_out
+from pgdyno.diagnose import Finding, diagnose
+from pgdyno.investigate.result import run_result
+from pgdyno.record import RunFile
+
+
+def observe(session: Session) -> dict[str, Any]:
+    """Carry the session's spec out, diagnose it, record the findings; the JSON result."""
+    slice_ids = carry_out(session)
+    findings = record_diagnosis(session, slice_ids, step=0)
+    result = run_result(session.reader(), slice_ids, findings)
+    session.recorder.update_run(result=result)
+    return result
+
+
+def record_diagnosis(session: Session, slice_ids: list[int], *, step: int) -> list[Finding]:
+    """Diagnose the slices and write the findings into the run file, with their row ids kept."""
+    findings = diagnose(RunFile(session.recorder.path), slice_ids, step=step)
+    for finding in findings:
+        session.recorder.add_finding(finding.to_row())
+    return findings

@@ -1,0 +1,134 @@
+"""The JSON results of run, compare and investigate. Their schemas are in ``schemas/``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pgdyno._engine import Histogram
+from pgdyno.diagnose import Finding, verdict
+from pgdyno.record import RunFile, throughput_tps
+from pgdyno.stats import Effect
+
+SCHEMA_VERSION = 1
+_PERCENTILES = (50, 95, 99)
+_LEDGER_COLUMNS = (
+    "intended",
+    "done",
+    "failed",
+    "skipped",
+    "cancelled",
+    "backlog",
+    "sent",
+    "retried",
+    "expected_errors",
+)
+
+
+def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) -> dict[str, Any]:
+    """The result of one run: throughput and latency over ``slice_ids``, the ledger over all."""
+    reasons = distrust(run, findings)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_file": str(run.path),
+        "trustworthy": not reasons,
+        "distrust": reasons,
+        "verdict": verdict(findings),
+        "ledger": ledger_json(run),
+        "throughput_tps": round(throughput_tps(run, slice_ids), 2),
+        "latency_ms": {
+            kind: latency_json(run.histogram(kind, slice_ids))
+            for kind in ("response", "wait", "pool_wait", "service")
+        },
+        "statements": [
+            {
+                "group": s.client_group,
+                "script": s.script,
+                "statement": s.statement,
+                "done": s.done,
+                "failed": s.failed,
+                "service_ms": latency_json(s.service),
+            }
+            for s in run.statements(slice_ids)
+        ],
+        "errors": [
+            {
+                "sqlstate": e.sqlstate,
+                "script": e.script,
+                "count": e.count,
+                "expected": bool(e.expected),
+                "retried": bool(e.retried),
+                "message": e.message,
+            }
+            for e in run.errors()
+        ],
+        "generator": generator_json(run, slice_ids),
+        "findings": [finding_json(finding) for finding in findings],
+    }
+
+
+def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
+    """Why the measurement cannot be trusted; empty when it can."""
+    reasons = []
+    if not run.ledger().balanced:
+        reasons.append("the ledger does not add up")
+    if any(f.id == "client-limited" and f.status == "found" for f in findings):
+        reasons.append("the load generator was the limit")
+    if run.run.engine.get("profile") == "debug":
+        reasons.append("the load engine is a debug build")
+    if run.ledger().done == 0:
+        reasons.append("no transaction was done")
+    return reasons
+
+
+def ledger_json(run: RunFile) -> dict[str, int]:
+    """The ledger over the whole run, ramp and trials included."""
+    ledger = run.ledger()
+    return {column: int(getattr(ledger, column)) for column in _LEDGER_COLUMNS}
+
+
+def latency_json(histogram: Histogram) -> dict[str, float]:
+    """Percentiles and maximum in milliseconds."""
+    percentiles = {f"p{p}": _ms(histogram.percentile(p)) for p in _PERCENTILES}
+    return {**percentiles, "max": _ms(histogram.max)}
+
+
+def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, float]:
+    """The generator's audit of itself over the slices."""
+    rows = run.series("metric_generator", slice_ids)
+    late = Histogram()
+    for blob in rows["send_late_hist"]:
+        late.add_encoded(blob)
+    cpu_us = float(rows["cpu_user_us"].sum() + rows["cpu_system_us"].sum())
+    done = max(run.ledger(slice_ids).done, 1)
+    return {
+        "cpu_us_per_transaction": round(cpu_us / done, 2),
+        "send_late_ms_p99": _ms(late.percentile(99)),
+        "loop_stall_ms_max": round(max(rows["loop_stall_us_max"], default=0) / 1000, 3),
+        "run_queue_delay_ms": round(float(rows["run_queue_delay_us"].sum()) / 1000, 1),
+    }
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as the result and the run file have it."""
+    import json
+
+    row = finding.to_row()
+    decoded = {
+        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
+        for key, value in row.items()
+    }
+    return {"id": decoded.pop("finding"), **decoded}
+
+
+def effect_json(effect: Effect) -> dict[str, Any]:
+    """A paired effect: ratio with its 95 % interval."""
+    return {
+        "throughput_ratio": round(effect.ratio, 4),
+        "ci95": [round(effect.lo, 4), round(effect.hi, 4)],
+        "pairs": effect.pairs,
+    }
+
+
+def _ms(ns: float) -> float:
+    return round(ns / 1e6, 3)
