@@ -29,23 +29,28 @@ def _pgdyno_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def installation_of(major: int) -> Installation:
-    """The installation of this major version; skips the test when the machine has none."""
-    try:
-        return find_installation(None, major)
-    except SetupError:
-        pytest.skip(f"no PostgreSQL {major} on this machine")
+@pytest.fixture(scope="session")
+def installation_of() -> Callable[[int], Installation]:
+    """The installation of a major version; skips the test when the machine has none."""
+
+    def find(major: int) -> Installation:
+        try:
+            return find_installation(None, major)
+        except SetupError:
+            pytest.skip(f"no PostgreSQL {major} on this machine")
+
+    return find
 
 
 @pytest.fixture(scope="session")
-def pg18() -> Iterator[Cluster]:
+def pg18(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]:
     """A running PostgreSQL 18, shared by the session."""
     with Cluster.create(installation_of(18), {}) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def pg15() -> Iterator[Cluster]:
+def pg15(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]:
     """A running PostgreSQL 15, shared by the session."""
     with Cluster.create(installation_of(15), {}) as cluster:
         yield cluster
@@ -59,7 +64,9 @@ def pg(request: pytest.FixtureRequest) -> Cluster:
 
 
 @pytest.fixture
-def new_cluster() -> Iterator[Callable[..., Cluster]]:
+def new_cluster(
+    installation_of: Callable[[int], Installation],
+) -> Iterator[Callable[..., Cluster]]:
     """Makes started clusters for one test alone: ``new_cluster(18, shared_buffers="64MB")``."""
     made: list[Cluster] = []
 

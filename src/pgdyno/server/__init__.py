@@ -5,13 +5,25 @@ talk to a server do when called.
 """
 
 from pgdyno.server.cluster import Cluster
+from pgdyno.server.connecting import connect, own_database, resolve_conninfo
 from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.facts import server_facts
 from pgdyno.server.installation import Installation, discover_installations, find_installation
+from pgdyno.server.setting_values import Setting
+from pgdyno.server.settings import Settings
+from pgdyno.server.sweep import sweep
 
 __all__ = [
     "Cluster",
     "ConnInfo",
     "Installation",
+    "Setting",
+    "Settings",
+    "connect",
     "discover_installations",
     "find_installation",
+    "own_database",
+    "resolve_conninfo",
+    "server_facts",
+    "sweep",
 ]

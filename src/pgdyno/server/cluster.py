@@ -32,6 +32,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import give, server_account
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.installation import Installation
+from pgdyno.server.leftovers import end_leftovers
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir
 from pgdyno.server.postmaster import Postmaster
@@ -97,7 +98,9 @@ class Cluster:
         folder, lock = _claim_folder(keep_dir)
         try:
             _check_kept_version(installation, folder)
-            if not (folder / "data").exists():
+            if (folder / "data").exists():
+                end_leftovers(folder / "data")
+            else:
                 clone_data_directory(installation, folder / "data")
             socket_dir = _make_socket_dir(folder)
             description = {
@@ -165,7 +168,7 @@ class Cluster:
             self._port = 0
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """Shut down: ``fast`` with a checkpoint, ``immediate`` as a crash that the next start mends."""
+        """Shut down: ``fast`` with a checkpoint, ``immediate`` like a crash."""
         if self._postmaster is not None:
             self._postmaster.stop(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
             self._postmaster = None

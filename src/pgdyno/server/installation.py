@@ -64,16 +64,21 @@ class Installation:
     @property
     def note(self) -> str | None:
         """A caution to show with it, when the version is newer than pgdyno knows."""
-        if self.major in SUPPORTED_MAJORS:
-            return None
-        return (
-            f"PostgreSQL {self.version} is newer than this pgdyno knows"
-            f" ({SUPPORTED_MAJORS[0]} to {SUPPORTED_MAJORS[-1]}): some probes may be missing"
-        )
+        return newer_note(self.version, self.version_num)
 
     def program(self, name: str) -> Path:
         """The path of one of its programs."""
         return self.bindir / name
+
+
+def newer_note(version: str, version_num: int) -> str | None:
+    """What to say about a server that is newer than pgdyno knows; it is used all the same."""
+    if version_num // 10000 <= SUPPORTED_MAJORS[-1]:
+        return None
+    return (
+        f"PostgreSQL {version} is newer than this pgdyno knows"
+        f" ({SUPPORTED_MAJORS[0]} to {SUPPORTED_MAJORS[-1]}): some probes may be missing"
+    )
 
 
 def discover_installations(extra: Path | None = None) -> list[Installation]:

@@ -32,6 +32,7 @@ class Postmaster:
             [sys.executable, "-I", "-S", str(script), *identity, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,
             start_new_session=True,
             cwd="/",
             env=plain_environment(),

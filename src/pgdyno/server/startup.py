@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.installation import Installation, refusal, setting_names
+from pgdyno.server.setting_values import not_one_of, unknown_setting
 
 _OURS = (
     "config_file",
@@ -31,23 +31,18 @@ def check_before_start(installation: Installation, settings: Mapping[str, str]) 
                 f"{name}: pgdyno chooses this for a server that it starts", code="setting-reserved"
             )
         if said := refusal(installation, {name: value}):
-            raise setting_error(name, value, said, setting_names(installation))
+            raise _setting_error(installation, name, value, said)
 
 
-def setting_error(name: str, value: str, said: str, known: list[str]) -> UsageError:
+def _setting_error(installation: Installation, name: str, value: str, said: str) -> UsageError:
     """The error for a setting that PostgreSQL refused with the lines ``said``."""
     message, hint = _message_and_hint(said)
     if "unrecognized configuration parameter" in message:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.7)
-        return UsageError(
-            f"{name}: PostgreSQL has no such setting",
-            code="setting-unknown",
-            hint=f"did you mean {' or '.join(near)}?" if near else None,
-        )
+        return unknown_setting(name, setting_names(installation), str(installation.major))
+    if "requires a Boolean value" in message:
+        return not_one_of(name, value, ("on", "off"), str(installation.major))
     if hint and (choices := re.fullmatch(r"Available values: (.+)\.", hint)):
-        return UsageError(
-            f'{name}: "{value}" is not one of {choices[1]}', code="setting-value", hint=None
-        )
+        return not_one_of(name, value, choices[1].split(", "), str(installation.major))
     return UsageError(f"{name}: {_without_final_stop(message)}", code="setting-value", hint=hint)
 
 

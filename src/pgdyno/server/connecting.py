@@ -1,0 +1,222 @@
+"""Connecting to a server, and saying plainly why that does not work.
+
+Which server is meant is libpq's business: keywords, URIs, PG* variables, service and password files
+all go through psycopg once, and the values it arrived at are what everything else uses.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.template import OWN_NAME
+
+if TYPE_CHECKING:
+    import psycopg
+
+_TIMEOUT_S = 10
+_RESOLVED = ("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "password")
+_WITH_TLS_ONLY = ("require", "verify-ca", "verify-full")
+_COMPLAINTS = (  # what libpq says → code, message, hint
+    (
+        r'database "[^"]+" does not exist',
+        "no-database",
+        "the database {database} does not exist",
+        "createdb {database}",
+    ),
+    (
+        r"Connection refused|No such file or directory",
+        "no-server",
+        "no PostgreSQL answers at {place}",
+        "is it running there? Without a connection string, pgdyno starts a server of its own",
+    ),
+    (
+        r"password authentication failed|no password supplied",
+        "wrong-password",
+        "{place}: {reason}",
+        "PGPASSWORD or ~/.pgpass can hold the password",
+    ),
+    (
+        r"no encryption|SSL off",
+        "tls-unsupported",
+        "{place} takes only encrypted connections from here, and this version of pgdyno has no TLS",
+        "a line 'hostnossl …' in its pg_hba.conf, or its Unix socket, lets pgdyno in",
+    ),
+    (
+        r"could not translate host name",
+        "no-host",
+        "the host {host} is not known",
+        "check its spelling, or give an address",
+    ),
+    (
+        r"timeout expired|timed out",
+        "no-server",
+        "{place} does not answer",
+        "check the address, the port and what a firewall lets through",
+    ),
+    (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
+)
+
+
+def connect(conninfo: ConnInfo) -> psycopg.Connection:
+    """A control connection in autocommit mode; SetupError when there is none to be had."""
+    return _connect(conninfo.kwargs())
+
+
+def resolve_conninfo(
+    text: str | None = None,
+    *,
+    host: str | None = None,
+    port: int | str | None = None,
+    user: str | None = None,
+    database: str | None = None,
+) -> ConnInfo:
+    """What libpq makes of a conninfo string or URI, flags, environment and files; connects once.
+
+    Flags win over ``text``. When no database is named anywhere it is pgdyno's own or, until that is
+    there, ``postgres``. Raises UsageError for a malformed string, SetupError when the server does
+    not answer or refuses, or when encryption is asked for.
+    """
+    flags = {"host": host, "port": port, "user": user, "dbname": database}
+    params = _parsed(text) | {name: value for name, value in flags.items() if value is not None}
+    _refuse_tls(params.get("sslmode") or os.environ.get("PGSSLMODE"))
+    if (chosen := params.get("dbname") or _default_database(params)) is not None:
+        params["dbname"] = chosen
+    # The load engine connects in clear; what it could not do is refused here already.
+    clear = {"sslmode": "disable", "gssencmode": "disable"}
+    try:
+        conn = _connect({**params, **clear})
+    except SetupError as error:
+        if (error.code, chosen) != ("no-database", OWN_NAME):
+            raise
+        conn = _connect({**params, **clear, "dbname": "postgres"})
+    with conn:
+        _refuse_old(conn.info.server_version)
+        return _resolved(conn, params)
+
+
+def own_database(conninfo: ConnInfo) -> ConnInfo:
+    """The same server, in the database ``pgdyno``, which is made when missing.
+
+    pgdyno touches no other database of a server that it did not start. Raises SetupError when the
+    role may not make it.
+    """
+    import psycopg
+    from psycopg import sql
+
+    if conninfo.database == OWN_NAME:
+        return conninfo
+    with connect(conninfo) as conn:
+        there = conn.execute("select 1 from pg_database where datname = %s", [OWN_NAME])
+        if there.fetchone() is None:
+            try:
+                conn.execute(sql.SQL("create database {}").format(sql.Identifier(OWN_NAME)))
+            except psycopg.errors.DuplicateDatabase:
+                pass
+            except psycopg.Error as error:
+                raise SetupError(
+                    f"the database {OWN_NAME} cannot be made:"
+                    f" {error.diag.message_primary or error}",
+                    code="no-own-database",
+                    hint=f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}",
+                ) from None
+    return replace(conninfo, database=OWN_NAME)
+
+
+def _connect(params: dict[str, Any]) -> psycopg.Connection:
+    import psycopg
+
+    values = {"connect_timeout": _TIMEOUT_S, "application_name": "pgdyno control", **params}
+    try:
+        return psycopg.connect(autocommit=True, **values)
+    except psycopg.OperationalError as error:
+        raise _connect_error(str(error), params) from None
+    except psycopg.ProgrammingError as error:
+        raise UsageError(f"connection: {_one_line(str(error))}", code="conninfo") from None
+
+
+def _parsed(text: str | None) -> dict[str, Any]:
+    """The keywords of a conninfo string or URI; a bare word is a database, as for psql."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    if not text:
+        return {}
+    if "=" not in text and "://" not in text:
+        return {"dbname": text}
+    try:
+        return dict(conninfo_to_dict(text))
+    except psycopg.ProgrammingError as error:
+        raise UsageError(
+            f"connection: {_one_line(str(error))}",
+            code="conninfo",
+            hint="write postgresql://user@host:5432/database or 'host=… port=… dbname=…'",
+        ) from None
+
+
+def _default_database(params: dict[str, Any]) -> str | None:
+    """pgdyno's own, unless the environment or a service file may name another."""
+    if any(os.environ.get(name) for name in ("PGDATABASE", "PGSERVICE")) or "service" in params:
+        return None
+    return OWN_NAME
+
+
+def _refuse_tls(sslmode: str | None) -> None:
+    if sslmode in _WITH_TLS_ONLY:
+        raise SetupError(
+            f"sslmode={sslmode}: this version of pgdyno has no TLS",
+            code="tls-unsupported",
+            hint="sslmode=prefer and sslmode=disable connect in clear, for a network you trust",
+        )
+
+
+def _refuse_old(version_num: int) -> None:
+    if version_num < 140000:
+        raise SetupError(
+            f"PostgreSQL {version_num // 10000} is too old",
+            code="pg-version",
+            hint="pgdyno supports PostgreSQL 14 and newer",
+        )
+
+
+def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
+    info = conn.info
+    effective = info.get_parameters()
+    _refuse_tls(effective.get("sslmode"))
+    ours = ("sslmode", "gssencmode", "connect_timeout", "application_name")
+    options = {name: value for name, value in effective.items() if name not in (*_RESOLVED, *ours)}
+    options |= {name: str(params[name]) for name in ours if name in params}
+    return ConnInfo(
+        host=effective.get("hostaddr") or info.host,
+        port=info.port,
+        user=info.user,
+        password=info.password or None,
+        database=info.dbname,
+        options=options,
+    )
+
+
+def _connect_error(said: str, params: dict[str, Any]) -> PgdynoError:
+    """libpq's complaint as one line, with the hint that fits."""
+    where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
+    database = re.search(r'database "([^"]+)" does not exist', said)
+    host = params.get("host") or "the server"
+    fields = {
+        "place": ":".join(part for part in where.groups() if part) if where else host,
+        "reason": _one_line(re.sub(r"^.*?failed: (?:FATAL: +)?", "", said, flags=re.DOTALL)),
+        "host": host,
+        "database": database[1] if database else "",
+    }
+    for pattern, code, message, hint in _COMPLAINTS:
+        if re.search(pattern, said):
+            return SetupError(message.format_map(fields), code=code, hint=hint.format_map(fields))
+    return SetupError("{place}: {reason}".format_map(fields), code="connection-failed")
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return lines[0].removesuffix(".") if lines else "no reason given"

@@ -1,0 +1,47 @@
+"""Server processes that outlived a killed pgdyno and its guardian, and their shared memory.
+
+A process is ours when it is a PostgreSQL program whose working directory is the data directory in a
+folder of ours: every server process stays in its data directory all its life.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from pgdyno.server.sharedmem import remove_shared_memory
+
+_IMMEDIATE_S_MAX = 5.0
+_KILL_S_MAX = 5.0
+_POLL_S = 0.01
+
+
+def end_leftovers(data_dir: Path) -> None:
+    """End every server process in ``data_dir`` and remove the shared memory they leave.
+
+    The caller holds the cluster's lock, so that no living pgdyno owns them.
+    """
+    for number, seconds in ((signal.SIGQUIT, _IMMEDIATE_S_MAX), (signal.SIGKILL, _KILL_S_MAX)):
+        deadline = time.monotonic() + seconds
+        processes = _server_processes(data_dir)
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        while processes and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            processes = _server_processes(data_dir)
+    remove_shared_memory(data_dir)
+
+
+def _server_processes(data_dir: Path) -> list[int]:
+    wanted = str(data_dir.resolve())
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            program = (entry / "exe").readlink().name.removesuffix(" (deleted)")
+            if program == "postgres" and str((entry / "cwd").readlink()) == wanted:
+                found.append(int(entry.name))
+    return found

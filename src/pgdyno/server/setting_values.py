@@ -1,0 +1,156 @@
+"""Whether a value fits a setting, by PostgreSQL's own rules and before the server sees it.
+
+The rules are those of the server's configuration parser (guc.c): Booleans by unambiguous prefix,
+enumerations without regard to case, numbers with an optional unit that is converted to the
+setting's own. Strings are taken as they are; the server judges them when they are applied.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.errors import UsageError
+
+_MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+_TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}
+_NUMBER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(.*)")
+_TRUE = ("true", "yes", "on", "1")
+_FALSE = ("false", "no", "off", "0")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting as the server describes it, and its value in a fresh connection."""
+
+    name: str
+    value: str
+    """In ``unit``, as pg_settings gives it."""
+    unit: str | None
+    vartype: str
+    min: str | None
+    max: str | None
+    enumvals: tuple[str, ...]
+    context: str
+    """internal, postmaster, sighup, superuser-backend, backend, superuser or user."""
+    source: str
+    pending_restart: bool
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> Setting:
+        """From a row of describe_settings.sql."""
+        name, value, unit, vartype, low, high, enumvals, context, source, pending = row
+        choices = tuple(enumvals or ())
+        return cls(name, value, unit, vartype, low, high, choices, context, source, pending)
+
+
+def check_value(setting: Setting, value: str, version: str) -> None:
+    """Raise UsageError when the server (``version`` is its major one) would refuse ``value``."""
+    if setting.context == "internal":
+        raise UsageError(
+            f"{setting.name}: cannot be changed, it is fixed when the server is built or set up",
+            code="setting-fixed",
+        )
+    if setting.vartype == "bool":
+        if _as_bool(value) is None:
+            raise not_one_of(setting.name, value, ("on", "off"), version)
+    elif setting.vartype == "enum":
+        _check_enum(setting, value, version)
+    elif setting.vartype in ("integer", "real"):
+        _check_range(setting, value)
+
+
+def not_one_of(name: str, value: str, choices: Iterable[str], version: str) -> UsageError:
+    """The error for a value outside a list; ``on`` and ``off`` lead."""
+    ordered = sorted(choices, key=lambda one: {"on": 0, "off": 1}.get(one, 2))
+    switch = {"on", "off"} <= set(ordered)
+    return UsageError(
+        f'{name}: "{value}" is not one of {", ".join(ordered)}',
+        code="setting-value",
+        hint=f"PostgreSQL {version} on this server also takes true, false, yes, no, 1, 0"
+        if switch
+        else None,
+    )
+
+
+def unknown_setting(name: str, known: Iterable[str], version: str) -> UsageError:
+    """The error for a setting that this server does not have, with those that look like it."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.7)
+    return UsageError(
+        f"{name}: PostgreSQL {version} has no such setting",
+        code="setting-unknown",
+        hint=f"did you mean {' or '.join(near)}?" if near else None,
+    )
+
+
+def in_base_unit(setting: Setting, value: str) -> float:
+    """A number, with or without a unit, in the setting's own unit. Raises UsageError."""
+    match = _NUMBER.fullmatch(value)
+    if match is None:
+        raise UsageError(f'{setting.name}: "{value}" is not a number', code="setting-value")
+    digits, unit = match[1], match[2].rstrip()
+    number = float(int(digits, 16)) if "x" in digits.lower() else float(digits)
+    if unit:
+        number *= _unit_ratio(setting, value, unit)
+    return number if setting.vartype == "real" else float(round(number))
+
+
+def _as_bool(value: str) -> bool | None:
+    word = value.strip().lower()
+    if not word or word == "o":  # "o" could be on or off
+        return None
+    if any(one.startswith(word) for one in _TRUE):
+        return True
+    return False if any(one.startswith(word) for one in _FALSE) else None
+
+
+def _check_enum(setting: Setting, value: str, version: str) -> None:
+    word = value.strip().lower()
+    choices = {choice.lower() for choice in setting.enumvals}
+    # Enumerations that grew out of a Boolean take its other spellings too, unlisted.
+    switch = {"on", "off"} <= choices and word in (*_TRUE, *_FALSE)
+    if word not in choices and not switch:
+        raise not_one_of(setting.name, value, setting.enumvals, version)
+
+
+def _check_range(setting: Setting, value: str) -> None:
+    number = in_base_unit(setting, value)
+    low, high = float(setting.min or -math.inf), float(setting.max or math.inf)
+    if low <= number <= high:
+        return
+    raise UsageError(
+        f"{setting.name}: {value} is outside {_shown(setting, setting.min)}"
+        f" to {_shown(setting, setting.max)}",
+        code="setting-range",
+    )
+
+
+def _unit_ratio(setting: Setting, value: str, unit: str) -> float:
+    """What one ``unit`` is in the setting's own unit."""
+    base = re.fullmatch(r"(\d*)(\w+)", setting.unit or "")
+    if base is None:
+        raise UsageError(f'{setting.name}: "{value}" has a unit, but it takes none', code="unit")
+    table = _MEMORY_BYTES if base[2] in _MEMORY_BYTES else _TIME_US
+    if unit not in table:
+        raise UsageError(
+            f'{setting.name}: "{unit}" is not a unit that it takes',
+            code="setting-unit",
+            hint=f"units are {', '.join(table)}",
+        )
+    return table[unit] / (table[base[2]] * int(base[1] or 1))
+
+
+def _shown(setting: Setting, bound: str | None) -> str:
+    """A bound in the largest unit that divides it, as a person would write it."""
+    base = re.fullmatch(r"(\d*)(\w+)", setting.unit or "")
+    if bound is None or base is None or float(bound) <= 0 or setting.vartype == "real":
+        return bound or "any"
+    table = _MEMORY_BYTES if base[2] in _MEMORY_BYTES else _TIME_US
+    amount = int(bound) * table[base[2]] * int(base[1] or 1)
+    fitting = [(name, size) for name, size in table.items() if amount % size == 0]
+    name, size = fitting[-1]
+    return f"{amount // size:.0f}{name}"

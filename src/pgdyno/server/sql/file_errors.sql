@@ -1,0 +1,1 @@
+select name, error from pg_file_settings where error is not null limit 1

@@ -1,0 +1,8 @@
+-- Every setting that is not at its built-in default, and those that a write-heavy run turns on.
+select name, setting, unit
+  from pg_settings
+ where name = any (%(names)s::text[])
+    or (source not in ('default', 'override', 'client', 'session')
+        and name !~ '(^|_)(file|directory|directories|command|conninfo|password|name)$'
+        and name !~ '^(lc_|log_|listen_|unix_|primary_|ssl_|krb_|TimeZone|DateStyle)')
+ order by name

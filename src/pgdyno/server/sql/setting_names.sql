@@ -1,0 +1,1 @@
+select name from pg_settings order by name
