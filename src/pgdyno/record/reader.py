@@ -376,7 +376,7 @@ class RunFile:
 
         total = Histogram()
         try:
-            for blob in encoded:
+            for blob in filter(None, encoded):  # an empty blob is an empty histogram
                 total.add_encoded(blob)
         except (EngineError, TypeError) as error:
             raise damaged(self.path, f"a histogram in it cannot be read: {error}") from error

@@ -215,6 +215,7 @@ def _merged_histogram(encoded: Sequence[bytes]) -> bytes:
     from pgdyno._engine import Histogram
 
     total = Histogram()
-    for one in encoded:
+    for one in filter(None, encoded):  # an empty blob is an empty histogram
         total.add_encoded(one)
-    return total.encode()
+    merged: bytes = total.encode()
+    return merged
