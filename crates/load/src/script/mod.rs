@@ -1,0 +1,212 @@
+//! The script language: pgbench's, as PostgreSQL 18 documents it, and two words more.
+//!
+//! A script is SQL statements and meta-commands (`\set`, `\if`, `\gset` …). [`parse`] turns its text
+//! into a [`Script`]: a flat list of [`Command`]s in which variables are slots and `\if` blocks are
+//! jumps, so that running one costs no look-up by name and, for numbers, no allocation.
+//!
+//! What pgbench does not have, and pgdyno adds:
+//!
+//! - `\expect SQLSTATE` before a statement: that error is expected of the statement that follows;
+//! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator.
+//!
+//! What differs from pgbench on purpose is listed in `docs/` and said where it is done.
+
+mod builtin;
+mod error;
+mod eval;
+mod expr;
+mod functions;
+mod lexer;
+mod meta;
+mod names;
+mod parse;
+mod random;
+mod sql;
+mod value;
+
+pub use builtin::{BUILTIN_NAMES, builtin};
+pub use error::{EvalError, ScriptError};
+pub use eval::{eval, eval_truth};
+pub use expr::Expr;
+pub use names::{Names, Slot, Variables, is_valid_name};
+pub use parse::{Group, Source, parse};
+pub use random::Rng;
+pub use value::Value;
+
+use std::time::Duration;
+
+/// Largest script text accepted, in bytes.
+pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+/// Deepest nesting of parentheses, calls and CASEs in an expression.
+pub const NESTING_MAX: usize = 128;
+/// Highest tree of an expression: `1 + 1 + … + 1` grows by one level with each term.
+pub const HEIGHT_MAX: usize = 1000;
+/// Most parameters of one statement: what pgbench takes.
+pub const PARAMETERS_MAX: usize = 255;
+/// Most distinct variables of one client group.
+pub const VARIABLES_MAX: usize = 4096;
+
+/// A parsed script, ready to run.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// What results call it.
+    pub name: String,
+    /// Where it came from, for error messages.
+    pub file: String,
+    /// What to do, in order. Jump targets are indexes into this list; a target equal to its length
+    /// is the end of the script.
+    pub commands: Vec<Command>,
+    /// Line of each command in the file, 1-based; same length as `commands`.
+    pub lines: Vec<u32>,
+    /// Variables that the script uses and never sets itself, in order of first use, without the
+    /// built-in ones. Whoever runs it has to define them.
+    pub variables_unset: Vec<String>,
+}
+
+impl Script {
+    /// Its statements, in order of the text.
+    pub fn statements(&self) -> impl Iterator<Item = &Statement> {
+        self.commands.iter().filter_map(|command| match command {
+            Command::Sql(statement) => Some(statement),
+            _ => None,
+        })
+    }
+}
+
+/// One step of a script.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Send a statement, and wait for its answer unless in a pipeline.
+    Sql(Statement),
+    /// `\set`: evaluate, and keep the value.
+    Set {
+        /// Where the value goes.
+        slot: Slot,
+        /// What to evaluate.
+        expr: Expr,
+    },
+    /// `\sleep`.
+    Sleep(Sleep),
+    /// `\if` and `\elif`: go on if the condition is true, else go to `target`.
+    JumpUnless {
+        /// The condition; see [`eval_truth`].
+        condition: Expr,
+        /// Index into [`Script::commands`].
+        target: usize,
+    },
+    /// End of a taken `\if` branch: go to `target`.
+    Jump {
+        /// Index into [`Script::commands`].
+        target: usize,
+    },
+    /// `\startpipeline`.
+    StartPipeline,
+    /// `\syncpipeline`.
+    SyncPipeline,
+    /// `\endpipeline`.
+    EndPipeline,
+}
+
+/// One SQL statement of a script.
+#[derive(Debug, Clone, Default)]
+pub struct Statement {
+    /// As written, without the final semicolon, what precedes the statement, and blanks after it.
+    /// An empty statement, which pgbench sends too, is `;`.
+    pub text: String,
+    /// With `$1`, `$2` … in place of variables, for the extended protocol.
+    pub parameterized: String,
+    /// Variable of each parameter. One that occurs twice is two parameters, as in pgbench.
+    pub parameters: Vec<Slot>,
+    /// Position among the script's statements, from 0.
+    pub position: usize,
+    /// It only means what it says in the simple protocol: a variable stands inside quotes, or it is
+    /// several queries joined by `\;`. pgbench sends such a statement by the protocol it was told,
+    /// and fails or inserts `$1`; send it by the simple protocol instead.
+    pub simple_only: bool,
+    /// SQLSTATE that `\expect` announced.
+    pub expect: Option<[u8; 5]>,
+    /// What to do with the rows it returns.
+    pub capture: Option<Capture>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A stretch of a statement: literal text, or a variable (with how it was written).
+#[derive(Debug, Clone)]
+pub(crate) enum Piece {
+    Text(String),
+    Variable(Slot, String),
+}
+
+/// Which rows `\gset` and `\aset` store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptureKind {
+    /// `\gset`: exactly one row, of every query combined by `\;`; else the transaction fails.
+    One,
+    /// `\aset`: the last row of every query; none is fine.
+    Last,
+}
+
+/// `\gset` or `\aset`: columns become variables called `prefix` + column name.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// Which rows are stored.
+    pub kind: CaptureKind,
+    /// What is put before the column's name.
+    pub prefix: String,
+}
+
+/// `\sleep`.
+#[derive(Debug, Clone, Copy)]
+pub struct Sleep {
+    pub(crate) amount: SleepAmount,
+    pub(crate) unit_us: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum SleepAmount {
+    Fixed(u64),
+    Variable(Slot),
+}
+
+impl Capture {
+    /// The meta-command, without the backslash.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self.kind {
+            CaptureKind::One => "gset",
+            CaptureKind::Last => "aset",
+        }
+    }
+}
+
+impl Statement {
+    /// Appends the statement for the simple protocol: values in place of variables, literally and
+    /// without quoting, as pgbench does; a variable that is not defined stays `:name`.
+    pub fn write_simple(&self, variables: &Variables, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Piece::Variable(slot, name) => {
+                    if !variables.write_text(*slot, out) {
+                        out.push(b':');
+                        out.extend_from_slice(name.as_bytes());
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Sleep {
+    /// How long to sleep.
+    ///
+    /// # Errors
+    /// The variable is not defined or is not a whole number that is not negative.
+    pub fn duration(&self, variables: &Variables) -> Result<Duration, EvalError> {
+        let amount = match self.amount {
+            SleepAmount::Fixed(amount) => amount,
+            SleepAmount::Variable(slot) => variables.sleep_amount(slot)?,
+        };
+        Ok(Duration::from_micros(amount.saturating_mul(self.unit_us)))
+    }
+}

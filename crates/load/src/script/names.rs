@@ -1,0 +1,353 @@
+//! Variables: their names, which become slots when scripts are parsed, and one client's values.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::VARIABLES_MAX;
+use super::error::{EvalError, Fault};
+use super::value::Value;
+
+/// Place of a variable among those of a client group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Slot(u16);
+
+/// Names of a client group's variables.
+#[derive(Debug, Clone)]
+pub struct Names {
+    list: Vec<String>,
+    slots: HashMap<String, Slot>,
+}
+
+impl Names {
+    /// `:client_id`, from 0.
+    pub const CLIENT_ID: Slot = Slot(0);
+    /// `:scale`.
+    pub const SCALE: Slot = Slot(1);
+    /// `:random_seed`.
+    pub const RANDOM_SEED: Slot = Slot(2);
+    /// `:default_seed`, which hashes and `permute` use when none is given.
+    pub const DEFAULT_SEED: Slot = Slot(3);
+    /// Names of the four above.
+    pub const BUILT_IN: [&'static str; 4] = ["client_id", "scale", "random_seed", "default_seed"];
+
+    pub(super) fn new() -> Self {
+        let mut names = Self {
+            list: Vec::new(),
+            slots: HashMap::new(),
+        };
+        for name in Self::BUILT_IN {
+            names.slot(name);
+        }
+        names
+    }
+
+    /// The slot of this name, new if need be; `None` if there are too many.
+    pub(super) fn slot(&mut self, name: &str) -> Option<Slot> {
+        if let Some(slot) = self.slots.get(name) {
+            return Some(*slot);
+        }
+        if self.list.len() >= VARIABLES_MAX {
+            return None;
+        }
+        let slot = Slot(u16::try_from(self.list.len()).ok()?);
+        self.list.push(name.to_owned());
+        self.slots.insert(name.to_owned(), slot);
+        Some(slot)
+    }
+
+    /// The slot of this name; `None` if no script of the group uses or sets it.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Slot> {
+        self.slots.get(name).copied()
+    }
+
+    /// The name of this slot.
+    #[must_use]
+    pub fn name(&self, slot: Slot) -> &str {
+        self.list
+            .get(usize::from(slot.0))
+            .map_or("", String::as_str)
+    }
+}
+
+/// Names while the scripts of a group are parsed.
+#[derive(Debug)]
+pub(super) struct Scope {
+    pub names: Names,
+    /// What the script being parsed uses.
+    pub uses: Uses,
+}
+
+/// Names in order of first use, each once.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    pub list: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl Uses {
+    /// Notes a use.
+    pub fn note(&mut self, name: &str) {
+        if !self.seen.contains(name) {
+            self.seen.insert(name.to_owned());
+            self.list.push(name.to_owned());
+        }
+    }
+}
+
+impl Scope {
+    /// The slot of a variable that is used at `offset`.
+    pub fn used(&mut self, name: &str, offset: usize) -> Result<Slot, Fault> {
+        self.uses.note(name);
+        self.slot(name, offset)
+    }
+
+    /// The slot of a variable that is met at `offset`.
+    pub fn slot(&mut self, name: &str, offset: usize) -> Result<Slot, Fault> {
+        let many = || format!("more than {VARIABLES_MAX} different variables");
+        self.names
+            .slot(name)
+            .ok_or_else(|| Fault::new(offset, many()))
+    }
+}
+
+/// Whether `name` can be a variable: letters, digits, underscores and anything beyond ASCII, not
+/// starting with a digit.
+#[must_use]
+pub fn is_valid_name(name: &str) -> bool {
+    name.bytes().next().is_some_and(starts_name) && name.bytes().all(continues_name)
+}
+
+/// Whether a variable's name can start with this byte.
+pub(super) fn starts_name(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_alphabetic() || !byte.is_ascii()
+}
+
+/// Whether a variable's name can go on with this byte.
+pub(super) fn continues_name(byte: u8) -> bool {
+    starts_name(byte) || byte.is_ascii_digit()
+}
+
+/// One client's values. As in pgbench they live as long as the client, through all its
+/// transactions and scripts.
+#[derive(Debug, Clone)]
+pub struct Variables {
+    names: Arc<Names>,
+    values: Vec<Stored>,
+}
+
+/// Text that is just how a whole number is written is kept as that number, so that `:scale` given
+/// on the command line costs nothing in an expression.
+#[derive(Debug, Clone)]
+enum Stored {
+    Undefined,
+    Value(Value),
+    Text(Vec<u8>),
+}
+
+impl Variables {
+    /// All undefined; the engine sets the built-in ones.
+    #[must_use]
+    pub fn new(names: &Arc<Names>) -> Self {
+        Self {
+            names: Arc::clone(names),
+            values: vec![Stored::Undefined; names.list.len()],
+        }
+    }
+
+    /// Sets a variable.
+    pub fn set(&mut self, slot: Slot, value: Value) {
+        self.values[usize::from(slot.0)] = Stored::Value(value);
+    }
+
+    /// Sets a variable to text: from the command line, or a column that `\gset` stores. Its meaning
+    /// in an expression is found when it is used in one.
+    pub fn set_text(&mut self, slot: Slot, text: &[u8]) {
+        let stored = &mut self.values[usize::from(slot.0)];
+        if let Some(value) = canonical_int(text) {
+            *stored = Stored::Value(Value::Int(value));
+            return;
+        }
+        if let Stored::Text(buffer) = stored {
+            buffer.clear();
+            buffer.extend_from_slice(text);
+        } else {
+            *stored = Stored::Text(text.to_vec());
+        }
+    }
+
+    /// Whether the variable has a value.
+    #[must_use]
+    pub fn is_defined(&self, slot: Slot) -> bool {
+        !matches!(self.values[usize::from(slot.0)], Stored::Undefined)
+    }
+
+    /// Appends the variable's text; false, and nothing appended, if it is undefined.
+    pub fn write_text(&self, slot: Slot, out: &mut Vec<u8>) -> bool {
+        match &self.values[usize::from(slot.0)] {
+            Stored::Undefined => return false,
+            Stored::Value(value) => value.write_text(out),
+            Stored::Text(text) => out.extend_from_slice(text),
+        }
+        true
+    }
+
+    /// Appends the variable's text as a parameter of the extended protocol; false, and nothing
+    /// appended, if the parameter is NULL, which an undefined variable is too, as in pgbench.
+    /// (pgbench would send a variable that is NULL as the word `NULL`; here it is NULL in every
+    /// protocol.)
+    pub fn write_parameter(&self, slot: Slot, out: &mut Vec<u8>) -> bool {
+        match &self.values[usize::from(slot.0)] {
+            Stored::Value(Value::Null) => false,
+            _ => self.write_text(slot, out),
+        }
+    }
+
+    /// The variable's value in an expression.
+    #[inline]
+    pub(super) fn value(&self, slot: Slot) -> Result<Value, EvalError> {
+        match &self.values[usize::from(slot.0)] {
+            Stored::Value(value) => Ok(*value),
+            Stored::Text(text) => Value::from_text(text).ok_or_else(|| self.malformed(slot, text)),
+            Stored::Undefined => Err(self.undefined(slot)),
+        }
+    }
+
+    /// The number that `\sleep` makes of a variable: its leading digits. A negative one is 0.
+    pub(super) fn sleep_amount(&self, slot: Slot) -> Result<u64, EvalError> {
+        let mut text = Vec::new();
+        if !self.write_text(slot, &mut text) {
+            return Err(self.undefined(slot));
+        }
+        let text = text.trim_ascii_start();
+        let negative = text.first() == Some(&b'-');
+        let digits = text
+            .strip_prefix(b"-")
+            .or(text.strip_prefix(b"+"))
+            .unwrap_or(text);
+        let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+        let (count, amount) = digits.fold((0_u32, 0_u64), |(count, amount), digit| {
+            (
+                count.saturating_add(1),
+                amount
+                    .saturating_mul(10)
+                    .saturating_add(u64::from(digit - b'0')),
+            )
+        });
+        if count == 0 {
+            return Err(self.malformed(slot, text));
+        }
+        Ok(if negative { 0 } else { amount })
+    }
+
+    #[cold]
+    fn undefined(&self, slot: Slot) -> EvalError {
+        EvalError::new(format!(
+            "variable \"{}\" is not defined",
+            self.names.name(slot)
+        ))
+    }
+
+    #[cold]
+    fn malformed(&self, slot: Slot, text: &[u8]) -> EvalError {
+        let text: String = String::from_utf8_lossy(text).chars().take(64).collect();
+        let name = self.names.name(slot);
+        EvalError::new(format!("variable \"{name}\" is not a number: \"{text}\""))
+    }
+}
+
+/// The number whose one spelling this is: no sign but `-`, no leading zero.
+fn canonical_int(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let plain = match digits {
+        [b'0'] => digits.len() == text.len(),
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if plain {
+        std::str::from_utf8(text).ok()?.parse().ok()
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fixture() -> (Slot, Variables) {
+        let mut names = Names::new();
+        let slot = names.slot("x").expect("room");
+        (slot, Variables::new(&Arc::new(names)))
+    }
+
+    fn text(variables: &Variables, slot: Slot) -> Option<String> {
+        let mut out = Vec::new();
+        variables
+            .write_text(slot, &mut out)
+            .then(|| String::from_utf8(out).expect("UTF-8"))
+    }
+
+    #[test]
+    fn text_keeps_its_spelling_and_has_a_value() {
+        let (slot, mut variables) = fixture();
+        for (source, value) in [
+            ("007", Some(Value::Int(7))),
+            ("20", Some(Value::Int(20))),
+            ("-20", Some(Value::Int(-20))),
+            ("-0", Some(Value::Int(0))),
+            ("1.50", Some(Value::Double(1.5))),
+            ("null", Some(Value::Null)),
+            ("NULL", Some(Value::Null)),
+            ("y", Some(Value::Bool(true))),
+            ("abc", None),
+            ("", None),
+        ] {
+            variables.set_text(slot, source.as_bytes());
+            assert_eq!(text(&variables, slot).as_deref(), Some(source));
+            assert_eq!(variables.value(slot).ok(), value, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn undefined_and_null_are_null_parameters() {
+        let (slot, mut variables) = fixture();
+        let mut out = Vec::new();
+        assert!(!variables.write_parameter(slot, &mut out));
+        assert!(variables.value(slot).is_err());
+        variables.set(slot, Value::Null);
+        assert!(!variables.write_parameter(slot, &mut out));
+        assert_eq!(text(&variables, slot).as_deref(), Some("NULL"));
+        for source in ["", "NULL"] {
+            variables.set_text(slot, source.as_bytes());
+            assert!(
+                variables.write_parameter(slot, &mut out),
+                "text is never NULL"
+            );
+        }
+    }
+
+    #[test]
+    fn sleep_takes_leading_digits() {
+        let (slot, mut variables) = fixture();
+        for (source, wanted) in [
+            ("12", Some(12)),
+            ("12abc", Some(12)),
+            ("-5", Some(0)),
+            ("abc", None),
+            ("", None),
+        ] {
+            variables.set_text(slot, source.as_bytes());
+            assert_eq!(variables.sleep_amount(slot).ok(), wanted, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_variables_is_bounded() {
+        let mut names = Names::new();
+        let made = (0..VARIABLES_MAX + 10)
+            .filter_map(|i| names.slot(&format!("v{i}")))
+            .count();
+        assert_eq!(made, VARIABLES_MAX - Names::BUILT_IN.len());
+    }
+}

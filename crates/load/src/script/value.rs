@@ -1,0 +1,337 @@
+//! Values of expressions, their conversions, and how they are written.
+//!
+//! Conversions follow pgbench: a double becomes an int by rounding half to even, a boolean or NULL
+//! never becomes a number, and only a boolean is a boolean (conditions are laxer, see
+//! [`Value::is_true`]).
+
+use std::io::Write as _;
+
+use super::error::EvalError;
+
+/// What an expression yields. Small and `Copy`: evaluating allocates nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A floating-point number.
+    Double(f64),
+    /// What `random_uuid()` yields; no operator takes it.
+    Uuid([u8; 16]),
+}
+
+impl Value {
+    /// Appends the value as pgbench writes it: `NULL`, `true`, `42`, `0.1` (15 significant
+    /// digits). Not-a-number is `nan` whatever its sign.
+    pub fn write_text(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Null => out.extend_from_slice(b"NULL"),
+            Self::Bool(true) => out.extend_from_slice(b"true"),
+            Self::Bool(false) => out.extend_from_slice(b"false"),
+            Self::Int(value) => write_int(value, out),
+            Self::Double(value) => write_double(value, out),
+            Self::Uuid(value) => write_uuid(value, out),
+        }
+    }
+
+    /// As the condition of `\if` or CASE: a number is true if it is not 0, NULL is false.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        match *self {
+            Self::Null => false,
+            Self::Bool(value) => value,
+            Self::Int(value) => value != 0,
+            Self::Double(value) => value != 0.0,
+            Self::Uuid(_) => true,
+        }
+    }
+
+    pub(super) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "boolean",
+            Self::Int(_) => "int",
+            Self::Double(_) => "double",
+            Self::Uuid(_) => "uuid",
+        }
+    }
+
+    pub(super) fn to_bool(self) -> Result<bool, EvalError> {
+        match self {
+            Self::Bool(value) => Ok(value),
+            _ => Err(self.no_conversion("boolean")),
+        }
+    }
+
+    pub(super) fn to_int(self) -> Result<i64, EvalError> {
+        match self {
+            Self::Int(value) => Ok(value),
+            Self::Double(value) => int_from_double(value),
+            _ => Err(self.no_conversion("int")),
+        }
+    }
+
+    pub(super) fn to_double(self) -> Result<f64, EvalError> {
+        match self {
+            Self::Double(value) => Ok(value),
+            #[allow(clippy::cast_precision_loss)] // as in SQL: the nearest double
+            Self::Int(value) => Ok(value as f64),
+            _ => Err(self.no_conversion("double")),
+        }
+    }
+
+    #[cold]
+    fn no_conversion(self, to: &str) -> EvalError {
+        EvalError::new(format!("cannot convert {} to {to}", self.type_name()))
+    }
+
+    /// The value that a variable's text stands for in an expression; `None` if it is none.
+    /// pgbench's words: `null`, prefixes of `true`, `yes`, `false`, `no`, and `on`, `of`, `off`.
+    pub(super) fn from_text(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        if text.is_empty() {
+            return None;
+        }
+        let prefix_of = |word: &str| {
+            word.get(..text.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(text))
+        };
+        let is = |word: &str| text.eq_ignore_ascii_case(word);
+        if is("null") {
+            Some(Self::Null)
+        } else if prefix_of("true") || prefix_of("yes") || is("on") {
+            Some(Self::Bool(true))
+        } else if prefix_of("false") || prefix_of("no") || is("off") || is("of") {
+            Some(Self::Bool(false))
+        } else {
+            number_from_text(text.trim_start_matches(|c: char| c.is_ascii_whitespace()))
+        }
+    }
+}
+
+/// A number as C's strtol and strtod read it; a whole number out of range is none.
+fn number_from_text(text: &str) -> Option<Value> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().map(Value::Int);
+    }
+    let value: f64 = text.parse().ok()?;
+    let overflow =
+        value.is_infinite() && digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    (!overflow).then_some(Value::Double(value))
+}
+
+/// Rounds half to even. 2^63 is a double, and the first that does not fit.
+fn int_from_double(value: f64) -> Result<i64, EvalError> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    let rounded = value.round_ties_even();
+    if (-LIMIT..LIMIT).contains(&rounded) {
+        #[allow(clippy::cast_possible_truncation)] // checked on the line above
+        Ok(rounded as i64)
+    } else {
+        Err(EvalError::new(format!(
+            "double to int overflow for {rounded}"
+        )))
+    }
+}
+
+fn write_int(value: i64, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// C's `%.15g`.
+fn write_double(value: f64, out: &mut Vec<u8>) {
+    const DIGITS: i32 = 15;
+    if value.is_nan() {
+        return out.extend_from_slice(b"nan");
+    }
+    if value.is_infinite() {
+        return out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+    }
+    // "-d.dddddddddddddde-308" fits; writing to a slice that is long enough cannot fail.
+    let mut buffer = [0_u8; 32];
+    let mut rest = &mut buffer[..];
+    let _ = write!(rest, "{:.*e}", (DIGITS - 1) as usize, value);
+    let written = 32 - rest.len();
+    let text = &buffer[..written];
+    let e = text
+        .iter()
+        .position(|&byte| byte == b'e')
+        .unwrap_or(written);
+    let exponent: i32 = std::str::from_utf8(&text[e + 1..])
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    let negative = text[0] == b'-';
+    let mut digits = [b'0'; DIGITS as usize];
+    let source = text[..e].iter().filter(|byte| byte.is_ascii_digit());
+    digits
+        .iter_mut()
+        .zip(source)
+        .for_each(|(to, from)| *to = *from);
+    let length = digits
+        .iter()
+        .rposition(|&digit| digit != b'0')
+        .map_or(1, |at| at + 1);
+    if negative {
+        out.push(b'-');
+    }
+    if (-4..DIGITS).contains(&exponent) {
+        write_fixed(&digits[..length], exponent, out);
+    } else {
+        write_exponential(&digits[..length], exponent, out);
+    }
+}
+
+/// Significant digits, the first of them worth 10^exponent, without an exponent.
+fn write_fixed(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
+    if exponent < 0 {
+        out.extend_from_slice(b"0.");
+        out.extend((1..-exponent).map(|_| b'0'));
+        return out.extend_from_slice(digits);
+    }
+    let whole = exponent.unsigned_abs() as usize + 1;
+    if digits.len() <= whole {
+        out.extend_from_slice(digits);
+        out.extend((digits.len()..whole).map(|_| b'0'));
+    } else {
+        out.extend_from_slice(&digits[..whole]);
+        out.push(b'.');
+        out.extend_from_slice(&digits[whole..]);
+    }
+}
+
+fn write_exponential(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
+    out.push(digits[0]);
+    if digits.len() > 1 {
+        out.push(b'.');
+        out.extend_from_slice(&digits[1..]);
+    }
+    out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+    if exponent.abs() < 10 {
+        out.push(b'0');
+    }
+    write_int(i64::from(exponent.abs()), out);
+}
+
+fn write_uuid(value: [u8; 16], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for (at, byte) in value.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend([HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(value: Value) -> String {
+        let mut out = Vec::new();
+        value.write_text(&mut out);
+        String::from_utf8(out).expect("ASCII")
+    }
+
+    #[test]
+    fn doubles_are_written_as_printf_g_does() {
+        for (value, wanted) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (0.1, "0.1"),
+            (0.1 + 0.2, "0.3"),
+            (1.0 / 3.0, "0.333333333333333"),
+            (1e14, "100000000000000"),
+            (1e15, "1e+15"),
+            (123_456_789_012_345_680.0, "1.23456789012346e+17"),
+            (0.0001, "0.0001"),
+            (0.000_01, "1e-05"),
+            (-1.5e-300, "-1.5e-300"),
+            (f64::MAX, "1.79769313486232e+308"),
+            (999_999_999_999_999.9, "1e+15"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+            (-f64::NAN, "nan"),
+        ] {
+            assert_eq!(text(Value::Double(value)), wanted, "{value:e}");
+        }
+    }
+
+    #[test]
+    fn text_stands_for_what_pgbench_makes_of_it() {
+        for (source, wanted) in [
+            ("NULL", Some(Value::Null)),
+            ("T", Some(Value::Bool(true))),
+            ("yes", Some(Value::Bool(true))),
+            ("on", Some(Value::Bool(true))),
+            ("n", Some(Value::Bool(false))),
+            ("of", Some(Value::Bool(false))),
+            (" +12", Some(Value::Int(12))),
+            ("-9223372036854775808", Some(Value::Int(i64::MIN))),
+            ("9223372036854775808", None),
+            ("1.5", Some(Value::Double(1.5))),
+            ("1e3", Some(Value::Double(1000.0))),
+            ("1e999", None),
+            ("o", None),
+            ("", None),
+            ("truer", None),
+            ("12abc", None),
+        ] {
+            assert_eq!(Value::from_text(source.as_bytes()), wanted, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn doubles_round_half_to_even_and_overflow() {
+        assert_eq!(Value::Double(2.5).to_int(), Ok(2));
+        assert_eq!(Value::Double(-3.5).to_int(), Ok(-4));
+        assert_eq!(
+            Value::Double(-9_223_372_036_854_775_808.0).to_int(),
+            Ok(i64::MIN)
+        );
+        assert!(Value::Double(9_223_372_036_854_775_808.0).to_int().is_err());
+        assert!(Value::Double(f64::NAN).to_int().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn ints_round_trip(value: i64) {
+            prop_assert_eq!(text(Value::Int(value)), value.to_string());
+            prop_assert_eq!(Value::from_text(value.to_string().as_bytes()), Some(Value::Int(value)));
+        }
+
+        #[test]
+        fn doubles_keep_15_digits(value in proptest::num::f64::NORMAL) {
+            let back: f64 = text(Value::Double(value)).parse().expect("a number");
+            prop_assert!(back == value || ((back - value) / value).abs() < 1e-14);
+        }
+
+        #[test]
+        fn uuids_have_the_standard_shape(bytes: [u8; 16]) {
+            let text = text(Value::Uuid(bytes));
+            let groups: Vec<usize> = text.split('-').map(str::len).collect();
+            prop_assert_eq!(groups, vec![8, 4, 4, 4, 12]);
+        }
+    }
+}
