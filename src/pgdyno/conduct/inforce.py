@@ -15,6 +15,7 @@ from psycopg import sql
 from pgdyno.conduct.target import Target
 from pgdyno.errors import SetupError
 from pgdyno.record import Recorder
+from pgdyno.server import connect
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.dotted import with_keys
 
@@ -117,10 +118,7 @@ class InForce:
 
     def connect(self) -> psycopg.Connection:
         """A control connection in autocommit, beside the load."""
-        return psycopg.connect(
-            **{**self._target.conninfo.kwargs(), "application_name": "pgdyno control"},
-            autocommit=True,
-        )
+        return connect(self._target.conninfo)
 
 
 def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:

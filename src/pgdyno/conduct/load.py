@@ -92,6 +92,7 @@ class RunningLoad:
         self._stopping = threading.Event()
         self._seen = threading.Condition()
         self._seen_ns = 0
+        self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
         self.started_ns = self._load.start()
         self._poller.start()
@@ -133,6 +134,36 @@ class RunningLoad:
                 self._stopping.set()
                 self._poller.join()
 
+    def abandon_backlog(self) -> None:
+        """Count what the stopped load left waiting as cancelled, for another load follows it.
+
+        The ledger of a run knows one backlog, that of its end.
+        """
+        left = {key: row for key, row in self._last_rows.items() if row["backlog"]}
+        if not left:
+            return
+        empty = Histogram().encode()
+        zero = {
+            name: empty if isinstance(value, bytes) else 0
+            for name, value in next(iter(left.values())).items()
+        }
+        now_ns = time.monotonic_ns()
+        rows = [
+            {**zero, "group": group, "script": script, "cancelled": row["backlog"]}
+            for (group, script), row in left.items()
+        ]
+        self._recorder.add_interval(
+            {
+                "started_ns": now_ns,
+                "ended_ns": now_ns,
+                "tag": None,
+                "scripts": rows,
+                "statements": [],
+                "errors": [],
+                "threads": [],
+            }
+        )
+
     def raise_fault(self) -> None:
         """Raise what ended the load, if something has."""
         self._raise_fault()
@@ -172,6 +203,7 @@ class RunningLoad:
         response = Histogram()
         clients: dict[str, int] = {}
         for row in interval["scripts"]:
+            self._last_rows[row["group"], row["script"]] = row
             response.add_encoded(row["response"])
             clients[row["group"]] = row["clients"]
         seconds = max((interval["ended_ns"] - interval["started_ns"]) / 1e9, 1e-9)

@@ -85,6 +85,13 @@ class Session:
             load.stop()
             load.raise_fault()
 
+    def _interrupt_load(self) -> None:
+        """Stop the load between two slices; another one follows."""
+        load = self._load
+        self.stop_load()
+        if load is not None:
+            load.abandon_backlog()
+
     def wait(self, seconds: float) -> None:
         """Let the load run on; raises what ends it."""
         if self._load is None:
@@ -100,7 +107,7 @@ class Session:
         """
         step = self._in_force.step_to(change)
         if step.needs_load_restart:
-            self.stop_load()
+            self._interrupt_load()
         if step.needs_restart:
             with self.probes.rest():
                 self._in_force.apply_with_restart(step)

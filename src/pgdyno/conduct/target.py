@@ -90,7 +90,10 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
 
 def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
     watcher.phase("connecting")
-    conninfo = own_database(resolve_conninfo(spec.server.conninfo))
+    conninfo = resolve_conninfo(spec.server.conninfo)
+    if isinstance(spec.workload.script, str):
+        # Built-in workloads make tables; the user's own scripts use the user's own.
+        conninfo = own_database(conninfo)
     settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
     stack.callback(settings.restore_all)
     return Target(

@@ -111,14 +111,8 @@ def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, float]:
 
 def finding_json(finding: Finding) -> dict[str, Any]:
     """A finding as the result and the run file have it."""
-    import json
-
     row = finding.to_row()
-    decoded = {
-        key.removesuffix("_json"): json.loads(value) if key.endswith("_json") else value
-        for key, value in row.items()
-    }
-    return {"id": decoded.pop("finding"), **decoded}
+    return {"id": row.pop("finding"), **row}
 
 
 def effect_json(effect: Effect) -> dict[str, Any]:

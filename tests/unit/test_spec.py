@@ -1,0 +1,188 @@
+"""The spec: what it accepts, what it refuses and how it says so, and that it survives a round trip."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inline_snapshot import snapshot
+
+from pgdyno.errors import UsageError
+from pgdyno.spec import Change, read_spec, spec_from_fields, spec_schema, spec_to_toml
+from pgdyno.spec.dotted import with_keys
+from pgdyno.spec.units import format_duration, parse_duration_ms, parse_size_bytes
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("10s", 10_000),
+        ("200ms", 200),
+        ("5min", 300_000),
+        ("1.5 h", 5_400_000),
+        ("0", 0),
+        ("9us", 0),
+    ],
+)
+def test_durations(text: str, duration_ms: int) -> None:
+    assert parse_duration_ms(text) == duration_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"), [("16MB", 16 << 20), ("8kB", 8192), ("2GB", 2 << 30), ("1B", 1)]
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    assert parse_size_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "s", "-5s", "10 parsecs", "1e3s", "5", "10S", "16mb"])
+def test_durations_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_duration_ms(text)
+
+
+@given(st.integers(0, 10**11))
+def test_durations_survive_a_round_trip(duration_ms: int) -> None:
+    assert parse_duration_ms(format_duration(duration_ms)) == duration_ms
+
+
+def message(fields: dict[str, Any]) -> str:
+    with pytest.raises(UsageError) as caught:
+        spec_from_fields(fields, where="x.toml")
+    hint = f"\nhint: {caught.value.hint}" if caught.value.hint else ""
+    return caught.value.message + hint
+
+
+def test_unknown_keys_are_named_with_a_close_match() -> None:
+    assert message({"clients": [{"pool": {"max": 0, "maxwait": "3s"}}]}) == snapshot(
+        """\
+x.toml: 2 errors in the spec
+  clients[0].pool.max: 0: input should be greater than or equal to 1
+  clients[0].pool.maxwait: no such key
+hint: did you mean "max_wait"?\
+"""
+    )
+
+
+def test_wrong_kinds_of_value() -> None:
+    assert message({"clients": 5, "load": {"hold": "10"}, "workload": {"scale": "x"}}) == snapshot(
+        """\
+x.toml: 3 errors in the spec
+  workload.scale: wants a whole number, not "x"
+  clients: wants an array, not 5
+  load.hold: "10" needs a unit (us, ms, s, min, h, d), for example 10s, 200ms or 5min\
+"""
+    )
+
+
+def test_a_workload_that_is_not_there() -> None:
+    assert message({"workload": {"script": "tpcc"}}) == snapshot(
+        'x.toml: workload.script: "tpcc" is not one of tpcb-like, simple-update, select-only, mixed'
+        ' (a file is written [{ file = "…", weight = 1 }])'
+    )
+
+
+def test_contradictions() -> None:
+    assert message({"server": {"kind": "existing", "version": 15}}) == snapshot(
+        "x.toml: server: settings, version and bindir are for kind = embedded; settings of an"
+        " existing server are changed only by a trial, with --apply"
+    )
+
+
+def test_syntax_errors_have_line_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text('name = "x"\n[load\n')
+    with pytest.raises(UsageError, match=r"not valid TOML: .*line 2, column 6"):
+        read_spec(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "missing.toml", tmp_path, binary):
+        with pytest.raises(UsageError) as caught:
+            read_spec(path)
+        assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda path: path.stem)
+def test_scenarios_are_valid_and_survive_a_round_trip(path: Path) -> None:
+    spec, text = read_spec(path)
+    assert spec_from_fields(tomllib.loads(spec_to_toml(spec))) == spec
+    assert text == path.read_text()
+
+
+def test_the_published_schema_is_the_models() -> None:
+    published = json.loads((SCENARIOS / "pgdyno-spec.schema.json").read_text())
+    assert published == spec_schema(), "run make docs"
+
+
+toml_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["name", "server", "load", "clients", "pool", "max", "hold", "at", "script"]
+            )
+            | st.text(max_size=5),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*spec_schema()["properties"], "x"]), toml_values))
+def test_any_fields_give_a_spec_or_one_usage_error(fields: dict[str, Any]) -> None:
+    try:
+        spec = spec_from_fields(fields)
+    except UsageError as problem:
+        assert problem.message
+    else:
+        assert spec_from_fields(tomllib.loads(spec_to_toml(spec))) == spec
+
+
+@given(st.text())
+def test_any_text_gives_a_spec_or_one_usage_error(text: str) -> None:
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+        file.write(text.encode("utf-8", "replace").decode("utf-8"))
+        file.flush()
+        try:
+            read_spec(Path(file.name))
+        except UsageError as problem:
+            assert problem.message
+
+
+def test_changes_lie_over_one_another() -> None:
+    below = Change(settings={"a": "1", "b": "1"}, pool_max={"web": 4})
+    above = Change(settings={"b": "2"}, table_options={"t": {"fillfactor": "80"}})
+    both = above.over(below)
+    assert both.settings == {"a": "1", "b": "2"}
+    assert both.pool_max == {"web": 4}
+    assert Change.from_json(both.to_json()) == both
+    assert not Change()
+    assert both
+
+
+def test_dotted_keys() -> None:
+    spec = spec_from_fields({"clients": [{"name": "web"}]})
+    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    changed = spec_from_fields(
+        with_keys(fields, {"load.protocol": "simple", "clients.web.think": "1s"})
+    )
+    assert changed.load.protocol == "simple"
+    assert changed.clients[0].think_ms == 1000
+    for key in ("server.version", "load", "clients.app.think", "workload.scale"):
+        with pytest.raises(UsageError):
+            with_keys(fields, {key: "1"})
