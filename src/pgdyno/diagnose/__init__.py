@@ -1,0 +1,10 @@
+"""From a run file to findings: what held the load back, on what evidence, and what might help.
+
+``diagnose`` ranks what the signatures find; ``verdict`` is its first line. A signature is added by
+adding one file to ``signatures/``.
+"""
+
+from pgdyno.diagnose.diagnosis import NOTHING, diagnose, verdict
+from pgdyno.diagnose.finding import Evidence, Finding, Proposal
+
+__all__ = ["NOTHING", "Evidence", "Finding", "Proposal", "diagnose", "verdict"]

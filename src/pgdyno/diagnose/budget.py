@@ -1,0 +1,115 @@
+"""The latency budget of a transaction: every millisecond of the mean response, counted once.
+
+    response = pool wait + client lag + service
+
+are the clients' own clocks. Service is split by what the server's sessions were seen doing while
+they were in a transaction: by Little's law, throughput times service is the average number of
+connections in service, so a class of which N sessions were seen on average owns N / in-service of
+the service time. What no session was seen doing (the answer on its way, the generator not yet at
+it) stays with the parts that the server cannot see: ``between``.
+
+Two classes are cut in two. The flush: into what it takes however little it carries, and
+``images``, what full-page images add to it by their bytes. The CPU class, by what the kernel's
+clock gave the sessions: into ``running`` on a core, and ``ready``, which is the rest: runnable, in
+a queue for a core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
+from pgdyno.diagnose.waits import WaitClass
+
+TRANSFER_BYTES_S = 200e6
+TRANSFER_PART = 0.25
+
+Part = Literal[
+    "pool wait", "client lag", "running", "ready", "flush", "images", "replica", "row", "lock",
+    "shared", "data", "client", "other", "between",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LatencyBudget:
+    """Mean milliseconds of a transaction by part; they add up to ``response_ms``."""
+
+    response_ms: float
+    parts_ms: Mapping[Part, float]
+
+    def share(self, *parts: Part) -> float:
+        """Part of the response time that ``parts`` own together, 0 to 1."""
+        if self.response_ms <= 0:
+            return 0.0
+        return sum(self.parts_ms.get(part, 0.0) for part in parts) / self.response_ms
+
+    @property
+    def service_ms(self) -> float:
+        """What remains without the clients' own waits."""
+        waits = self.parts_ms.get("pool wait", 0.0) + self.parts_ms.get("client lag", 0.0)
+        return self.response_ms - waits
+
+    def service_share(self, *parts: Part) -> float:
+        """Part of the service time that ``parts`` own together, 0 to 1."""
+        service_ms = self.service_ms
+        return sum(self.parts_ms.get(p, 0.0) for p in parts) / service_ms if service_ms > 0 else 0.0
+
+
+def latency_budget(s: Situation) -> LatencyBudget:
+    """The budget of ``s``. Without wait samples all of the service is ``between``."""
+    response_ms, pool_ms, wait_ms = (
+        s.run.histogram(kind, s.slice_ids).mean / 1e6 for kind in ("response", "pool_wait", "wait")
+    )
+    pool_ms = min(pool_ms, response_ms)
+    lag_ms = min(max(0.0, wait_ms - pool_ms), response_ms - pool_ms)
+    service_ms = response_ms - pool_ms - lag_ms
+    parts: dict[Part, float] = {"pool wait": pool_ms, "client lag": lag_ms}
+    parts |= _service_parts(s, service_ms)
+    return LatencyBudget(response_ms, parts)
+
+
+def _service_parts(s: Situation, service_ms: float) -> dict[Part, float]:
+    """``service_ms`` cut up by the classes of sessions seen; the parts add up to it."""
+    sessions: dict[WaitClass, float] = s.by_class
+    seen = sum(sessions.values())
+    in_service = max(seen, s.throughput_tps * service_ms / 1000)
+    if in_service <= 0:
+        return {"between": service_ms}
+    each_ms = service_ms / in_service
+    running = min(sessions.get("cpu", 0.0), _cores_used(s))
+    parts: dict[Part, float] = {
+        "running": running * each_ms,
+        "ready": (sessions.get("cpu", 0.0) - running) * each_ms,
+        "between": (in_service - seen) * each_ms,
+    }
+    for name, average in sessions.items():
+        if name != "cpu":
+            parts[name] = average * each_ms
+    images = image_part_of_flush(s)
+    flush_ms = parts.get("flush", 0.0)
+    return parts | {"flush": flush_ms * (1.0 - images), "images": flush_ms * images}
+
+
+def image_part_of_flush(s: Situation) -> float:
+    """Part of a flush's time that the bytes of full-page images take, 0 to 1.
+
+    A flush has a latency and carries bytes. What the bytes take is estimated from the bytes per
+    flush at ``TRANSFER_BYTES_S``, a modest disk's sequential rate, so that it errs towards the
+    latency; of the bytes, the images have their share. Without the time of a flush, which needs
+    track_wal_io_timing, ``TRANSFER_PART`` is assumed.
+    """
+    wal = s.wal_if_recorded
+    if wal is None or not wal.full_page_bytes:
+        return 0.0
+    transfer = TRANSFER_PART
+    if wal.sync_ms and wal.syncs:
+        transfer = min(1.0, wal.bytes / TRANSFER_BYTES_S / (wal.sync_ms / 1000))
+    return transfer * wal.full_page_bytes / wal.bytes
+
+
+def _cores_used(s: Situation) -> float:
+    """Cores that client sessions ran on; no more than all where the kernel was not asked."""
+    used = s.process_cores(CLIENT_BACKEND)
+    return float(s.cores) if used is None else used

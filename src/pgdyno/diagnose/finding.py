@@ -1,0 +1,95 @@
+"""What a diagnosis says: findings with their evidence, their edges and their proposed remedies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pgdyno.spec.change import Change
+
+Status = Literal["found", "cleared", "skipped"]
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One named number that a finding rests on."""
+
+    name: str
+    value: float | str | None
+    unit: str
+    """"share" (0 to 1), "ms", "tps", "count", "bytes", "bytes/s", "cores", … or ""."""
+    threshold: str | None = None
+    """What the value was held against, as a reader would say it: "at least 30 %"."""
+    window_ms: Window | None = None
+    """From and to, in milliseconds since the run's start."""
+
+    def to_row(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "unit": self.unit,
+            "threshold": self.threshold,
+            "window_ms": None if self.window_ms is None else list(self.window_ms),
+        }
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change that a finding suggests, with the throughput ratio that a model predicts for it."""
+
+    remedy_id: str
+    change: Change
+    predicted_ratio: float
+    why: str
+
+    def to_row(self) -> dict[str, Any]:
+        """A JSON-ready form."""
+        return {
+            "remedy_id": self.remedy_id,
+            "change": self.change.to_json(),
+            "predicted_ratio": round(self.predicted_ratio, 4),
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A signature's answer on a stretch of a run."""
+
+    id: str
+    status: Status
+    sentence: str
+    """The verdict, readable on its own, without a final period."""
+    confidence: float = 0.0
+    """0 to 1: how sure the signature is that this is not one of its false positives."""
+    evidence: tuple[Evidence, ...] = ()
+    false_positives: str = ""
+    """What would make the finding wrong."""
+    causes: tuple[str, ...] = ()
+    """Ids of the findings of which this one is a symptom."""
+    proposals: tuple[Proposal, ...] = ()
+    """The best predicted first."""
+    share: float = 0.0
+    """Part of the mean response time that belongs to this finding alone, 0 to 1."""
+    weight: float = 0.0
+    """``share`` times the part of it that would credibly go; what findings are ranked by."""
+    rank: int | None = None
+    """1 is the limit; None unless found."""
+    step: int = 0
+
+    def to_row(self) -> dict[str, Any]:
+        """Columns of the run file's table ``finding``."""
+        return {
+            "step": self.step,
+            "finding": self.id,
+            "status": self.status,
+            "rank": self.rank,
+            "sentence": self.sentence,
+            "confidence": self.confidence if self.status == "found" else None,
+            "evidence": [item.to_row() for item in self.evidence],
+            "false_positives": self.false_positives,
+            "causes": list(self.causes),
+            "remedies": [proposal.to_row() for proposal in self.proposals],
+        }

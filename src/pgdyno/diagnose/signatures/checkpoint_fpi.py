@@ -1,0 +1,252 @@
+"""Checkpoints too frequent, and the storm of full-page images that follows each.
+
+The first change of a page after a checkpoint writes the whole page into the WAL. Two triggers:
+
+- images: at least ``IMAGES_PER_RECORD`` of the WAL records carry one (db-triage's bar, wal_fpi /
+  wal_records), or images are at least ``IMAGE_BYTES_SHARE`` of the WAL's bytes (calibrated by
+  injection: right after a checkpoint, and long after one), at ``WAL_BYTES_S_MIN`` of WAL or more;
+- distance: at this rate of WAL the next checkpoint comes because of max_wal_size, before
+  checkpoint_timeout, and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent).
+  The distance is max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
+
+A stretch shorter than a checkpoint cycle sees either the storm or the calm, not their mean, so the
+distance is worked out from the rate instead of counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.diagnose.budget import image_part_of_flush
+from pgdyno.diagnose.finding import Evidence, Proposal
+from pgdyno.diagnose.fit import WORTHWHILE_RATIO
+from pgdyno.diagnose.signature import Cleared, Found, Signature
+from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.words import figure, percent
+from pgdyno.spec.change import Change
+
+IMAGES_PER_RECORD = 0.3
+IMAGE_BYTES_SHARE = 0.5
+WAL_BYTES_S_MIN = 1 << 20
+INTERVAL_S = 600.0
+WANTED_INTERVAL_S = 900.0
+IMAGE_CPU_S = 10e-6
+"""CPU time to copy, checksum and hand over one image; calibrated with full_page_writes off."""
+# Compressed to this part of the size, at this CPU time per image. wal_compression takes "on", which
+# is pglz, up to version 14, and a method from 15 on.
+_METHODS = {"lz4": (0.45, 12e-6), "zstd": (0.35, 30e-6), "pglz": (0.4, 80e-6)}
+_GB = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How WAL comes about: per second, per record, and until the next checkpoint."""
+
+    bytes_s: float
+    images: float
+    images_per_record: float
+    image_share: float
+    interval_s: float | None
+    timeout_s: float | None
+
+    @property
+    def storm(self) -> bool:
+        many = self.images_per_record >= IMAGES_PER_RECORD or self.image_share >= IMAGE_BYTES_SHARE
+        return many and self.bytes_s >= WAL_BYTES_S_MIN
+
+    @property
+    def frequent(self) -> bool:
+        if self.interval_s is None:
+            return False
+        return self.interval_s < min(INTERVAL_S, self.timeout_s or INTERVAL_S)
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at the server's WAL counters and its checkpoint settings."""
+    pace = _pace(s)
+    evidence = _evidence(s, pace)
+    if not pace.storm and not pace.frequent:
+        every = (
+            ""
+            if pace.interval_s is None
+            else f"; max_wal_size would bring a checkpoint every {figure(pace.interval_s)} s"
+        )
+        return Cleared(
+            f"full-page images are {percent(pace.image_share)} of the WAL{every}", evidence
+        )
+    without = _ratio(s, pace, keep=0.0)
+    return Found(
+        sentence=_sentence(pace),
+        share=s.budget.share("images"),
+        liftable=1.0 - 1.0 / max(1.0, without),
+        confidence=0.8 if pace.storm and pace.frequent else 0.6,
+        evidence=evidence,
+        proposals=_proposals(s, pace, without),
+    )
+
+
+def _pace(s: Situation) -> _Pace:
+    wal = s.wal
+    bytes_s = wal.bytes / s.seconds
+    size = s.settings.size_bytes("max_wal_size")
+    target = s.settings.number("checkpoint_completion_target")
+    timeout_ms = s.settings.duration_ms("checkpoint_timeout")
+    distance = None if size is None or target is None else size / (1.0 + target)
+    return _Pace(
+        bytes_s=bytes_s,
+        images=wal.full_page_images or 0.0,
+        images_per_record=(wal.full_page_images or 0.0) / wal.records if wal.records else 0.0,
+        image_share=(wal.full_page_bytes or 0.0) / wal.bytes if wal.bytes else 0.0,
+        interval_s=distance / bytes_s if distance and bytes_s > 0 else None,
+        timeout_s=None if timeout_ms is None else timeout_ms / 1000,
+    )
+
+
+def _sentence(pace: _Pace) -> str:
+    images = f"full-page images are {percent(pace.image_share)} of the WAL"
+    if not pace.frequent or pace.interval_s is None:
+        return f"{images}, {figure(pace.bytes_s / 1e6)} MB/s"
+    return (
+        f"{images}, which fills max_wal_size and brings a checkpoint every"
+        f" {figure(pace.interval_s)} s"
+    )
+
+
+def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
+    evidence = [
+        s.evidence("WAL written", pace.bytes_s, "bytes/s", "at least 1 MB/s"),
+        s.evidence(
+            "full-page images / WAL bytes (estimate)",
+            pace.image_share,
+            "share",
+            f"at least {percent(IMAGE_BYTES_SHARE)}",
+        ),
+        s.evidence(
+            "full-page images / WAL records",
+            pace.images_per_record,
+            "share",
+            f"at least {percent(IMAGES_PER_RECORD)}",
+        ),
+        s.evidence(
+            "full-page images per transaction",
+            pace.images / (s.throughput_tps * s.seconds),
+            "images",
+        ),
+        s.evidence("part of a flush that the images take (estimate)", _of_flush(s), "share"),
+    ]
+    if pace.interval_s is not None:
+        bar = min(INTERVAL_S, pace.timeout_s or INTERVAL_S)
+        evidence.append(
+            s.evidence(
+                "time to the next checkpoint at this rate",
+                pace.interval_s,
+                "s",
+                f"less than {bar:.0f} s",
+            )
+        )
+    done = len(_checkpoints(s))
+    return [*evidence, s.evidence("checkpoints seen", done, "count")]
+
+
+def _checkpoints(s: Situation) -> list[str]:
+    began, ended = s.window_ms
+    return [
+        event.label
+        for event in s.run.events("checkpoint")
+        if event.at_ms <= ended and event.at_ms + (event.duration_ms or 0.0) >= began
+    ]
+
+
+def _of_flush(s: Situation) -> float:
+    return image_part_of_flush(s)
+
+
+def _ratio(s: Situation, pace: _Pace, *, keep: float, extra_cpu_s: float = 0.0) -> float:
+    """Predicted ratio with ``keep`` of the images' bytes left and ``extra_cpu_s`` spent on each."""
+    each = pace.images / (s.throughput_tps * s.seconds)
+    saved_s = IMAGE_CPU_S * (1.0 - keep) - extra_cpu_s
+    cpu = max(0.5, 1.0 - each * saved_s / s.loop.cpu_s) if s.loop.cpu_s > 0 else 1.0
+    # Of the flushes none goes away, so none of their CPU time does: the model's saving is undone.
+    flush = 1.0 - _of_flush(s) * (1.0 - keep)
+    undone = 1.0 - s.loop.flush_cpu * (1.0 - flush)
+    return s.loop.ratio(flush=flush, cpu=cpu / undone)
+
+
+def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
+    proposals = []
+    if s.settings.is_on("full_page_writes") is not False:
+        proposals.append(
+            Proposal(
+                "full-page-writes-off",
+                Change(settings={"full_page_writes": "off"}),
+                without,
+                "the WAL would carry changes only",
+            )
+        )
+    proposals += _distance(s, pace) + _compression(s, pace)
+    return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
+
+
+def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
+    """max_wal_size for a checkpoint every 15 minutes at this rate, and that as the timeout.
+
+    Images come once per page and checkpoint, so with checkpoints k times rarer at most k times
+    fewer remain; a tenth is taken as the least, for pages that are changed rarely.
+    """
+    now = s.settings.size_bytes("max_wal_size")
+    if not pace.frequent or pace.interval_s is None or now is None:
+        return []
+    wanted = 2 * WANTED_INTERVAL_S * pace.bytes_s
+    size_gb = 2
+    while size_gb * _GB < wanted and size_gb < _disk_gb(s):
+        size_gb *= 2
+    if size_gb * _GB <= now:
+        return []
+    rarer = size_gb * _GB / now
+    timeout_s = max(WANTED_INTERVAL_S, pace.timeout_s or 0.0)
+    return [
+        Proposal(
+            "checkpoint-distance",
+            Change(
+                settings={
+                    "max_wal_size": f"{size_gb}GB",
+                    "checkpoint_timeout": f"{timeout_s / 60:.0f}min",
+                }
+            ),
+            _ratio(s, pace, keep=max(0.1, 1.0 / rarer)),
+            f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less often",
+        )
+    ]
+
+
+def _disk_gb(s: Situation) -> float:
+    """The largest max_wal_size proposed: a quarter of the free disk where known, 64 GB at most."""
+    free = s.run.run.host.get("data_free_bytes")
+    return 64.0 if not free else min(64.0, max(2.0, float(free) / 4 / _GB))
+
+
+def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
+    if not pace.storm or s.settings.is_on("wal_compression") is not False:
+        return []
+    method = next((name for name in ("lz4", "zstd") if s.can(name)), "pglz")
+    value = method if s.server_version_num >= 150000 else "on"
+    keep, extra_cpu_s = _METHODS["pglz" if value == "on" else method]
+    return [
+        Proposal(
+            "wal-compression",
+            Change(settings={"wal_compression": value}),
+            _ratio(s, pace, keep=keep, extra_cpu_s=extra_cpu_s),
+            f"images would take about {percent(keep)} of their bytes",
+        )
+    ]
+
+
+SIGNATURE = Signature(
+    id="checkpoint-fpi",
+    false_positives=(
+        "a stretch that begins right after a checkpoint and ends before most pages were imaged"
+        " shows more images than the mean over a checkpoint cycle; a bulk load changes each page"
+        " once, whatever the checkpoints do"
+    ),
+    examine=examine,
+)

@@ -1,0 +1,119 @@
+"""Client-limited: the load generator itself is the limit, so the server was not measured.
+
+Trigger: a thread of the generator uses at least ``THREAD_BUSY`` of a core, so that it cannot send
+faster; or it wants at least that (running or waiting for a core) and the transactions that it sends
+late for this reason lose ``LAG_SHARE`` of their response time to it.
+
+A generator that shares the host's cores with a saturated server is late now and then without being
+the limit: its thread waits for a core but uses little of one. That is told from saturation by the
+first number, and reported as evidence either way.
+
+Thresholds: no published tool has one; calibrated by injection, scripts that compute a lot in the
+client, and a generator on two cores beside 16 sessions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.diagnose.finding import Evidence
+from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
+from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.words import figure, percent
+
+THREAD_BUSY = 0.9
+LAG_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """One thread of the generator, in parts of the time that the stretch lasted."""
+
+    busy: float
+    queued: float
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at the generator's audit of itself."""
+    worst = max(_threads(s), key=lambda thread: thread.busy)
+    lag = s.budget.share("client lag")
+    evidence = _evidence(s, worst, lag)
+    starved = worst.busy + worst.queued >= THREAD_BUSY and lag >= LAG_SHARE
+    if worst.busy < THREAD_BUSY and not starved:
+        return Cleared(
+            f"the load generator's busiest thread uses {percent(worst.busy)} of a core",
+            evidence,
+        )
+    if worst.busy >= THREAD_BUSY:
+        sentence = (
+            f"the load generator is the limit: a thread of it uses {percent(worst.busy)} of a core"
+        )
+    else:
+        sentence = (
+            f"the load generator is short of CPU: it sends {figure(_late_ms(s))} ms late at the"
+            f" 99th percentile, {percent(lag)} of the response time"
+        )
+    return Found(
+        sentence=sentence,
+        share=lag,
+        liftable=1.0,
+        confidence=0.9 if worst.busy >= THREAD_BUSY else 0.7,
+        evidence=evidence,
+        spoils=True,
+    )
+
+
+def _threads(s: Situation) -> list[_Thread]:
+    series = s.run.series("metric_generator", s.slice_ids)
+    threads = []
+    for number in sorted(set(series["thread"])):
+        mine = series["thread"] == number
+        lasted_us = series["duration_ms"][mine].sum() * 1000
+        used_us = (series["cpu_user_us"] + series["cpu_system_us"])[mine].sum()
+        queued_us = series["run_queue_delay_us"][mine].sum()
+        if lasted_us > 0:
+            threads.append(_Thread(float(used_us / lasted_us), float(queued_us / lasted_us)))
+    if not threads:
+        raise Skip("the load generator's audit of itself was not recorded")
+    return threads
+
+
+def _late_ms(s: Situation) -> float:
+    late_ns: int = s.run.histogram("send_late", s.slice_ids).percentile(99)
+    return late_ns / 1e6
+
+
+def _evidence(s: Situation, worst: _Thread, lag: float) -> list[Evidence]:
+    evidence = [
+        s.evidence(
+            "busiest thread of the generator",
+            worst.busy,
+            "cores",
+            f"at least {THREAD_BUSY:g} of a core",
+        ),
+        s.evidence("of the time it was ready but had no core", worst.queued, "share"),
+        s.evidence("sent late, 99th percentile", _late_ms(s), "ms"),
+        s.evidence(
+            "lag of the clients / response time", lag, "share", f"{percent(LAG_SHARE)} if starved"
+        ),
+        s.evidence(
+            "longest stall of its event loop",
+            s.run.generator(s.slice_ids).loop_stall_us_max / 1000,
+            "ms",
+        ),
+    ]
+    if s.cpu_if_recorded is not None:
+        evidence.append(
+            s.evidence("generator / host CPU", s.generator_cores / s.cpu.cores, "share")
+        )
+    return evidence
+
+
+SIGNATURE = Signature(
+    id="client-limited",
+    false_positives=(
+        "a script that is meant to compute much in the client; a machine so busy otherwise that"
+        " the generator hardly runs"
+    ),
+    examine=examine,
+)

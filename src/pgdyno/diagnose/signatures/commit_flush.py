@@ -1,0 +1,163 @@
+"""Commit flush: sessions wait for their commit's WAL to reach the disk.
+
+Trigger: at least ``FLUSH_SHARE`` of the client sessions in a transaction are seen waiting for a WAL
+write or sync, or in the queue for the lock under which one session flushes for all.
+
+Threshold: no published tool has one; calibrated by injection, synchronous_commit on and off. The
+counts of WAL syncs per commit and the time of a sync are evidence, not trigger.
+"""
+
+from __future__ import annotations
+
+from pgdyno.diagnose.finding import Evidence, Proposal
+from pgdyno.diagnose.fit import WORTHWHILE_RATIO
+from pgdyno.diagnose.signature import Cleared, Found, Signature
+from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.words import figure, percent
+from pgdyno.spec.change import Change
+
+FLUSH_SHARE = 0.15
+QUEUE_LOCK = ("LWLock", "WALWrite")
+BUFFERS_FULL_PER_TRANSACTION = 0.01
+DELAY_US_MAX = 1000
+"""Beyond it commit_delay costs more latency than a flush on any disk worth tuning."""
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at sessions in a transaction, by what they wait for."""
+    total = sum(s.by_class.values())
+    share = s.sessions("flush") / total
+    evidence = _evidence(s, share)
+    if share < FLUSH_SHARE:
+        return Cleared(
+            f"{percent(share)} of the server's time is spent waiting for the WAL to reach the disk",
+            evidence,
+        )
+    off = s.loop.ratio(flush=0.0)
+    return Found(
+        sentence=(
+            f"{percent(share)} of the server's time is spent waiting for the WAL to reach the disk"
+        ),
+        share=s.budget.share("flush"),
+        liftable=1.0 - 1.0 / off,
+        confidence=0.9 if share >= 2 * FLUSH_SHARE else 0.7,
+        evidence=evidence,
+        proposals=_proposals(s, off),
+    )
+
+
+def _evidence(s: Situation, share: float) -> list[Evidence]:
+    evidence = [
+        s.evidence(
+            "sessions waiting for the WAL flush / sessions in a transaction",
+            share,
+            "share",
+            f"at least {percent(FLUSH_SHARE)}",
+        ),
+        s.evidence("sessions waiting for the WAL flush", s.sessions("flush"), "sessions"),
+        s.evidence("of these in the queue behind another's flush", _queued(s), "sessions"),
+        s.evidence("WAL flush / response time", s.budget.share("flush", "images"), "share"),
+    ]
+    wal = s.wal_if_recorded
+    if wal is None:
+        return evidence
+    if wal.syncs:
+        per_sync = s.throughput_tps * s.seconds / wal.syncs
+        evidence.append(s.evidence("commits per WAL sync", per_sync, "count"))
+    if wal.per_sync_ms is not None:
+        evidence.append(s.evidence("time of a WAL sync", wal.per_sync_ms, "ms"))
+    if wal.buffers_full is not None:
+        evidence.append(s.evidence("times that WAL buffers were full", wal.buffers_full, "count"))
+    return evidence
+
+
+def _queued(s: Situation) -> float:
+    return sum(
+        average
+        for (kind, event), average in s.by_event.items()
+        if (kind, event.removesuffix("Lock")) == QUEUE_LOCK
+    )
+
+
+def _proposals(s: Situation, off: float) -> list[Proposal]:
+    proposals = []
+    if s.settings.text("synchronous_commit") != "off":
+        proposals.append(
+            Proposal(
+                "synchronous-commit-off",
+                Change(settings={"synchronous_commit": "off"}),
+                off,
+                "removes the wait for the flush; the CPU bounds what that gains",
+            )
+        )
+    proposals += _delay(s) + _buffers(s)
+    if s.allow == "D3":
+        proposals.append(
+            Proposal(
+                "fsync-off",
+                Change(settings={"fsync": "off"}),
+                off,
+                "removes the flush itself",
+            )
+        )
+    return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
+
+
+def _delay(s: Situation) -> list[Proposal]:
+    """commit_delay of half a flush, as PostgreSQL's documentation advises, where it can act: at
+    least commit_siblings other transactions open, and several of them committing together.
+
+    A commit then waits half a flush longer, a quarter of the two that it waits for in company; a
+    flush begins every 1.5 flush times instead of every one, which saves a third of the CPU time
+    that flushes take. Only that is gained, so it pays where the CPU is short.
+    """
+    wal, siblings = s.wal_if_recorded, s.settings.number("commit_siblings") or 5.0
+    sync_ms = None if wal is None else wal.per_sync_ms
+    in_use = (s.settings.duration_ms("commit_delay") or 0.0) > 0
+    if sync_ms is None or in_use or sum(s.by_class.values()) <= siblings or _queued(s) < 2:
+        return []
+    delay_us = min(DELAY_US_MAX, max(10, round(sync_ms * 500, -1)))
+    return [
+        Proposal(
+            "commit-delay",
+            Change(settings={"commit_delay": f"{delay_us:.0f}us"}),
+            s.loop.ratio(flush=1.25, cpu=1.0 - s.loop.flush_cpu / 3),
+            f"one flush of {figure(sync_ms)} ms would serve more commits",
+        )
+    ]
+
+
+def _buffers(s: Situation) -> list[Proposal]:
+    """More wal_buffers where sessions must write WAL out to make room.
+
+    db-triage's bar is wal_buffers_full at 10 % of the WAL writes, which version 18 no longer
+    counts; this one is per transaction, calibrated by injection (wal_buffers = 64kB).
+    """
+    wal = s.wal_if_recorded
+    full = (wal and wal.buffers_full) or 0.0
+    per_transaction = full / (s.throughput_tps * s.seconds)
+    if per_transaction < BUFFERS_FULL_PER_TRANSACTION:
+        return []
+    size = s.settings.size_bytes("wal_buffers") or 0
+    wanted_mb = 64 if size < 64 << 20 else 256
+    if size >= wanted_mb << 20:
+        return []
+    return [
+        Proposal(
+            "wal-buffers",
+            Change(settings={"wal_buffers": f"{wanted_mb}MB"}),
+            s.loop.ratio(flush=1.0 - min(0.5, per_transaction)),
+            "sessions would not have to write WAL out to make room in the buffers",
+        )
+    ]
+
+
+SIGNATURE = Signature(
+    id="commit-flush",
+    false_positives=(
+        "a disk that other programs keep busy; full-page images that make each flush large (see"
+        " checkpoint-fpi); a saturated CPU, which lets a waiting session look as if its flush"
+        " were slow"
+    ),
+    examine=examine,
+)

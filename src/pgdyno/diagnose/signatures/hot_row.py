@@ -1,0 +1,147 @@
+"""Hot rows: sessions wait for other transactions to let go of the same rows.
+
+Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
+``WAITING_MIN`` on average, are seen waiting for a row (Lock:transactionid, Lock:tuple).
+
+Threshold: db-triage calls 10 waiters an alarm, whatever the load; a share is needed to compare with
+other waits, so these are calibrated by injection: tables with one hot row and with many rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pgdyno.diagnose.finding import Evidence, Proposal
+from pgdyno.diagnose.fit import WORTHWHILE_RATIO, smaller_pools
+from pgdyno.diagnose.signature import Cleared, Found, Signature
+from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
+from pgdyno.diagnose.waits import wait_class
+from pgdyno.diagnose.words import figure, percent
+from pgdyno.spec.change import Change
+
+WAITING_SHARE = 0.15
+WAITING_MIN = 0.8
+FLUSH_OF_HOLDING = 0.3
+_ENDS = ("commit", "end")
+
+
+@dataclass(frozen=True)
+class _Queue:
+    """What metric_lock saw: who stands in line, where, and what the one in front was doing."""
+
+    behind_one_max: float
+    relation: str | None
+    blocker: str | None
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at sessions in a transaction that wait for a row."""
+    total = sum(s.by_class.values())
+    waiting = s.sessions("row")
+    queue = _queue(s)
+    evidence = _evidence(s, waiting, total, queue)
+    if waiting < WAITING_MIN or waiting / total < WAITING_SHARE:
+        return Cleared(
+            f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for a row",
+            evidence,
+        )
+    where = f" in {queue.relation}" if queue.relation else ""
+    flush = _flush_of_holding(s)
+    held = ", held through the commit's flush" if flush >= FLUSH_OF_HOLDING else ""
+    return Found(
+        sentence=(
+            f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for the same"
+            f" rows{where}{held}"
+        ),
+        share=s.budget.share("row"),
+        liftable=1.0 - 1.0 / s.loop.ratio(row=0.0),
+        confidence=0.9 if waiting / total >= 2 * WAITING_SHARE else 0.7,
+        evidence=evidence,
+        causes=("commit-flush",) if flush >= FLUSH_OF_HOLDING else (),
+        proposals=_proposals(s, flush),
+    )
+
+
+def _evidence(s: Situation, waiting: float, total: float, queue: _Queue) -> list[Evidence]:
+    evidence = [
+        s.evidence(
+            "sessions waiting for a row / sessions in a transaction",
+            waiting / total,
+            "share",
+            f"at least {percent(WAITING_SHARE)}",
+        ),
+        s.evidence("sessions waiting for a row", waiting, "sessions", f"at least {WAITING_MIN:g}"),
+        s.evidence("wait for rows / response time", s.budget.share("row"), "share"),
+        s.evidence("most sessions behind one", queue.behind_one_max, "count"),
+        s.evidence("flush / time that rows are held", _flush_of_holding(s), "share"),
+    ]
+    if queue.relation:
+        evidence.append(s.evidence("table", queue.relation, ""))
+    if queue.blocker:
+        evidence.append(s.evidence("what the one in front ran", queue.blocker, ""))
+    statement = _statement(s)
+    return [*evidence, s.evidence("waiting statement", statement, "")] if statement else evidence
+
+
+def _statement(s: Situation) -> str | None:
+    """The statement seen waiting for a row most often."""
+    for wait in s.run.waits(s.slice_ids):  # the most frequent first
+        of_row = wait_class(wait.state, wait.wait_event_type, wait.wait_event) == "row"
+        if wait.backend_type == CLIENT_BACKEND and of_row and wait.statement:
+            return wait.statement
+    return None
+
+
+def _queue(s: Situation) -> _Queue:
+    series = s.run.series("metric_lock", s.slice_ids)
+    waited = series["waiting"] > 0
+    if not waited.any():
+        return _Queue(0.0, None, None)
+    return _Queue(
+        behind_one_max=float(series["behind_one_max"][waited].max()),
+        relation=_commonest(series["relation"][waited]),
+        blocker=_commonest(series["blocker_statement"][waited]),
+    )
+
+
+def _commonest(texts: Iterable[str | None]) -> str | None:
+    counts = Counter(text for text in texts if text)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def _flush_of_holding(s: Situation) -> float:
+    """Part of the time that a session which holds rows spends in its commit's flush.
+
+    Rows are let go of only after the flush, so of the work done while holding them the flush has
+    its share among what sessions do that do not wait for rows themselves.
+    """
+    blocker = (_queue(s).blocker or "").lower()
+    others = s.sessions("flush", "cpu", "data", "shared", "client")
+    share = s.sessions("flush") / others if others > 0 else 0.0
+    return max(share, FLUSH_OF_HOLDING) if blocker.startswith(_ENDS) and share > 0.1 else share
+
+
+def _proposals(s: Situation, flush: float) -> list[Proposal]:
+    proposals = smaller_pools(s)
+    if flush >= FLUSH_OF_HOLDING and s.settings.text("synchronous_commit") != "off":
+        proposals.append(
+            Proposal(
+                "synchronous-commit-off",
+                Change(settings={"synchronous_commit": "off"}),
+                s.loop.ratio(flush=0.0),
+                "rows would be held for a shorter time: not through the flush",
+            )
+        )
+    return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
+
+
+SIGNATURE = Signature(
+    id="hot-row",
+    false_positives=(
+        "a benchmark with fewer hot rows than the real load has (TPC-B updates one of `scale`"
+        " branches in every transaction); a single long transaction that holds rows (see stall)"
+    ),
+    examine=examine,
+)

@@ -1,0 +1,156 @@
+"""Stalls: the throughput drops to nearly nothing for a moment, again and again or once.
+
+Trigger: at least one interval below ``DROP_SHARE`` (20 %) of the median throughput, in a stretch of
+constant load. Each drop is tied to what overlapped it (see ``drops``), and the finding says which
+reason cost most.
+
+Thresholds: 20 % of the median is what a graph shows as "drops to zero"; db-triage calls a
+checkpoint whose average sync takes 5 s an alarm, which is late. The bars for what overlaps are calibrated by
+injection: a table lock, and a checkpoint of many dirty pages on a busy disk.
+"""
+
+from __future__ import annotations
+
+from pgdyno.diagnose.drops import DROP_SHARE, Drops, Reason, find_drops
+from pgdyno.diagnose.finding import Evidence, Proposal
+from pgdyno.diagnose.signature import Cleared, Found, Signature
+from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.spec.change import Change
+
+_REASONS: dict[Reason, str] = {
+    "lock": "sessions waited for a lock",
+    "checkpoint sync": "a checkpoint was syncing",
+    "kernel writeback": "the kernel was writing dirty pages back",
+    "vacuum": "a vacuum was running",
+    "WAL device": "the WAL's device did not answer",
+    "unexplained": "nothing that was watched overlapped",
+}
+_CREDIBLE: dict[Reason, float] = {"checkpoint sync": 0.5, "kernel writeback": 0.5, "vacuum": 0.5}
+"""Part of the loss that spreading the writes is trusted to save."""
+_WRITEBACK_SETTINGS = {
+    "checkpoint_flush_after": "256kB",
+    "backend_flush_after": "256kB",
+    "bgwriter_flush_after": "256kB",
+}
+_DROPS_SHOWN = 5
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at the throughput interval by interval."""
+    drops = find_drops(s)
+    if not drops.all:
+        return Cleared(
+            f"the slowest of {drops.intervals} intervals did {figure(drops.lowest_tps)} tps, the"
+            f" median {figure(drops.median_tps)}",
+            _evidence(s, drops),
+        )
+    main = max(_REASONS, key=drops.lost_by)
+    longest_s = max(drop.lasted_ms for drop in drops.all) / 1000
+    times = "once" if len(drops.all) == 1 else f"{len(drops.all)} times"
+    return Found(
+        sentence=(
+            f"throughput drops below a fifth of its median {times}, for up to"
+            f" {figure(longest_s)} s, while {_REASONS[main]}"
+        ),
+        share=drops.lost_share,
+        liftable=1.0,
+        confidence=0.5 if main == "unexplained" else 0.8,
+        evidence=_evidence(s, drops),
+        causes=("checkpoint-fpi",) if main == "checkpoint sync" else (),
+        proposals=_proposals(s, drops, main),
+    )
+
+
+def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
+    evidence = [
+        s.evidence(
+            "slowest interval / median throughput",
+            drops.lowest_tps / drops.median_tps if drops.median_tps else 0.0,
+            "share",
+            f"below {percent(DROP_SHARE)}",
+        ),
+        s.evidence("median throughput", drops.median_tps, "tps"),
+        s.evidence("drops", len(drops.all), "count"),
+        s.evidence("throughput lost to drops", drops.lost_share, "share"),
+    ]
+    evidence += [
+        s.evidence(f"of that while {text}", drops.lost_by(reason), "share")
+        for reason, text in _REASONS.items()
+        if drops.lost_by(reason) > 0
+    ]
+    longest = sorted(drops.all, key=lambda drop: -drop.lasted_ms)[:_DROPS_SHOWN]
+    evidence += [
+        Evidence(f"drop: {drop.detail}", drop.lasted_ms, "ms", None, drop.window_ms)
+        for drop in sorted(longest, key=lambda drop: drop.window_ms)
+    ]
+    return evidence
+
+
+def _proposals(s: Situation, drops: Drops, main: Reason) -> list[Proposal]:
+    """Changes that would spread what caused most of the loss; none for locks and the unknown."""
+    saved = drops.lost_share * drops.lost_by(main) * _CREDIBLE.get(main, 0.0)
+    ratio = 1.0 / (1.0 - min(0.9, saved))
+    if main in ("checkpoint sync", "kernel writeback"):
+        return [*_spread(s, ratio), *_flush_early(s, ratio)]
+    if main == "vacuum":
+        return _gentler_vacuum(s, ratio)
+    return []
+
+
+def _spread(s: Situation, ratio: float) -> list[Proposal]:
+    target = s.settings.number("checkpoint_completion_target")
+    if target is None or target >= 0.9:
+        return []
+    return [
+        Proposal(
+            "checkpoint-spread",
+            Change(settings={"checkpoint_completion_target": "0.9"}),
+            ratio,
+            "the checkpoint's writes would be spread over most of the time to the next",
+        )
+    ]
+
+
+def _flush_early(s: Situation, ratio: float) -> list[Proposal]:
+    wanted = {
+        name: value
+        for name, value in _WRITEBACK_SETTINGS.items()
+        if (s.settings.number(name) == 0 or s.settings.text(name) in (None, "0"))
+    }
+    if not wanted:
+        return []
+    return [
+        Proposal(
+            "flush-early",
+            Change(settings=wanted),
+            ratio,
+            "dirty pages would leave the kernel in small portions instead of all at once",
+        )
+    ]
+
+
+def _gentler_vacuum(s: Situation, ratio: float) -> list[Proposal]:
+    limit = s.settings.number("autovacuum_vacuum_cost_limit") or -1.0
+    limit = limit if limit > 0 else (s.settings.number("vacuum_cost_limit") or 200.0)
+    if limit <= 100:
+        return []
+    return [
+        Proposal(
+            "autovacuum-pace",
+            Change(settings={"autovacuum_vacuum_cost_limit": f"{max(100, limit / 2):.0f}"}),
+            ratio,
+            f"vacuum would do half as much between its pauses ({counted(limit, 'unit', 'units')}"
+            " of cost now)",
+        )
+    ]
+
+
+SIGNATURE = Signature(
+    id="stall",
+    false_positives=(
+        "the load itself pausing (think times, a ramp, few clients with long transactions); a"
+        " machine that was suspended or whose hypervisor took its cores away"
+    ),
+    examine=examine,
+)

@@ -1,0 +1,38 @@
+"""Fewer checkpoints, and checkpoints spread more evenly.
+
+Crash recovery replays the WAL since the last checkpoint's redo point, so whatever makes checkpoints
+rarer makes it longer; see PostgreSQL's documentation, "WAL configuration".
+"""
+
+from __future__ import annotations
+
+from pgdyno.remedy.remedy import Remedy
+
+REMEDIES = (
+    Remedy(
+        id="checkpoint-distance",
+        summary="more WAL and more time between checkpoints, so fewer full-page images",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "longer crash recovery (all WAL since the last checkpoint is replayed) and up to"
+            " max_wal_size of disk for WAL"
+        ),
+        settings=("max_wal_size", "checkpoint_timeout"),
+        checkpoint_bound=True,
+    ),
+    Remedy(
+        id="checkpoint-spread",
+        summary="spread a checkpoint's writes over more of the time to the next",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "WAL is kept a little longer, and WAL-triggered checkpoints begin earlier:"
+            " max_wal_size / (1 + checkpoint_completion_target)"
+        ),
+        settings=("checkpoint_completion_target",),
+        checkpoint_bound=True,
+    ),
+)

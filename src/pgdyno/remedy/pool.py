@@ -1,0 +1,21 @@
+"""The size of the client pool: more connections when clients queue for one, fewer when the server's
+cores are oversubscribed."""
+
+from __future__ import annotations
+
+from pgdyno.remedy.remedy import Remedy
+
+REMEDIES = (
+    Remedy(
+        id="pool-size",
+        summary="size of the client-side connection pool",
+        kind="client",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "each connection is a server process: about 5 to 10 MB of memory, a place within"
+            " max_connections, and one more session that can run at the same moment; a smaller pool"
+            " lets clients wait in the application instead"
+        ),
+    ),
+)

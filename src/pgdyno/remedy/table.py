@@ -1,0 +1,31 @@
+"""Options of single tables and of autovacuum."""
+
+from __future__ import annotations
+
+from pgdyno.remedy.remedy import Remedy
+
+REMEDIES = (
+    Remedy(
+        id="fillfactor",
+        summary="leave room in a table's pages, so that updates stay on the page (HOT)",
+        kind="table",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "the table grows by the room left free; pages that are full already gain it only as"
+            " they are rewritten (VACUUM FULL locks the table)"
+        ),
+    ),
+    Remedy(
+        id="autovacuum-pace",
+        summary="let autovacuum work in smaller portions",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "a vacuum takes longer, so more dead rows are about; too slow a pace lets tables bloat"
+            " and transaction IDs age"
+        ),
+        settings=("autovacuum_vacuum_cost_limit", "autovacuum_vacuum_cost_delay"),
+    ),
+)
