@@ -1,0 +1,18 @@
+"""Probes: what reads the server's views and the host while a run is on, and facts of the host.
+
+``Probes`` samples once a second, wait events ten times a second, and writes into the run file's
+metric tables, wait_sample and events of the kinds checkpoint, vacuum and probe. The SQL is in
+``sql/``, one file per view and range of server versions. ``waits`` has names of wait events that
+mean the same on every version, for whoever reads wait_sample.
+
+Figures are cumulative, as the server and the kernel count them. Backends report their counts at
+most once a second, so single seconds of metric_database, metric_table and metric_io are lumpy;
+positions in the WAL, checkpoints, locks and waits are exact to the sample.
+"""
+
+from __future__ import annotations
+
+from pgdyno.probe.facts import host_facts, is_local, locate_postmaster
+from pgdyno.probe.probes import Probes
+
+__all__ = ["Probes", "host_facts", "is_local", "locate_postmaster"]

@@ -1,0 +1,220 @@
+"""Tells when a checkpoint began, synced and ended, from outside and without the server's log.
+
+Two sources are put together. Ten times a second: what the checkpointer waits for; it leaves its
+main loop's wait when a checkpoint begins, paces its writes (CheckpointWriteDelay), syncs files
+(DataFileSync), and comes back. Once a second: its counters, and the redo position in the control
+file, which moves when a checkpoint is complete. Without the first (the role may not see it) the
+times come from the counters alone, right to a second; each event says which it was.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.probe.waits import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
+
+MS = 1_000_000
+CAUSES = {"num_timed": "timed", "num_requested": "requested"}
+PATIENCE = 3
+"""Samples to wait for the times of a completed checkpoint, which are reported a little later."""
+RECENT_NS = (PATIENCE + 1) * 1_000_000_000
+"""A completed checkpoint's stretch ended at most so long ago."""
+
+
+@dataclass
+class Stretch:
+    """A time during which the checkpointer was seen at work."""
+
+    began_ns: int
+    ended_ns: int | None = None
+    sync_began_ns: int | None = None
+    sync_ended_ns: int | None = None
+    paced: bool = False
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether it did what it does in checkpoints only."""
+        return self.paced or self.sync_began_ns is not None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint; times on the monotonic clock."""
+
+    began_ns: int
+    ended_ns: int
+    reason: str
+    write_ms: float
+    sync_ms: float
+    buffers: int
+    sync_ns: tuple[int, int] | None
+    seen: str
+    finished: bool = True
+
+    @property
+    def label(self) -> str:
+        """Short enough for an axis."""
+        return "checkpoint" if self.reason == "unknown" else f"checkpoint ({self.reason})"
+
+    @property
+    def duration_ms(self) -> float:
+        """From beginning to end."""
+        return (self.ended_ns - self.began_ns) / MS
+
+
+@dataclass
+class CheckpointWatch:
+    """Feed it waits and counters; it gives checkpoints. Two threads may do so."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stretches: list[Stretch] = field(default_factory=list)
+    _last: Mapping[str, Any] | None = None
+    _reported: Mapping[str, Any] | None = None
+    _causes: list[tuple[int, str]] = field(default_factory=list)
+    _waited: int | None = None
+
+    def see_wait(self, ns: int, wait_event_type: str, wait_event: str) -> None:
+        """What the checkpointer waited for at ``ns``; ('', '') when it ran."""
+        with self._lock:
+            open_stretch = self._open_stretch()
+            if wait_event_type == "Activity":
+                if open_stretch:
+                    open_stretch.ended_ns = ns
+                    self._stretches = self._stretches[-16:]
+                return
+            wait = canonical(wait_event_type, wait_event)
+            if open_stretch and open_stretch.sync_began_ns and wait in CHECKPOINT_PACE:
+                open_stretch.ended_ns = ns  # one checkpoint on the heels of another
+                open_stretch = None
+            if open_stretch is None:
+                open_stretch = Stretch(ns)
+                self._stretches.append(open_stretch)
+            open_stretch.paced |= wait in CHECKPOINT_PACE
+            if wait in CHECKPOINT_SYNC:
+                open_stretch.sync_began_ns = open_stretch.sync_began_ns or ns
+                open_stretch.sync_ended_ns = ns
+
+    def see_counters(self, ns: int, row: Mapping[str, Any]) -> list[Checkpoint]:
+        """Columns of metric_checkpointer and metric_wal at ``ns``; the checkpoints now complete."""
+        with self._lock:
+            last, self._last = self._last, row
+            if last is None or _went_back(last, row):
+                self._reported, self._waited, self._causes = row, None, []
+                return []
+            self._note_causes(ns, last, row)
+            if _completed(last, row):
+                self._waited = 0
+            if self._waited is None:
+                return []
+            self._waited += 1
+            if not _grew(self._reported, row, "write_time_ms", "sync_time_ms") and (
+                self._waited < PATIENCE
+            ):
+                return []
+            return [self._report(ns, row)]
+
+    def unfinished(self, ns: int) -> list[Checkpoint]:
+        """The checkpoint under way at ``ns``, the end of watching, if one is."""
+        with self._lock:
+            stretch = self._open_stretch()
+            if stretch is None or not stretch.is_checkpoint:
+                return []
+            reason = self._cause_since(stretch.began_ns)
+            sync_ns = _sync_of(stretch)
+            return [Checkpoint(stretch.began_ns, ns, reason, 0.0, 0.0, 0, sync_ns, "waits", False)]
+
+    def forget(self) -> None:
+        """Starts anew: the server was restarted."""
+        with self._lock:
+            self._stretches, self._last, self._reported = [], None, None
+            self._causes, self._waited = [], None
+
+    def _open_stretch(self) -> Stretch | None:
+        if self._stretches and self._stretches[-1].ended_ns is None:
+            return self._stretches[-1]
+        return None
+
+    def _note_causes(self, ns: int, last: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """Counters of causes rise when a checkpoint begins, or would have, had it not been idle."""
+        grown = [cause for name, cause in CAUSES.items() if _grew(last, row, name)]
+        if grown:
+            self._causes.append((ns, grown[0] if len(grown) == 1 else "unknown"))
+            self._causes = self._causes[-16:]
+
+    def _cause_since(self, began_ns: int) -> str:
+        """The first cause counted after a checkpoint began, else the last one before."""
+        for ns, cause in self._causes:
+            if ns >= began_ns:
+                return cause
+        return self._causes[-1][1] if self._causes else "unknown"
+
+    def _report(self, ns: int, row: Mapping[str, Any]) -> Checkpoint:
+        before = self._reported or row
+        write_ms = _rise(before, row, "write_time_ms")
+        sync_ms = _rise(before, row, "sync_time_ms")
+        stretch = self._take_stretch(ns)
+        if stretch is None:
+            ended_ns, seen = ns, "counters"
+            began_ns = ns - int((write_ms + sync_ms) * MS)
+            sync_ns = (ns - int(sync_ms * MS), ns) if sync_ms else None
+        else:
+            ended_ns, seen = stretch.ended_ns or ns, "waits"
+            began_ns = stretch.began_ns
+            sync_ns = _sync_of(stretch)
+            if sync_ns is None and sync_ms:
+                sync_ns = (max(began_ns, ended_ns - int(sync_ms * MS)), ended_ns)
+        reason = self._cause_since(began_ns)
+        self._causes = [cause for cause in self._causes if cause[0] > ended_ns]
+        self._reported, self._waited = row, None
+        buffers = int(_rise(before, row, "buffers_written"))
+        return Checkpoint(began_ns, ended_ns, reason, write_ms, sync_ms, buffers, sync_ns, seen)
+
+    def _take_stretch(self, ns: int) -> Stretch | None:
+        """The stretch of the checkpoint that just completed; it and older ones are used up."""
+        ended = [
+            stretch
+            for stretch in self._stretches
+            if stretch.ended_ns is not None and ns - stretch.ended_ns < RECENT_NS
+        ]
+        candidates = [stretch for stretch in ended if stretch.is_checkpoint] or ended
+        if not candidates:
+            open_stretch = self._open_stretch()
+            if open_stretch is None or not open_stretch.is_checkpoint:
+                return None
+            # Complete by its counters, but the return to the main loop is yet to be seen.
+            self._stretches = []
+            open_stretch.ended_ns = ns
+            return open_stretch
+        chosen = candidates[-1]
+        place = self._stretches.index(chosen)
+        self._stretches = self._stretches[place + 1 :]
+        return chosen
+
+
+def _sync_of(stretch: Stretch) -> tuple[int, int] | None:
+    if stretch.sync_began_ns is None or stretch.sync_ended_ns is None:
+        return None
+    return stretch.sync_began_ns, stretch.sync_ended_ns
+
+
+def _rise(before: Mapping[str, Any], row: Mapping[str, Any], name: str) -> float:
+    return max(0.0, (row.get(name) or 0) - (before.get(name) or 0))
+
+
+def _grew(before: Mapping[str, Any] | None, row: Mapping[str, Any], *names: str) -> bool:
+    return before is not None and any(_rise(before, row, name) > 0 for name in names)
+
+
+def _went_back(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether the counters began anew: the server crashed or its statistics were reset."""
+    return any(_grew(row, before, name) for name in ("num_timed", "num_requested", "write_time_ms"))
+
+
+def _completed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint was completed between two samples."""
+    if row.get("redo_lsn_bytes") is not None:
+        return _grew(before, row, "redo_lsn_bytes")
+    return _grew(before, row, "num_done", "write_time_ms", "sync_time_ms")

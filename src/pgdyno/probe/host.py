@@ -1,0 +1,84 @@
+"""The host's CPU, memory and pressure from /proc: parsers of text, and one sampler over them.
+
+Sources: proc(5), and Documentation/accounting/psi.rst of the Linux kernel. Figures are the whole
+host's, also within a container.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+PROC = Path("/proc")
+TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+"""Length of the ticks in which /proc counts CPU time."""
+PRESSURE = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)
+
+
+def parse_stat(text: str) -> dict[str, Any]:
+    """/proc/stat: milliseconds of CPU time since boot, over all CPUs, and the run queue.
+
+    User time includes niced processes and guests; system time includes interrupts.
+    """
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
+    ticks = [int(word) for word in lines["cpu"].split()] + [0] * 8
+    user, nice, system, idle, iowait, irq, softirq, steal = ticks[:8]
+    return {
+        "cpu_user_ms": (user + nice) * TICK_MS,
+        "cpu_system_ms": (system + irq + softirq) * TICK_MS,
+        "cpu_iowait_ms": iowait * TICK_MS,
+        "cpu_steal_ms": steal * TICK_MS,
+        "cpu_idle_ms": idle * TICK_MS,
+        "context_switches": int(lines["ctxt"]),
+        "procs_running": int(lines["procs_running"]),
+        "procs_blocked": int(lines["procs_blocked"]),
+    }
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """/proc/meminfo: bytes of memory, and of file pages that still have to reach the disk."""
+    kib = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        if rest.split():
+            kib[name] = int(rest.split()[0])
+    return {
+        "memory_total_bytes": kib["MemTotal"] * 1024,
+        "memory_available_bytes": kib["MemAvailable"] * 1024,
+        "dirty_bytes": kib["Dirty"] * 1024,
+        "writeback_bytes": kib["Writeback"] * 1024,
+    }
+
+
+def parse_pressure(text: str) -> dict[str, int]:
+    """A file of /proc/pressure: microseconds since boot for which some, or all, tasks stalled."""
+    return {kind: int(total) for kind, total in PRESSURE.findall(text)}
+
+
+def pressure() -> dict[str, int | None]:
+    """The pressure columns of metric_host; None where the kernel does not account for it."""
+    stalls: dict[str, Mapping[str, int]] = {}
+    for resource in ("cpu", "io", "memory"):
+        try:
+            stalls[resource] = parse_pressure((PROC / "pressure" / resource).read_text())
+        except OSError:
+            stalls[resource] = {}
+    return {
+        "pressure_cpu_some_us": stalls["cpu"].get("some"),
+        "pressure_io_some_us": stalls["io"].get("some"),
+        "pressure_io_full_us": stalls["io"].get("full"),
+        "pressure_memory_some_us": stalls["memory"].get("some"),
+    }
+
+
+def sample_host() -> dict[str, Any]:
+    """A row for metric_host. Raises OSError where there is no /proc as Linux has it."""
+    return {
+        **parse_stat((PROC / "stat").read_text()),
+        "load1": float((PROC / "loadavg").read_text().split()[0]),
+        **parse_meminfo((PROC / "meminfo").read_text()),
+        **pressure(),
+    }

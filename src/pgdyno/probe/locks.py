@@ -1,0 +1,94 @@
+"""From the locks that somebody waits for to one line: how many wait, and behind whom.
+
+A waiter is behind another backend when that one holds, or asked earlier for, a mode of the same
+lock that conflicts with the mode wanted; and behind all those that this one waits for in turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pgdyno.probe.waits import statement_shape
+
+MODES = (
+    *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),
+    *("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"),
+)
+CONFLICT_ROWS = ("7", "67", "4567", "34567", "23567", "234567", "1234567", "01234567")
+CONFLICTS = {
+    mode: frozenset(MODES[int(place)] for place in row)
+    for mode, row in zip(MODES, CONFLICT_ROWS, strict=True)
+}
+"""Table 13.2 of the manual, "Conflicting Lock Modes"; unknown modes conflict with all."""
+
+Locks = Iterable[Mapping[str, Any]]
+
+
+def summarise(locks: Locks) -> dict[str, Any]:
+    """A row for metric_lock from the rows of the query ``lock``; all zero when nobody waits."""
+    locks = list(locks)
+    waiting = [lock for lock in locks if not lock["granted"]]
+    summary: dict[str, Any] = {"waiting": len(waiting), "behind_one_max": 0}
+    if not waiting:
+        return summary
+    behind = followers(blockers(locks))
+    root, crowd = max(behind.items(), key=lambda item: (len(item[1]), -item[0]), default=(0, set()))
+    crowded = [lock for lock in locks if lock["pid"] in crowd] or waiting
+    return summary | {
+        "behind_one_max": len(crowd),
+        "wait_ms_max": max((lock["wait_ms"] or 0.0 for lock in waiting), default=None),
+        "lock_type": _commonest(lock["locktype"] for lock in crowded if not lock["granted"]),
+        "relation": _commonest(lock["relation"] for lock in crowded),
+        "blocker_statement": _statement_of(root, locks),
+    }
+
+
+def blockers(locks: Locks) -> dict[int, set[int]]:
+    """For each waiting backend those that it waits for directly."""
+    by_target = defaultdict(list)
+    for lock in locks:
+        by_target[lock["target"]].append(lock)
+    edges: dict[int, set[int]] = {}
+    for group in by_target.values():
+        for lock in group:
+            if not lock["granted"]:
+                others = {other["pid"] for other in group if _stands_before(other, lock)}
+                edges.setdefault(lock["pid"], set()).update(others - {lock["pid"]})
+    return edges
+
+
+def followers(edges: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """For each backend that others wait for, all who do, directly or behind one another.
+
+    The deadlocks that PostgreSQL has not yet broken make cycles; nobody is behind himself.
+    """
+    behind: dict[int, set[int]] = defaultdict(set)
+    for waiter in edges:
+        seen: set[int] = set()
+        ahead = list(edges[waiter])
+        while ahead:
+            blocker = ahead.pop()
+            if blocker not in seen:
+                seen.add(blocker)
+                ahead.extend(edges.get(blocker, ()))
+        for blocker in seen - {waiter}:
+            behind[blocker].add(waiter)
+    return behind
+
+
+def _stands_before(other: Mapping[str, Any], waiter: Mapping[str, Any]) -> bool:
+    if waiter["mode"] in CONFLICTS and other["mode"] not in CONFLICTS[waiter["mode"]]:
+        return False
+    return bool(other["granted"] or (other["wait_ms"] or 0.0) > (waiter["wait_ms"] or 0.0))
+
+
+def _commonest(values: Iterable[str | None]) -> str | None:
+    ranked = Counter(value for value in values if value is not None).most_common(1)
+    return ranked[0][0] if ranked else None
+
+
+def _statement_of(pid: int, locks: Locks) -> str | None:
+    texts = [lock["statement"] for lock in locks if lock["pid"] == pid and lock["statement"]]
+    return statement_shape(texts[0]) if texts else None

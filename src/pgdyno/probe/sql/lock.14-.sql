@@ -1,0 +1,24 @@
+-- Heavyweight locks that somebody waits for, and who holds or awaits them; no row when nobody
+-- waits. pg_locks takes every lock partition in turn, so it is read only when pg_stat_activity,
+-- which takes none, shows a waiter. A row lock held by a waiter is shown too: it tells which
+-- table the row is in, when the waiter itself waits for a transaction to end.
+with locks as materialized (
+    select *, concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid,
+                        classid, objid, objsubid) as target
+      from pg_locks
+     where (select exists (select from pg_stat_activity where wait_event_type = 'Lock'))
+)
+select l.pid, l.locktype, l.mode, l.granted, l.target,
+       case when not l.granted
+            then extract(epoch from clock_timestamp() - l.waitstart)::float8 * 1000 end as wait_ms,
+       (select n.nspname || '.' || c.relname
+          from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         where c.oid = l.relation
+           and l.database = (select oid from pg_database
+                              where datname = current_database())) as relation,
+       (select left(a.query, 200) from pg_stat_activity a
+         where a.pid = l.pid and l.granted) as statement
+  from locks l
+ where l.pid is not null
+   and (l.target in (select target from locks where not granted)
+        or l.locktype = 'tuple' and l.pid in (select pid from locks where not granted))

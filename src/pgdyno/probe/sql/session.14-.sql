@@ -1,0 +1,9 @@
+-- What this session may see and what the server measures; read once per connection.
+select pg_backend_pid() as backend_pid,
+       extract(epoch from pg_postmaster_start_time())::float8 as started_unix_s,
+       pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all,
+       current_user as role,
+       current_setting('track_io_timing')::boolean as track_io_timing,
+       current_setting('track_wal_io_timing')::boolean as track_wal_io_timing,
+       current_setting('track_activities')::boolean as track_activities,
+       current_setting('track_counts')::boolean as track_counts

@@ -1,0 +1,13 @@
+-- What every process is doing this instant, grouped, without the idle main loops of background
+-- processes, except the checkpointer's, whose comings and goings frame a checkpoint. Statement
+-- texts are taken of the database under load only; pgdyno's control and probe sessions are left out.
+select coalesce(backend_type, '') as backend_type, coalesce(state, '') as state,
+       coalesce(wait_event_type, '') as wait_event_type, coalesce(wait_event, '') as wait_event,
+       case when state = 'active' and datname = current_database()
+            then left(query, 200) end as statement,
+       count(*) as count
+  from pg_stat_activity
+ where application_name not like 'pgdyno %' and pid <> pg_backend_pid()
+   and (wait_event_type is distinct from 'Activity' or backend_type = 'checkpointer')
+   and backend_type is not null
+ group by 1, 2, 3, 4, 5

@@ -1,0 +1,120 @@
+"""Tells which vacuums ran, from samples a second apart.
+
+Long ones are seen at work in pg_stat_progress_vacuum. Those that came and went between two samples
+show only in the tables' counts of vacuums; a count that a vacuum seen at work explains is not told
+twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MS = 1_000_000
+COUNTS = {"vacuum_count": False, "autovacuum_count": True}
+UNCOUNTED_SAMPLES_MAX = 3
+"""A vacuum that ended and is not counted within so many samples was cancelled."""
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """One vacuum of one relation; ``began_ns`` is monotonic, as first seen.
+
+    ``duration_ms`` is None when it was too short to be seen at work: it ended before ``began_ns``
+    and after the sample before.
+    """
+
+    relation: str
+    automatic: bool
+    began_ns: int
+    duration_ms: float | None
+    to_prevent_wraparound: bool = False
+    finished: bool = True
+
+    @property
+    def label(self) -> str:
+        """Short enough for an axis."""
+        return f"{'autovacuum' if self.automatic else 'vacuum'} {self.relation}"
+
+
+@dataclass
+class VacuumWatch:
+    """Feed it each second's rows of metric_vacuum and metric_table; it gives vacuums."""
+
+    _running: dict[tuple[int, str], Vacuum] = field(default_factory=dict)
+    _counts: dict[tuple[str, bool], int] | None = None
+    _uncounted: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    _patience: dict[tuple[str, bool], int] = field(default_factory=dict)
+
+    def see(self, ns: int, progress: Rows, tables: Rows) -> list[Vacuum]:
+        """The vacuums that ended since the sample before."""
+        return self._ended(ns, progress) + self._unseen(ns, tables)
+
+    def unfinished(self, ns: int) -> list[Vacuum]:
+        """Those under way at ``ns``, the end of watching."""
+        return [_until(vacuum, ns, finished=False) for vacuum in self._running.values()]
+
+    def forget(self) -> None:
+        """Starts anew: the server was restarted."""
+        self._running, self._counts = {}, None
+        self._uncounted, self._patience = Counter(), {}
+
+    def _ended(self, ns: int, progress: Rows) -> list[Vacuum]:
+        now = {(row["pid"], row["relation"]): row for row in progress}
+        gone = [key for key in self._running if key not in now]
+        ended = [_until(self._running.pop(key), ns) for key in gone]
+        for vacuum in ended:
+            self._uncounted[vacuum.relation, vacuum.automatic] += 1
+            self._patience[vacuum.relation, vacuum.automatic] = UNCOUNTED_SAMPLES_MAX
+        for key, row in now.items():
+            if key not in self._running:
+                automatic = bool(row["automatic"])
+                wraparound = bool(row["to_prevent_wraparound"])
+                self._running[key] = Vacuum(row["relation"], automatic, ns, None, wraparound)
+        return ended
+
+    def _unseen(self, ns: int, tables: Rows) -> list[Vacuum]:
+        counts = {
+            (row["relation"], automatic): row[name] or 0
+            for row in tables
+            for name, automatic in COUNTS.items()
+        }
+        before, self._counts = self._counts, counts
+        if before is None:
+            return []
+        unseen = []
+        for key, count in counts.items():
+            # A table new to the list has no count to compare with.
+            for _ in range(self._unexplained(key, count - before.get(key, count))):
+                unseen.append(Vacuum(key[0], key[1], ns, None))
+        return unseen
+
+    def _unexplained(self, key: tuple[str, bool], counted: int) -> int:
+        """How many of the newly counted were never seen at work."""
+        self._uncounted[key] -= max(0, counted)
+        left = self._uncounted[key]
+        at_work = any((v.relation, v.automatic) == key for v in self._running.values())
+        if left < 0 and not at_work:
+            self._uncounted[key] = 0
+            return -left
+        if left > 0:
+            self._patience[key] = self._patience.get(key, 0) - 1
+            if self._patience[key] <= 0:
+                self._uncounted[key] = 0
+        return 0
+
+
+def _until(vacuum: Vacuum, ns: int, *, finished: bool = True) -> Vacuum:
+    duration_ms = (ns - vacuum.began_ns) / MS
+    return Vacuum(
+        vacuum.relation,
+        vacuum.automatic,
+        vacuum.began_ns,
+        duration_ms,
+        vacuum.to_prevent_wraparound,
+        finished,
+    )
