@@ -1,0 +1,5 @@
+"""``python -m pgdyno`` is the ``pgdyno`` command."""
+
+from pgdyno.cli import main
+
+main()

@@ -1,0 +1,35 @@
+"""The command line in process: arguments in, exit status and both outputs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from pgdyno.cli import _status
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def pgdyno(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Said]:
+    """Run a command as the shell would, outputs captured."""
+
+    def run(*arguments: str) -> Said:
+        monkeypatch.setattr("sys.argv", ["pgdyno", *arguments])
+        capfd.readouterr()
+        status = _status()
+        captured = capfd.readouterr()
+        return Said(status, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,120 @@
+"""Bad input: one message, a hint where there is one, and the exit status, in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+Pgdyno = Callable[..., "object"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_unknown_command(pgdyno: Pgdyno) -> None:
+    said = pgdyno("rnu")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_unknown_option(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--clinets", "3")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_unknown_workload(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "tpcc")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_clients_of_zero(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-c", "0")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_number_with_rubbish(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-c", "8x")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_time_with_rubbish(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-T", "10 parsecs")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_missing_script(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-f", "absent.sql")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_bad_weight(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-f", "x.sql@many")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_script_with_a_syntax_error(pgdyno: Pgdyno) -> None:
+    Path("bad.sql").write_text("\\set aid random(1, )\nselect :aid;\n")
+    said = pgdyno("run", "-f", "bad.sql")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_an_assignment_that_is_none(pgdyno: Pgdyno) -> None:
+    said = pgdyno("compare", "--set", "synchronous_commit")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_nothing_to_compare(pgdyno: Pgdyno) -> None:
+    said = pgdyno("compare", "tpcb-like")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
+    said = pgdyno("compare", "--vary", "server.version=15")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_two_workloads(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "mixed", "tpcb-like")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_missing_spec(pgdyno: Pgdyno) -> None:
+    said = pgdyno("investigate", "absent.toml")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_missing_run_file(pgdyno: Pgdyno) -> None:
+    said = pgdyno("show", "absent.db")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_a_foreign_file(pgdyno: Pgdyno) -> None:
+    Path("notes.txt").write_text("not a database, but long enough to look at\n" * 10)
+    said = pgdyno("report", "notes.txt")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_an_output_that_exists(pgdyno: Pgdyno) -> None:
+    Path("run.db").write_text("precious")
+    said = pgdyno("run", "-o", "run.db")
+    assert (said.status, said.out, said.err) == snapshot()
+    assert Path("run.db").read_text() == "precious"
+
+
+def test_a_server_that_is_not_there(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "postgresql://nobody@127.0.0.1:1/postgres", "-T", "1", "-q")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_encryption_is_refused(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "postgresql://127.0.0.1/postgres?sslmode=verify-full", "-q")
+    assert (said.status, said.out, said.err) == snapshot()
+
+
+def test_folder_without_a_server(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--pg-bindir", "/usr/share", "-q")
+    assert (said.status, said.out, said.err) == snapshot()

@@ -1,0 +1,102 @@
+"""The rules of the house that a machine can check: direction of imports, docstrings, lengths."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "pgdyno"
+
+# Rooms in the direction that data flows; a room may import itself and those before it.
+ROOMS = [
+    "errors",
+    "_engine",
+    "spec",
+    "record",
+    "server",
+    "workload",
+    "probe",
+    "conduct",
+    "stats",
+    "diagnose",
+    "remedy",
+    "investigate",
+    "report",
+    "cli",
+]
+# stats and remedy are pure: whoever comes after spec may ask them.
+PURE = {"stats", "remedy"}
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 500
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+RUST = sorted((ROOT / "crates").rglob("*.rs"))
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_rooms(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pgdyno"):
+            parts = node.module.split(".")
+            names = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+            yield from ((node.lineno, name) for name in names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "pgdyno" and len(parts) > 1:
+                    yield node.lineno, parts[1]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_modules_keep_the_rules(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree), "says nothing about what it is for"
+    assert text.count("\n") <= FILE_LINES_MAX, "too long a file"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert lines <= FUNCTION_LINES_MAX, f"{node.name} has {lines} lines"
+    here = room_of(path)
+    if here in ROOMS:
+        for line, room in imported_rooms(tree):
+            allowed = room == here or room in PURE or ROOMS.index(room) < ROOMS.index(here)
+            assert allowed, f"line {line}: {here} imports {room}, which lies to its right"
+
+
+@pytest.mark.parametrize("path", RUST, ids=lambda path: str(path.relative_to(ROOT / "crates")))
+def test_rust_files_keep_the_rules(path: Path) -> None:
+    text = path.read_text()
+    assert text.lstrip().startswith(("//!", "#![no_main]")), "says nothing about what it is for"
+    assert text.count("\n") <= FILE_LINES_MAX + 100, "too long a file"
+
+
+def test_analysis_knows_no_server() -> None:
+    for room in ("stats", "diagnose", "report", "remedy"):
+        for path in (PACKAGE / room).rglob("*.py"):
+            assert "psycopg" not in path.read_text(), f"{path} reaches for a server"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['pgdyno', '--help']\n"
+        "from pgdyno.cli import _status; _status()\n"
+        "print(sorted({m.partition('.')[0] for m in sys.modules}"
+        " & {'numpy', 'scipy', 'bokeh', 'psycopg', 'pydantic', 'rich'}), file=sys.stderr)"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert time.monotonic() - began < 30, "hangs"
+    assert done.stderr.strip() == "[]"
+    assert "investigate" in done.stdout
