@@ -25,7 +25,7 @@ pub enum Value {
 
 impl Value {
     /// Appends the value as pgbench writes it: `NULL`, `true`, `42`, `0.1` (15 significant
-    /// digits). Not-a-number is `nan` whatever its sign.
+    /// digits), `Infinity`, `NaN`.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Null => out.extend_from_slice(b"NULL"),
@@ -156,14 +156,18 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// C's `%.15g`.
+/// C's `%.15g`, but for infinity and not-a-number, which are written so that SQL reads them.
 fn write_double(value: f64, out: &mut Vec<u8>) {
     const DIGITS: i32 = 15;
     if value.is_nan() {
-        return out.extend_from_slice(b"nan");
+        return out.extend_from_slice(b"NaN");
     }
     if value.is_infinite() {
-        return out.extend_from_slice(if value < 0.0 { b"-inf" } else { b"inf" });
+        return out.extend_from_slice(if value < 0.0 {
+            b"-Infinity"
+        } else {
+            b"Infinity"
+        });
     }
     // "-d.dddddddddddddde-308" fits; writing to a slice that is long enough cannot fail.
     let mut buffer = [0_u8; 32];
@@ -270,9 +274,9 @@ mod tests {
             (-1.5e-300, "-1.5e-300"),
             (f64::MAX, "1.79769313486232e+308"),
             (999_999_999_999_999.9, "1e+15"),
-            (f64::INFINITY, "inf"),
-            (f64::NEG_INFINITY, "-inf"),
-            (-f64::NAN, "nan"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (-f64::NAN, "NaN"),
         ] {
             assert_eq!(text(Value::Double(value)), wanted, "{value:e}");
         }
