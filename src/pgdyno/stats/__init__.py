@@ -1,0 +1,37 @@
+"""Statistics of measurements: pairs, noise, steadiness, changes, scaling. Pure functions of arrays.
+
+The replicate is the pair of slices, not the second. Nothing here knows of servers or files.
+"""
+
+from pgdyno.stats.changes import change_points, drops
+from pgdyno.stats.pairs import (
+    Effect,
+    NoiseFloor,
+    Verdict,
+    decide,
+    noise_floor,
+    paired_effect,
+    pairs_needed,
+    wants_more,
+)
+from pgdyno.stats.scaling import Knee, knee
+from pgdyno.stats.steady import Estimate, effective_size, mean_with_interval, steady_from
+
+__all__ = [
+    "Effect",
+    "Estimate",
+    "Knee",
+    "NoiseFloor",
+    "Verdict",
+    "change_points",
+    "decide",
+    "drops",
+    "effective_size",
+    "knee",
+    "mean_with_interval",
+    "noise_floor",
+    "paired_effect",
+    "pairs_needed",
+    "steady_from",
+    "wants_more",
+]

@@ -1,0 +1,106 @@
+"""Where a series changes its level, and where it drops towards zero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pgdyno.stats.steady import effective_size, winsorized
+
+P_MAX = 0.001
+SEGMENT_MIN = 5
+"""Fewer values have no level of their own."""
+
+DROP_FRACTION = 0.2
+"""Of the median. Below the factor of two by which a shared machine varies by itself, with room to
+spare; above zero, because an interval of one second seldom lies wholly within a stall."""
+
+
+def change_points(
+    series: Sequence[float] | NDArray[np.float64],
+    *,
+    p_max: float = P_MAX,
+    segment_min: int = SEGMENT_MIN,
+) -> list[int]:
+    """Indices at which a new level begins, in order.
+
+    Bisection by the largest t statistic, as Hunter does in place of E-divisive so that the answer
+    is the same each time (M. Fleming et al., "Hunter: using change point detection to hunt for
+    performance regressions", ICPE 2023), with three differences: outliers are drawn in, the
+    statistic is discounted for autocorrelation, and its p-value is multiplied by the number of
+    places tried (Bonferroni). Points that no longer stand out between their neighbours are dropped.
+    """
+    values = np.asarray(series, dtype=float)
+    found = sorted(_bisect(values, 0, len(values), p_max, segment_min))
+    while found:
+        edges = [0, *found, len(values)]
+        p_values = [
+            _p_value(winsorized(values[before:after]), point - before, tried=1)
+            for before, point, after in zip(edges, found, edges[2:], strict=False)
+        ]
+        weakest = max(range(len(found)), key=lambda index: p_values[index])
+        if p_values[weakest] <= p_max:
+            break
+        del found[weakest]
+    return found
+
+
+def drops(
+    series: Sequence[float] | NDArray[np.float64], *, fraction: float = DROP_FRACTION
+) -> list[tuple[int, int]]:
+    """Stretches [start, end) in which throughput fell below ``fraction`` of the run's median.
+
+    A run that is idle half the time has no level to drop from: its median is 0, and so the answer
+    is empty.
+    """
+    values = np.asarray(series, dtype=float)
+    if not len(values):
+        return []
+    low = (values < fraction * np.median(values)).astype(np.int8)
+    edges = np.diff(low, prepend=0, append=0)
+    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    return [(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+
+
+def _bisect(
+    values: NDArray[np.float64], start: int, end: int, p_max: float, segment_min: int
+) -> list[int]:
+    if end - start < 2 * segment_min:
+        return []
+    segment = winsorized(values[start:end])
+    sizes = np.arange(segment_min, len(segment) - segment_min + 1)
+    place = int(sizes[np.argmax(_t_statistics(segment, sizes))])
+    if _p_value(segment, place, tried=len(sizes)) > p_max:
+        return []
+    point = start + place
+    left = _bisect(values, start, point, p_max, segment_min)
+    return [*left, point, *_bisect(values, point, end, p_max, segment_min)]
+
+
+def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """|t| of the two-sample test with pooled variance, for each size of the left part."""
+    size = len(segment)
+    centred = segment - segment.mean()
+    sums = np.cumsum(centred)[sizes - 1]
+    # Both parts' means follow from one sum, since the whole adds up to zero.
+    between = sums**2 * size / (sizes * (size - sizes))
+    within = np.maximum(float(centred @ centred) - between, 0.0)
+    tiny = 1e-18 * max(float(segment @ segment), 1e-300)
+    result: NDArray[np.float64] = np.sqrt(between * (size - 2) / np.maximum(within, tiny))
+    return np.where(between <= tiny, 0.0, result)
+
+
+def _p_value(segment: NDArray[np.float64], place: int, *, tried: int) -> float:
+    """Two-sided p of a change of level at ``place``, for as many independent values as there are
+    effectively."""
+    from scipy.special import stdtr
+
+    statistic = float(_t_statistics(segment, np.array([place]))[0])
+    left, right = segment[:place], segment[place:]
+    rest = np.concatenate([left - left.mean(), right - right.mean()])
+    share = effective_size(rest) / len(rest)
+    freedom = max(share * len(rest) - 2, 1.0)
+    return min(1.0, tried * 2 * float(stdtr(freedom, -statistic * math.sqrt(share))))

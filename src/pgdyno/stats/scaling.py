@@ -1,0 +1,110 @@
+"""How throughput grows with clients, and where it stops: the Universal Scalability Law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+POINTS_MIN = 4
+"""Three parameters need at least four numbers of clients to be fitted and not merely met."""
+
+ERROR_MAX = 0.25
+"""A curve that misses the measurements by more than this on average describes nothing."""
+
+
+@dataclass(frozen=True)
+class Knee:
+    """A fitted Universal Scalability Law and what follows from it."""
+
+    single_tps: float
+    """λ: throughput of one client alone."""
+    contention: float
+    """σ: the share of work that goes one at a time."""
+    coherence: float
+    """κ: what each pair of clients costs each other."""
+    clients_at_knee: float
+    """Where the first client's pace, kept up by all, would meet the most that can be had."""
+    clients_at_peak: float | None
+    """Where throughput is greatest; None if it only levels off."""
+    peak_tps: float
+    """The most that can be had; infinite if nothing limits."""
+    relative_error: float
+    """Root mean square of the relative misfit."""
+
+    def throughput_tps(self, clients: float) -> float:
+        """X(N) = λ N / (1 + σ (N - 1) + κ N (N - 1))."""
+        return float(_usl(np.array([clients]), *self._parameters)[0])
+
+    @property
+    def _parameters(self) -> tuple[float, float, float]:
+        return self.single_tps, self.contention, self.coherence
+
+
+def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
+    """Fit of the Universal Scalability Law (N. J. Gunther, "Guerrilla Capacity Planning", Springer
+    2007, chapters 4 to 6) by least squares on the relative misfit, with σ and κ not negative.
+
+    None if there are fewer than four different numbers of clients with throughput above zero, or
+    if the curve misses them by more than 25 %.
+    """
+    counts, measured = (np.asarray(values, dtype=float) for values in (clients, throughput))
+    if counts.shape != measured.shape:
+        raise ValueError("as many throughputs as numbers of clients are needed")
+    usable = (counts > 0) & (measured > 0) & np.isfinite(measured)
+    counts, measured = counts[usable], measured[usable]
+    if len(np.unique(counts)) < POINTS_MIN:
+        return None
+    single, contention, coherence = _fit(counts, measured)
+    error = _usl(counts, single, contention, coherence) / measured - 1
+    relative_error = float(np.sqrt(np.mean(error**2)))
+    if relative_error > ERROR_MAX:
+        return None
+    at_peak, peak = _peak(single, contention, coherence)
+    return Knee(single, contention, coherence, peak / single, at_peak, peak, relative_error)
+
+
+def _fit(counts: NDArray[np.float64], measured: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Least squares on the logarithm, in parameters scaled to the data so that all are near 1."""
+    from scipy.optimize import least_squares
+
+    most = float(counts.max())
+    pace = float(np.max(measured / counts))
+
+    def misfit(scaled: NDArray[np.float64]) -> Any:
+        single, contention, coherence = scaled * (pace, 1.0, 1 / most)
+        return np.log(_usl(counts, single, contention, coherence) / measured)
+
+    best = min(
+        (
+            least_squares(misfit, (1.0, contention, coherence), bounds=([1e-9, 0, 0], np.inf))
+            for contention in (0.01, 0.5)
+            for coherence in (0.0001, 0.1)
+        ),
+        key=lambda fit: fit.cost,
+    )
+    single, contention, coherence = best.x * (pace, 1.0, 1 / most)
+    # The solver stays inside its bounds, so what should be zero comes out as a tiny number.
+    contention, coherence = (0.0 if x * most < 1e-4 else float(x) for x in (contention, coherence))
+    return float(single), contention, coherence
+
+
+def _usl(
+    counts: NDArray[np.float64], single: float, contention: float, coherence: float
+) -> NDArray[np.float64]:
+    others = counts - 1
+    return single * counts / (1 + contention * others + coherence * counts * others)
+
+
+def _peak(single: float, contention: float, coherence: float) -> tuple[float | None, float]:
+    """(N*, X(N*)) with N* = √((1 - σ) / κ); without κ the ceiling is λ/σ, never reached."""
+    if coherence > 0 and contention < 1:
+        at_peak = max(1.0, math.sqrt((1 - contention) / coherence))
+        return at_peak, float(_usl(np.array([at_peak]), single, contention, coherence)[0])
+    if contention >= 1:
+        return 1.0, single
+    return None, single / contention if contention else math.inf
