@@ -24,7 +24,7 @@ from pgdyno.conduct.load import RunningLoad, engine_config
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import Interrupted, PgdynoError
-from pgdyno.probe import Probes, host_facts, is_local
+from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
 from pgdyno.spec import Change, Spec
 from pgdyno.workload import Workload, load_workload, prepare
@@ -209,7 +209,6 @@ def open_session(
         target = open_target(spec, stack, watcher, may_apply=may_apply)
         stack.callback(ignore_stop_signals)
         prepare(target.conninfo, workload, spec.workload.scale, watcher.progress)
-        host = _host_of(target)
         recorder = Recorder.create(
             run_path,
             name=spec.name,
@@ -217,11 +216,11 @@ def open_session(
             spec_text=spec_text,
             spec=spec.model_dump(mode="json", by_alias=True, exclude={"server": {"conninfo"}}),
             server=target.facts,
-            host=host,
+            host=_host_of(target),
             engine=_engine_facts(spec),
         )
         with _finished(recorder), ExitStack() as inner:
-            probes = _start_probes(target, recorder, inner, local=host["same_host_as_server"])
+            probes = _start_probes(target, recorder, inner)
             session = Session(spec, target, workload, recorder, probes, watcher)
             inner.callback(session.close)
             inner.callback(ignore_stop_signals)
@@ -230,19 +229,23 @@ def open_session(
 
 def _host_of(target: Target) -> dict[str, Any]:
     """The machine that pgdyno is on, and whether the server shares it."""
-    data_dir = target.cluster.data_dir if target.cluster else None
-    local = target.ours or is_local(target.conninfo, target.facts)
-    return {**host_facts(data_dir), "same_host_as_server": local}
+    facts = host_facts(_data_dir(target), pid=target.facts["postmaster_pid"])
+    return {**facts, "same_host_as_server": target.facts["is_local"]}
 
 
-def _start_probes(target: Target, recorder: Recorder, stack: ExitStack, *, local: bool) -> Probes:
-    cluster = target.cluster
+def _data_dir(target: Target) -> Path | None:
+    """The server's data directory, where it is on this machine and known."""
+    known = target.facts["data_directory"]
+    return Path(known) if known and target.facts["is_local"] else None
+
+
+def _start_probes(target: Target, recorder: Recorder, stack: ExitStack) -> Probes:
     probes = Probes(
         target.conninfo,
         recorder,
-        local=local,
-        postmaster_pid=cluster.pid if cluster else None,
-        data_dir=cluster.data_dir if cluster else None,
+        local=target.facts["is_local"],
+        postmaster_pid=target.facts["postmaster_pid"],
+        data_dir=_data_dir(target),
     )
     probes.start()
     stack.callback(probes.stop)

@@ -1,0 +1,1 @@
+"""Benchmarks: what pgdyno itself costs, measured in interleaved pairs in one run."""

@@ -1,0 +1,58 @@
+"""What the probes cost: throughput with all of them on against none, in interleaved pairs."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from pgdyno.conduct import Session, Silent, open_session
+from pgdyno.record import throughput_tps
+from pgdyno.spec import spec_from_fields
+from pgdyno.stats import Effect, paired_effect
+
+SCRIPTS = ("select-only", "tpcb-like")
+
+
+def probe_cost(*, pairs: int, slice_s: float) -> dict[str, Effect]:
+    """Ratio of throughput, probes on over probes off, by script."""
+    return {script: _measure(script, pairs, slice_s) for script in SCRIPTS}
+
+
+def _measure(script: str, pairs: int, slice_s: float) -> Effect:
+    spec = spec_from_fields(
+        {
+            "name": "probe-cost",
+            "workload": {"script": script, "scale": 10},
+            "clients": [{"count": 8}],
+        }
+    )
+    rng = random.Random(1)
+    tps: dict[str, list[float]] = {"off": [], "on": []}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_session(
+            spec,
+            run_path=Path(folder) / "bench.db",
+            command="run",
+            spec_text="",
+            watcher=Silent(),
+        ) as session,
+    ):
+        session.start_load()
+        session.wait(3)
+        for _ in range(pairs):
+            for side in rng.sample(["off", "on"], 2):
+                tps[side].append(_slice(session, slice_s, probes=side == "on"))
+        session.stop_load()
+    return paired_effect(tps["off"], tps["on"])
+
+
+def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
+    with ExitStack() as stack:
+        if not probes:
+            stack.enter_context(session.probes.rest())
+        session.wait(0.3)
+        slice_id = session.slice(slice_s, kind="run")
+    return throughput_tps(session.reader(), [slice_id])
