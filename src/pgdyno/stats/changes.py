@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pgdyno.stats.steady import effective_size, winsorized
+from pgdyno.stats.steady import winsorized
 
 P_MAX = 0.001
 SEGMENT_MIN = 5
@@ -34,11 +34,12 @@ def change_points(
     places tried (Bonferroni). Points that no longer stand out between their neighbours are dropped.
     """
     values = np.asarray(series, dtype=float)
-    found = sorted(_bisect(values, 0, len(values), p_max, segment_min))
+    share = _independent_share(values)
+    found = _bisect(values, 0, len(values), (p_max, segment_min, share))
     while found:
         edges = [0, *found, len(values)]
         p_values = [
-            _p_value(winsorized(values[before:after]), point - before, tried=1)
+            _p_value(winsorized(values[before:after]), point - before, share)
             for before, point, after in zip(edges, found, edges[2:], strict=False)
         ]
         weakest = max(range(len(found)), key=lambda index: p_values[index])
@@ -66,18 +67,31 @@ def drops(
 
 
 def _bisect(
-    values: NDArray[np.float64], start: int, end: int, p_max: float, segment_min: int
+    values: NDArray[np.float64], start: int, end: int, rule: tuple[float, int, float]
 ) -> list[int]:
+    p_max, segment_min, share = rule
     if end - start < 2 * segment_min:
         return []
     segment = winsorized(values[start:end])
     sizes = np.arange(segment_min, len(segment) - segment_min + 1)
     place = int(sizes[np.argmax(_t_statistics(segment, sizes))])
-    if _p_value(segment, place, tried=len(sizes)) > p_max:
+    if len(sizes) * _p_value(segment, place, share) > p_max:
         return []
     point = start + place
-    left = _bisect(values, start, point, p_max, segment_min)
-    return [*left, point, *_bisect(values, point, end, p_max, segment_min)]
+    return [*_bisect(values, start, point, rule), point, *_bisect(values, point, end, rule)]
+
+
+def _independent_share(values: NDArray[np.float64]) -> float:
+    """Independent values per value, (1 - φ) / (1 + φ) for AR(1) noise.
+
+    φ comes from differences over one and two steps, whose variances are 2σ²(1 - φ) and
+    2σ²(1 - φ²): unlike the autocorrelation they hardly feel the changes of level that are sought.
+    """
+    if len(values) < 4:
+        return 1.0
+    one, two = (np.mean(winsorized(values[lag:] - values[:-lag]) ** 2) for lag in (1, 2))
+    phi = min(max(float(two / one) - 1, 0.0), 0.95) if one > 0 else 0.0
+    return (1 - phi) / (1 + phi)
 
 
 def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -93,14 +107,10 @@ def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDA
     return np.where(between <= tiny, 0.0, result)
 
 
-def _p_value(segment: NDArray[np.float64], place: int, *, tried: int) -> float:
-    """Two-sided p of a change of level at ``place``, for as many independent values as there are
-    effectively."""
+def _p_value(segment: NDArray[np.float64], place: int, share: float) -> float:
+    """Two-sided p of a change of level at ``place``, ``share`` of the values being independent."""
     from scipy.special import stdtr
 
     statistic = float(_t_statistics(segment, np.array([place]))[0])
-    left, right = segment[:place], segment[place:]
-    rest = np.concatenate([left - left.mean(), right - right.mean()])
-    share = effective_size(rest) / len(rest)
-    freedom = max(share * len(rest) - 2, 1.0)
-    return min(1.0, tried * 2 * float(stdtr(freedom, -statistic * math.sqrt(share))))
+    freedom = max(share * len(segment) - 2, 1.0)
+    return 2 * float(stdtr(freedom, -statistic * math.sqrt(share)))

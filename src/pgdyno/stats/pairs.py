@@ -122,7 +122,7 @@ def decide(
         return Verdict("no difference", None, f"no difference: {measured}, {within}")
     if (low > 0 or high < 0) and abs(mean) > floor:
         outcome: Outcome = "better" if (mean > 0) == higher_is_better else "worse"
-        beyond = f"; identical slices differ by up to {100 * noise.half_width:.1f} %"
+        beyond = f"; identical slices differ by up to {100 * math.expm1(floor):.1f} %"
         return Verdict(outcome, None, f"{outcome}: {measured}{beyond if noise else ''}")
     # Narrower by enough, the interval would exclude 1, or come to lie within the bound.
     target = max(abs(mean) if abs(mean) > floor else 0.0, bound - abs(mean))
