@@ -102,6 +102,7 @@ impl Parser<'_, '_> {
             let Some((binding, operator, swapped)) = infix(&token) else {
                 if min <= power::IS && is_test(&token) {
                     left = self.is_test(left)?;
+                    compared = false;
                     continue;
                 }
                 break;
@@ -109,14 +110,14 @@ impl Parser<'_, '_> {
             if binding < min {
                 break;
             }
-            if binding == power::COMPARE && std::mem::replace(&mut compared, true) {
+            if binding == power::COMPARE && compared {
                 return Err(Fault::new(offset, "comparisons cannot be chained")
                     .hint("join them with \"and\", or use parentheses"));
             }
             self.lexer.next()?;
             let right = self.expression(binding + 1)?;
             left = binary(operator, left, right, swapped, offset)?;
-            compared &= binding >= power::COMPARE;
+            compared = binding == power::COMPARE;
         }
         self.depth -= 1;
         Ok(left)

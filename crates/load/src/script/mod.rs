@@ -110,8 +110,8 @@ pub enum Command {
 /// One SQL statement of a script.
 #[derive(Debug, Clone, Default)]
 pub struct Statement {
-    /// As written, without the final semicolon, what precedes the statement, and blanks after it.
-    /// An empty statement, which pgbench sends too, is `;`.
+    /// As written, without the final semicolon, and without blanks and `--` comments before it (a
+    /// `/* */` comment may be a hint). An empty statement, which pgbench sends too, is `;`.
     pub text: String,
     /// With `$1`, `$2` … in place of variables, for the extended protocol.
     pub parameterized: String,

@@ -61,6 +61,8 @@ struct Scanner<'a> {
     spans: Vec<Span<'a>>,
     /// Offset of the first character of SQL.
     first: Option<usize>,
+    /// Offset of the first `/* */` comment, which may hold hints and so stays with the statement.
+    remark: Option<usize>,
     joined: bool,
     open: Vec<usize>,
     body: Body,
@@ -116,6 +118,7 @@ impl<'a> Scanner<'a> {
             from: at,
             spans: Vec::new(),
             first: None,
+            remark: None,
             joined: false,
             open: Vec::new(),
             body: Body::default(),
@@ -191,7 +194,10 @@ impl<'a> Scanner<'a> {
                     .unwrap_or(rest.len());
                 Ok(true)
             }
-            (Some(b'/'), Some(b'*')) => self.block_comment().map(|()| true),
+            (Some(b'/'), Some(b'*')) => {
+                self.remark.get_or_insert(self.at);
+                self.block_comment().map(|()| true)
+            }
             _ => Ok(false),
         }
     }
@@ -355,12 +361,13 @@ impl<'a> Scanner<'a> {
         self.from = end;
     }
 
-    /// The statement, without blanks and comments before it and blanks after it.
+    /// The statement, without blanks and `--` comments before it and blanks after it.
     fn statement(mut self) -> Option<RawStatement<'a>> {
         let offset = self.first?;
         // No variable is looked for before the first character, so what precedes it is one text.
         if let Some(Span::Text(text)) = self.spans.first_mut() {
-            *text = &text[(offset - self.start).min(text.len())..];
+            let start = self.remark.map_or(offset, |remark| remark.min(offset));
+            *text = &text[(start - self.start).min(text.len())..];
         }
         if let Some(Span::Text(text)) = self.spans.last_mut() {
             *text = text.trim_end();

@@ -1,0 +1,673 @@
+//! What scripts become: statements, parameters, jumps; and how mistakes are reported.
+
+use pgdyno_load::script::{
+    BUILTIN_NAMES, CaptureKind, Command, Group, Names, Script, ScriptError, Source, Statement,
+    Value, Variables, builtin, parse,
+};
+
+fn group(text: &str) -> Result<Group, ScriptError> {
+    parse(
+        &[Source {
+            name: "test",
+            text,
+            file: "test.sql",
+        }],
+        &["given"],
+    )
+}
+
+fn script(text: &str) -> Script {
+    group(text)
+        .unwrap_or_else(|error| panic!("{error}: {text}"))
+        .scripts
+        .remove(0)
+}
+
+fn texts(text: &str) -> Vec<String> {
+    script(text)
+        .statements()
+        .map(|statement| statement.text.clone())
+        .collect()
+}
+
+fn only(text: &str) -> Statement {
+    let script = script(text);
+    let mut statements = script.statements();
+    let first = statements.next().expect("a statement").clone();
+    assert!(
+        statements.next().is_none(),
+        "more than one statement: {text}"
+    );
+    first
+}
+
+#[test]
+fn statements_end_where_pgbench_ends_them() {
+    // Compared with what `pgbench --debug` of PostgreSQL 18 says that it sends.
+    let cases: &[(&str, &[&str])] = &[
+        ("select 1; select 2;", &["select 1", "select 2"]),
+        ("select 1\n;\n\n select 2", &["select 1", "select 2"]),
+        ("select ';'; select 2", &["select ';'", "select 2"]),
+        (
+            "select 'a''b;c'; select 2",
+            &["select 'a''b;c'", "select 2"],
+        ),
+        ("select 'a\\'; select 2", &["select 'a\\'", "select 2"]),
+        (
+            r"select E'a\';b'; select 2",
+            &[r"select E'a\';b'", "select 2"],
+        ),
+        (
+            "select e'a' \n 'b\\';c'; select 2",
+            &["select e'a' \n 'b\\';c'", "select 2"],
+        ),
+        (
+            r"select xE'a;\' ; select 2",
+            &[r"select xE'a;\'", "select 2"],
+        ),
+        (
+            r"select U&'a;\0041'; select 2",
+            &[r"select U&'a;\0041'", "select 2"],
+        ),
+        ("select \"a;b\"; select 2", &["select \"a;b\"", "select 2"]),
+        ("select $$a;b$$; select 2", &["select $$a;b$$", "select 2"]),
+        (
+            "select $a$ ; $b$ ; $a$; select 2",
+            &["select $a$ ; $b$ ; $a$", "select 2"],
+        ),
+        (
+            "select a$b$c, $1; select 2",
+            &["select a$b$c, $1", "select 2"],
+        ),
+        (
+            "select /* ; /* ; */ ; */ 1; select 2",
+            &["select /* ; /* ; */ ; */ 1", "select 2"],
+        ),
+        (
+            "select 1 -- ; c\n; select 2",
+            &["select 1 -- ; c", "select 2"],
+        ),
+        ("-- lead\n\nselect 1; -- trail\n", &["select 1"]),
+        ("-- lead\n/*+ hint */ select 1;", &["/*+ hint */ select 1"]),
+        ("select 1; /* trail */", &["select 1"]),
+        ("select (1; 2); select 3;", &["select (1; 2)", "select 3"]),
+        ("select 1); select 2;", &["select 1)", "select 2"]),
+        (r"select 1 \; select 2;", &["select 1 ; select 2"]),
+        (r"\; \; select 1", &["; ; select 1"]),
+        (r"select \:given", &["select :given"]),
+        (";", &[";"]),
+        ("; ;", &[";", ";"]),
+        ("begin; select 1; end;", &["begin", "select 1", "end"]),
+        (
+            "do $$ begin perform 1; end $$; select 2",
+            &["do $$ begin perform 1; end $$", "select 2"],
+        ),
+        (
+            "create or replace function f() returns int begin atomic select 1; end; select 2",
+            &[
+                "create or replace function f() returns int begin atomic select 1; end",
+                "select 2",
+            ],
+        ),
+        (
+            "create procedure p() begin atomic select case when true then 1 end; end; select 2",
+            &[
+                "create procedure p() begin atomic select case when true then 1 end; end",
+                "select 2",
+            ],
+        ),
+        (
+            "copy from_x to begin; select 2",
+            &["copy from_x to begin", "select 2"],
+        ),
+        ("select 1\n\\set x 1\nselect 2", &["select 1", "select 2"]),
+        ("select 1 \\set x 1\nselect 2", &["select 1", "select 2"]),
+        (
+            "select '\\set x 1'; select 2",
+            &["select '\\set x 1'", "select 2"],
+        ),
+        (
+            "select 1 \\\n, 2; select 3",
+            &["select 1", ", 2", "select 3"],
+        ),
+        ("\\\nselect 1", &["select 1"]),
+        (
+            "\u{feff}select 'é;ß'; select 2",
+            &["\u{feff}select 'é;ß'", "select 2"],
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(texts(text), *wanted, "{text}");
+    }
+}
+
+#[test]
+fn variables_become_parameters_in_order() {
+    let cases = [
+        ("select :given", "select $1", 1),
+        ("select :given, :scale, :given", "select $1, $2, $3", 3),
+        ("select :given::int", "select $1::int", 1),
+        (
+            "select 1::int, ::given, :::given",
+            "select 1::int, ::given, :::given",
+            0,
+        ),
+        ("select :given:given", "select $1$2", 2),
+        (
+            "select :given_too, :unknown",
+            "select :given_too, :unknown",
+            0,
+        ),
+        ("select '12:34'::time", "select '12:34'::time", 0),
+        (
+            "select x[1:n], '{\"a\":true}'",
+            "select x[1:n], '{\"a\":true}'",
+            0,
+        ),
+        (
+            "select /* :given */ 1 -- :given",
+            "select /* :given */ 1 -- :given",
+            0,
+        ),
+        ("\\set é 1\nselect :é", "select $1", 1),
+        ("select 1 \\gset p_", "select 1", 0),
+    ];
+    for (text, parameterized, parameters) in cases {
+        let statement = only(text);
+        assert_eq!(statement.parameterized, parameterized, "{text}");
+        assert_eq!(statement.parameters.len(), parameters, "{text}");
+        assert!(!statement.simple_only, "{text}");
+    }
+}
+
+#[test]
+fn what_only_the_simple_protocol_can_say_is_marked() {
+    for text in [
+        "select ':given'",
+        "select \":given\"",
+        "select $$ :given $$",
+        r"select E'\' :given'",
+        r"select 1 \; select 2",
+    ] {
+        assert!(only(text).simple_only, "{text}");
+    }
+    assert!(!only("select ':unknown'").simple_only);
+}
+
+#[test]
+fn the_simple_protocol_gets_values_in_place() {
+    let group = group("select :given, ':given', :scale, :x \\gset").expect("a script");
+    let statement = group.scripts[0].statements().next().expect("one");
+    let mut variables = Variables::new(&group.names);
+    variables.set_text(group.names.find("given").expect("used"), b"it's");
+    variables.set(Names::SCALE, Value::Double(0.1));
+    let mut out = Vec::new();
+    statement.write_simple(&variables, &mut out);
+    assert_eq!(
+        out, b"select it's, 'it's', 0.1, :x",
+        "as pgbench: no quoting, undefined is left"
+    );
+}
+
+#[test]
+fn any_column_that_gset_may_store_is_a_variable() {
+    let script = script("select 1 as a \\gset p_\nselect :p_a, :p_b, :q_a \\aset");
+    let statements: Vec<&Statement> = script.statements().collect();
+    let capture = statements[0].capture.as_ref().expect("gset");
+    assert_eq!(
+        (capture.kind, capture.prefix.as_str()),
+        (CaptureKind::One, "p_")
+    );
+    let capture = statements[1].capture.as_ref().expect("aset");
+    assert_eq!(
+        (capture.kind, capture.prefix.as_str()),
+        (CaptureKind::Last, "")
+    );
+    assert_eq!(statements[1].parameterized, "select $1, $2, $3");
+}
+
+#[test]
+fn gset_after_a_semicolon_belongs_to_the_statement_before() {
+    assert!(only("select 1 as a;\n\\gset").capture.is_some());
+}
+
+#[test]
+fn scripts_of_a_group_share_variables() {
+    let source = |name, text| Source {
+        name,
+        text,
+        file: name,
+    };
+    let sources = [
+        source("a", "select :x"),
+        source("b", "\\set x 1\nselect :x"),
+    ];
+    let group = parse(&sources, &[]).expect("two scripts");
+    let slots: Vec<_> = group
+        .scripts
+        .iter()
+        .map(|script| script.statements().next().expect("one").parameters[0])
+        .collect();
+    assert_eq!(slots[0], slots[1]);
+    assert_eq!(group.names.name(slots[0]), "x");
+    assert_eq!(group.scripts[0].variables_unset, ["x"]);
+    assert!(group.scripts[1].variables_unset.is_empty());
+}
+
+#[test]
+fn variables_that_a_script_needs_are_listed_once_in_order() {
+    let text = "\\set y :b + :scale\n\\sleep :pause ms\nselect :a, :b, :y, ':quoted' \\gset p_\n\
+                select :p_x, :p, :c";
+    assert_eq!(script(text).variables_unset, ["b", "pause", "a", "p", "c"]);
+}
+
+#[test]
+fn expected_errors_belong_to_the_next_statement() {
+    let script =
+        script("\\expect 42P01\n-- comment\nselect 1; select 2;\n\\expect 23505\nselect 3");
+    let expects: Vec<_> = script
+        .statements()
+        .map(|statement| statement.expect)
+        .collect();
+    assert_eq!(expects, [Some(*b"42P01"), None, Some(*b"23505")]);
+}
+
+/// The statements that run, with every condition replaced by its value in `truth`.
+fn run(script: &Script, truth: &[bool]) -> Vec<String> {
+    let (mut at, mut asked, mut sent) = (0, 0, Vec::new());
+    while let Some(command) = script.commands.get(at) {
+        at += 1;
+        match command {
+            Command::Sql(statement) => sent.push(statement.text.clone()),
+            Command::Jump { target } => at = *target,
+            Command::JumpUnless { target, .. } => {
+                if !truth[asked] {
+                    at = *target;
+                }
+                asked += 1;
+            }
+            _ => {}
+        }
+    }
+    sent
+}
+
+#[test]
+fn conditions_choose_one_branch() {
+    let text = "\\if 1\nA;\n\\elif 2\nB;\n\\if 3\nC;\n\\endif\n\\else\nD;\n\\endif\nE;";
+    let script = script(text);
+    assert_eq!(run(&script, &[true]), ["A", "E"]);
+    assert_eq!(run(&script, &[false, true, true]), ["B", "C", "E"]);
+    assert_eq!(run(&script, &[false, true, false]), ["B", "E"]);
+    assert_eq!(run(&script, &[false, false]), ["D", "E"]);
+}
+
+#[test]
+fn an_if_at_the_very_end_jumps_to_the_end() {
+    let script = script("\\if 0\nselect 1;\n\\endif");
+    assert_eq!(script.commands.len(), 2);
+    assert!(matches!(
+        script.commands[0],
+        Command::JumpUnless { target: 2, .. }
+    ));
+}
+
+#[test]
+fn commands_know_their_lines() {
+    let script = script("-- one\n\\set x 1 + \\\n 2\n\nselect\n 1;\n select 2; select 3");
+    assert_eq!(script.lines, [2, 5, 7, 7]);
+}
+
+#[test]
+fn sleeps_have_units() {
+    for (text, micros) in [
+        ("\\sleep 2", 2_000_000),
+        ("\\sleep 2 s", 2_000_000),
+        ("\\sleep 2ms", 2_000),
+        ("\\sleep +2 MS", 2_000),
+        ("\\sleep 2us", 2),
+        ("\\sleep -2 us", 0),
+        ("\\sleep :given ms", 7_000),
+        ("\\sleep 99999999999999999999 s", u64::MAX),
+    ] {
+        let group = group(&format!("{text}\nselect 1")).expect("a script");
+        let mut variables = Variables::new(&group.names);
+        variables.set_text(group.names.find("given").expect("given"), b"7.9");
+        let Command::Sleep(sleep) = group.scripts[0].commands[0] else {
+            panic!("{text}")
+        };
+        let found = sleep.duration(&variables).expect("a time").as_micros();
+        assert_eq!(found, u128::from(micros), "{text}");
+    }
+}
+
+#[test]
+fn mistakes_have_a_place_a_message_and_a_hint() {
+    let cases = [
+        ("", 1, 1, "no SQL statement", ""),
+        ("-- nothing\n\\set x 1", 1, 1, "no SQL statement", ""),
+        (
+            "select 1;\n  select 'ü', 'x",
+            2,
+            15,
+            "quote is never closed",
+            "",
+        ),
+        (
+            "select $tag$ $tagg$",
+            1,
+            8,
+            "$tag$ quote is never closed",
+            "",
+        ),
+        ("select 1 /* /* */", 1, 10, "comment is never closed", ""),
+        ("select (\n(1)", 1, 8, "parenthesis is never closed", ""),
+        ("select 1;\n\\set", 2, 1, "\\set needs a variable", ""),
+        ("\\set x", 1, 7, "found the end of the line", ""),
+        (
+            "\\set 1x 2",
+            1,
+            6,
+            "invalid variable name \"1x\"",
+            "letters",
+        ),
+        ("\\set x 1 +", 1, 11, "found the end of the line", ""),
+        (
+            "\\set é 1 + \\\n   ;",
+            2,
+            4,
+            "unexpected character ';'",
+            "without a semicolon",
+        ),
+        (
+            "\\set x 'a'",
+            1,
+            8,
+            "unexpected character",
+            "no text values",
+        ),
+        (
+            "\\set x randmo(1, 2)",
+            1,
+            8,
+            "unknown function \"randmo\"",
+            "\"random\"",
+        ),
+        ("\\set x abs(1, 2)", 1, 8, "abs takes 1 argument, not 2", ""),
+        (
+            "\\set x greatest()",
+            1,
+            8,
+            "greatest takes 1 to 16 arguments, not 0",
+            "",
+        ),
+        (
+            "\\set x permute(1)",
+            1,
+            8,
+            "permute takes 2 or 3 arguments, not 1",
+            "",
+        ),
+        (
+            "\\set x 1 < 2 < 3",
+            1,
+            14,
+            "comparisons cannot be chained",
+            "and",
+        ),
+        (
+            "\\set x 9223372036854775808",
+            1,
+            8,
+            "bigint constant overflow",
+            "",
+        ),
+        ("\\set x 1e999", 1, 8, "double constant overflow", ""),
+        ("\\set x case when 1 then 2", 1, 26, "when, else or end", ""),
+        ("\\set x (1", 1, 10, "\")\"", ""),
+        (
+            "\\set x :1",
+            1,
+            8,
+            "unexpected character ':'",
+            "does not start with a digit",
+        ),
+        (
+            "\\sett x 1",
+            1,
+            1,
+            "unknown meta-command \"\\sett\"",
+            "\"set\"",
+        ),
+        (
+            "\\connect db",
+            1,
+            1,
+            "unknown meta-command",
+            "these are known",
+        ),
+        (
+            "\\setshell x echo 1",
+            1,
+            1,
+            "\\setshell is refused",
+            "\\gset",
+        ),
+        ("\\shell echo 1", 1, 1, "\\shell is refused", "\\gset"),
+        ("\\sleep", 1, 1, "\\sleep needs a time", ""),
+        (
+            "\\sleep ten ms",
+            1,
+            8,
+            "\"ten\" is not a whole number",
+            "\\sleep 10 ms",
+        ),
+        (
+            "\\sleep 1 week",
+            1,
+            10,
+            "unknown time unit \"week\"",
+            "us, ms or s",
+        ),
+        ("\\sleep 1.5 s", 1, 9, "unknown time unit \".5\"", ""),
+        (
+            "\\sleep 1 ms now",
+            1,
+            13,
+            "\\sleep does not take \"now\"",
+            "",
+        ),
+        ("\\else\nselect 1", 1, 1, "\\else without \\if", ""),
+        ("\\endif", 1, 1, "\\endif without \\if", ""),
+        (
+            "\\if 1\n\\else\n\\else\n\\endif",
+            3,
+            1,
+            "\\else after \\else",
+            "",
+        ),
+        (
+            "\\if 1\n\\else\n\\elif 1\n\\endif",
+            3,
+            1,
+            "\\elif after \\else",
+            "",
+        ),
+        (
+            "select 1;\n \\if 1\nselect 2;",
+            2,
+            2,
+            "\\if without \\endif",
+            "",
+        ),
+        (
+            "\\if 1\n\\endif now",
+            2,
+            8,
+            "\\endif does not take \"now\"",
+            "",
+        ),
+        ("\\gset", 1, 1, "\\gset must follow an SQL statement", ""),
+        (
+            "select 1 \\gset\n\\gset",
+            2,
+            1,
+            "\\gset must follow an SQL statement",
+            "",
+        ),
+        (
+            "\\if 1\nselect 1;\n\\endif\n\\aset",
+            4,
+            1,
+            "\\aset must follow an SQL statement",
+            "",
+        ),
+        (
+            "select 1 \\gset 1a",
+            1,
+            16,
+            "invalid variable name \"1a\"",
+            "",
+        ),
+        (
+            "select 1 \\gset a b",
+            1,
+            18,
+            "\\gset does not take \"b\"",
+            "",
+        ),
+        ("\\endpipeline\nselect 1", 1, 1, "outside a pipeline", ""),
+        (
+            "\\startpipeline\n\\startpipeline\nselect 1",
+            2,
+            1,
+            "inside a pipeline",
+            "",
+        ),
+        (
+            "select 1;\n\\startpipeline\nselect 1",
+            2,
+            1,
+            "ends inside a pipeline",
+            "\\endpipeline",
+        ),
+        (
+            "\\startpipeline\nselect 1 \\gset\n\\endpipeline",
+            2,
+            10,
+            "in a pipeline",
+            "",
+        ),
+        ("\\expect 42P01", 1, 1, "right before an SQL statement", ""),
+        (
+            "\\expect 42P01\n\\set x 1\nselect 1",
+            1,
+            1,
+            "right before an SQL statement",
+            "",
+        ),
+        ("\\expect\nselect 1", 1, 1, "\\expect needs an SQLSTATE", ""),
+        (
+            "\\expect 42p01\nselect 1",
+            1,
+            9,
+            "not the SQLSTATE of an error",
+            "42P01",
+        ),
+        (
+            "\\expect 00000\nselect 1",
+            1,
+            9,
+            "not the SQLSTATE of an error",
+            "",
+        ),
+        ("select '\0'", 1, 9, "zero byte", ""),
+    ];
+    for (text, line, column, message, hint) in cases {
+        let error = group(text)
+            .err()
+            .unwrap_or_else(|| panic!("accepted: {text:?}"));
+        assert_eq!(
+            (error.line, error.column),
+            (line, column),
+            "{text:?}: {error}"
+        );
+        assert!(error.message.contains(message), "{text:?}: {error}");
+        assert!(
+            error.hint.as_deref().unwrap_or_default().contains(hint),
+            "{text:?}: {error:?}"
+        );
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("test.sql:{line}:{column}: "))
+        );
+        assert!(!error.message.ends_with('.'));
+    }
+}
+
+#[test]
+fn limits_are_kept() {
+    let accepted = |text: &str| group(text).is_ok();
+    let terms = |count: usize| format!("\\set x 1{}\nselect 1", " + 1".repeat(count - 1));
+    assert!(accepted(&terms(1000)));
+    assert!(!accepted(&terms(1001)));
+    let nested = |count| {
+        format!(
+            "\\set x {}1{}\nselect 1",
+            "(".repeat(count),
+            ")".repeat(count)
+        )
+    };
+    assert!(accepted(&nested(100)));
+    assert!(!accepted(&nested(100_000)));
+    for prefix in ["-", "~", "not ", "case when ", "abs(", "1 is null = "] {
+        assert!(
+            !accepted(&format!("\\set x {}1", prefix.repeat(20_000))),
+            "{prefix}"
+        );
+    }
+    let parameters = |count| format!("select least({}1)", ":given, ".repeat(count));
+    assert!(accepted(&parameters(255)));
+    assert!(!accepted(&parameters(256)), "as pgbench");
+    assert!(accepted(&format!("select '{}'", "x".repeat(1 << 19))));
+    assert!(!accepted(&format!("select '{}'", "x".repeat(1 << 20))));
+    let blocks = 20_000;
+    let blocks = format!(
+        "{}select 1;\n{}",
+        "\\if 1\n".repeat(blocks),
+        "\\endif\n".repeat(blocks)
+    );
+    assert!(accepted(&blocks));
+}
+
+#[test]
+fn the_highest_tree_can_be_evaluated() {
+    use pgdyno_load::script::{Rng, eval};
+    let text = format!("\\set x 1{}\nselect 1", " + 1".repeat(999));
+    let group = group(&text).expect("a script");
+    let Command::Set { expr, .. } = &group.scripts[0].commands[0] else {
+        panic!("no \\set")
+    };
+    let value = eval(expr, &Variables::new(&group.names), &mut Rng::new(1));
+    assert_eq!(value, Ok(Value::Int(1000)));
+}
+
+#[test]
+fn the_built_in_scripts_are_those_of_pgbench() {
+    let statements = |name: &str| texts(builtin(name).expect("built in"));
+    assert_eq!(BUILTIN_NAMES.map(|name| statements(name).len()), [7, 5, 1]);
+    for name in BUILTIN_NAMES {
+        assert!(
+            script(builtin(name).expect("built in"))
+                .variables_unset
+                .is_empty(),
+            "{name}"
+        );
+    }
+    assert_eq!(
+        statements("select-only"),
+        ["select abalance from pgbench_accounts where aid = :aid"]
+    );
+    assert!(builtin("nothing").is_none());
+}
