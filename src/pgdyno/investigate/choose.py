@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
 from pgdyno.errors import PgdynoError
-from pgdyno.investigate.trial import EFFECT_MATTERS
 from pgdyno.remedy import DurabilityClass, Remedy, catalogue, within
 from pgdyno.spec import Change
+from pgdyno.stats import EFFECT_MATTERS
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
-from pgdyno.investigate.trial import PAIRS_MAX, PAIRS_MIN, Answer, Question, run_trial
+from pgdyno.investigate.trial import PAIRS_MAX, Answer, Question, run_trial
 from pgdyno.spec import Change
-from pgdyno.stats import NoiseFloor, noise_floor
+from pgdyno.stats import PAIRS_MIN, NoiseFloor, noise_floor
 
 WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8

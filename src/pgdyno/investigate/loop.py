@@ -9,7 +9,6 @@ durability budget are measured against the final state and offered with their pr
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from dataclasses import dataclass, field, replace
@@ -21,11 +20,11 @@ from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
-from pgdyno.investigate.trial import EFFECT_MATTERS, PAIRS_MIN, Answer, Question, run_trial
+from pgdyno.investigate.trial import Answer, Question, run_trial
 from pgdyno.record import throughput_tps
 from pgdyno.remedy import DurabilityClass, within
 from pgdyno.spec import Change
-from pgdyno.stats import NoiseFloor
+from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor
 
 # Shares of the time budget. With six pairs of slices a trial then takes about a seventh of it, so
 # that a noise floor, four trials and a check fit; calibrated on budgets of 2 and 5 minutes.
@@ -217,16 +216,13 @@ class _Investigation:
     def _question(self, candidate: Candidate) -> Question:
         progress = self._progress
         bound = candidate.remedy.checkpoint_bound
-        # A predicted doubling need not be measured to the last percent; the precision is set by
-        # the prediction, before anything is measured.
-        precision = max(EFFECT_MATTERS, math.log(candidate.predicted_ratio) / 3)
         return Question(
             kind="remedy",
             title=candidate.title,
             a=progress.state,
             b=candidate.change.over(progress.state),
             seconds=self._slice_s * (_CHECKPOINT_SLICE_FACTOR if bound else 1.0),
-            precision=precision,
+            predicted_ratio=candidate.predicted_ratio,
             pairs_max=2 * PAIRS_MIN,
             checkpoint_bound=bound,
             labels={
@@ -234,7 +230,6 @@ class _Investigation:
                 "finding": candidate.finding,
                 "remedy": candidate.remedy.id,
                 "durability_class": candidate.remedy.durability_class,
-                "predicted_ratio": candidate.predicted_ratio,
             },
         )
 
@@ -286,7 +281,7 @@ class _Investigation:
         self._session.recorder.add_trial(
             kind="remedy",
             title=candidate.title,
-            change_json=candidate.change.to_json(),
+            change=candidate.change.to_json(),
             step=len(progress.steps) + 1,
             finding=candidate.finding,
             remedy=candidate.remedy.id,

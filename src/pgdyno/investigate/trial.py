@@ -15,13 +15,17 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.spec import Change
-from pgdyno.stats import Effect, NoiseFloor, Verdict, decide, paired_effect, wants_more
+from pgdyno.stats import (
+    PAIRS_MIN,
+    Effect,
+    NoiseFloor,
+    Verdict,
+    decide,
+    paired_effect,
+    wants_more,
+)
 
-# Two-sided, five pairs can never reach 5 % by order alone (2 / 2^5); six can.
-PAIRS_MIN = 6
 PAIRS_MAX = 60
-# The smallest effect worth a change, unless the user says otherwise.
-EFFECT_MATTERS = 0.03
 # What a slice costs beside its seconds: the change, settling, reading the probes at both edges.
 SLICE_OVERHEAD_SECONDS = 0.6
 
@@ -37,13 +41,13 @@ class Question:
     b: Change
     seconds: float
     """Length of one slice."""
-    precision: float = EFFECT_MATTERS
-    """Half-width of the interval, on the log ratio, at which measuring stops."""
+    predicted_ratio: float | None = None
+    """What was predicted beforehand; it sets how closely the effect need be known."""
     pairs_max: int = PAIRS_MAX
     checkpoint_bound: bool = False
     """Slices begin right after a checkpoint and pay for the one that they leave due."""
     labels: Mapping[str, Any] = field(default_factory=dict)
-    """Further columns of the trial's row: step, finding, remedy, predicted_ratio, …"""
+    """Further columns of the trial's row: step, finding, remedy, …"""
 
     @property
     def pair_seconds(self) -> float:
@@ -89,7 +93,8 @@ def run_trial(
     trial_id = session.recorder.add_trial(
         kind=question.kind,
         title=question.title,
-        change_json=question.b.to_json(),
+        change=question.b.to_json(),
+        predicted_ratio=question.predicted_ratio,
         **question.labels,
     )
     sides = {"a": _Side(), "b": _Side()}
@@ -128,7 +133,7 @@ def _measure(
 
 def _enough(sides: Mapping[str, _Side], question: Question, deadline_s: float) -> bool:
     effect = paired_effect(sides["a"].tps, sides["b"].tps)
-    if not wants_more(effect, effect_matters=question.precision, pairs_min=PAIRS_MIN):
+    if not wants_more(effect, predicted_ratio=question.predicted_ratio):
         return True
     return time.monotonic() + question.pair_seconds > deadline_s
 
@@ -140,7 +145,7 @@ def _answer(trial_id: int, sides: Mapping[str, _Side], noise: NoiseFloor | None)
         trial_id=trial_id,
         throughput=effect,
         latency_p99=paired_effect(a.latency_p99_ns, b.latency_p99_ns),
-        verdict=decide(effect, noise, effect_matters=EFFECT_MATTERS),
+        verdict=decide(effect, noise),
         tps_a=tuple(a.tps),
         tps_b=tuple(b.tps),
         slices_a=tuple(a.slices),

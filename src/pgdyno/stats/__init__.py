@@ -5,6 +5,8 @@ The replicate is the pair of slices, not the second. Nothing here knows of serve
 
 from pgdyno.stats.changes import change_points, drops
 from pgdyno.stats.pairs import (
+    EFFECT_MATTERS,
+    PAIRS_MIN,
     Effect,
     NoiseFloor,
     Verdict,
@@ -18,6 +20,8 @@ from pgdyno.stats.scaling import Knee, knee
 from pgdyno.stats.steady import Estimate, effective_size, mean_with_interval, steady_from
 
 __all__ = [
+    "EFFECT_MATTERS",
+    "PAIRS_MIN",
     "Effect",
     "Estimate",
     "Knee",
