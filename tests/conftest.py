@@ -7,6 +7,8 @@ that changes settings or kills the server makes a cluster of its own with ``new_
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,16 +19,25 @@ from pgdyno.server import Cluster, Installation, find_installation
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _pgdyno_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """State of its own for the test session, where the server's account can reach it."""
-    home = tmp_path_factory.mktemp("pgdyno-home")
-    for directory in (home, *home.parents):
-        if directory == Path("/tmp"):
-            break
-        directory.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch:
+def _pgdyno_home() -> Iterator[None]:
+    """State of its own for the test session."""
+    with _open_directory() as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGDYNO_HOME", str(home))
         yield
+
+
+@pytest.fixture
+def open_dir() -> Iterator[Path]:
+    """An empty directory that the server's account can enter, unlike ``tmp_path``."""
+    with _open_directory() as directory:
+        yield directory
+
+
+@contextlib.contextmanager
+def _open_directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="pgdyno-tests-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 @pytest.fixture(scope="session")

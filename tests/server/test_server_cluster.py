@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -182,10 +183,8 @@ def test_sweep_removes_shared_memory_of_a_killed_postmaster(owner: Owner) -> Non
     assert f" {segment[1]} " not in Path("/proc/sysvipc/shm").read_text()
 
 
-def test_kept_cluster_is_taken_up_again(tmp_path: Path, installation_of: Find) -> None:
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
-    kept = tmp_path / "kept"
+def test_kept_cluster_is_taken_up_again(open_dir: Path, installation_of: Find) -> None:
+    kept = open_dir / "kept"
     with Cluster.create(installation_of(18), {}, keep_dir=kept) as cluster:
         with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
             conn.execute("create table kept as select 1 as id")
@@ -198,15 +197,41 @@ def test_kept_cluster_is_taken_up_again(tmp_path: Path, installation_of: Find) -
 
 
 def test_long_state_paths_get_a_short_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installation_of: Find
+    open_dir: Path, monkeypatch: pytest.MonkeyPatch, installation_of: Find
 ) -> None:
-    for directory in (tmp_path, *tmp_path.parents[:2]):
-        directory.chmod(0o755)
-    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / ("long" * 20)))
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir / ("long" * 20)))
     with Cluster.create(installation_of(18), {}) as cluster:
         socket_dir = Path(cluster.conninfo.host)
         assert value_of(cluster, "select 1") == 1
     assert not socket_dir.exists()
+
+
+def test_a_port_taken_meanwhile_is_no_obstacle(
+    installation_of: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        offers = iter([taken.getsockname()[1], free_port()])
+        monkeypatch.setattr("pgdyno.server.cluster._free_port", lambda: next(offers))
+        with Cluster.create(installation_of(18), {}) as cluster:
+            assert value_of(cluster, "select 1") == 1
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_place_that_the_server_cannot_enter_is_named(
+    tmp_path: Path, installation_of: Find
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root runs the server under another account")
+    tmp_path.chmod(0o700)
+    with pytest.raises(SetupError, match=f"who cannot enter {tmp_path}"):
+        Cluster.create(installation_of(18), {}, keep_dir=tmp_path / "kept")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,19 @@ def give(path: Path, account: Account | None) -> None:
         os.chown(path, account.uid, account.gid)
 
 
+def require_reach(directory: Path) -> None:
+    """Raise SetupError when the account that runs servers cannot enter ``directory``."""
+    account = server_account()
+    if account is None:
+        return
+    if run_as(account, ["/bin/sh", "-c", 'cd "$1"', "sh", directory]).returncode != 0:
+        raise SetupError(
+            f"PostgreSQL runs as {account.name} here, who cannot enter {directory}",
+            code="state-directory",
+            hint="PGDYNO_HOME=/var/tmp/pgdyno, for example, is a place that it can",
+        )
+
+
 def _look_up(name: str) -> Account | None:
     try:
         entry = pwd.getpwnam(name)

@@ -29,7 +29,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.account import give, server_account
+from pgdyno.server.account import give, require_reach, server_account
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.installation import Installation
 from pgdyno.server.leftovers import end_leftovers
@@ -269,6 +269,7 @@ def _claim_folder(keep_dir: Path | None) -> tuple[Path, int]:
                 f"cannot make the directory {folder}: {error.strerror}", code="state-directory"
             ) from error
         lock = try_lock(folder / "lock")
+        require_reach(folder)
     if lock is None:
         raise UsageError(f"another pgdyno is using the cluster in {folder}", code="cluster-in-use")
     return folder, lock

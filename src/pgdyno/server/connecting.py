@@ -47,7 +47,7 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         "a line 'hostnossl …' in its pg_hba.conf, or its Unix socket, lets pgdyno in",
     ),
     (
-        r"could not translate host name",
+        r"could not translate host name|failed to resolve host",
         "no-host",
         "the host {host} is not known",
         "check its spelling, or give an address",
@@ -149,13 +149,25 @@ def _parsed(text: str | None) -> dict[str, Any]:
     if "=" not in text and "://" not in text:
         return {"dbname": text}
     try:
-        return dict(conninfo_to_dict(text))
+        params = dict(conninfo_to_dict(text))
+        complaint = _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
+        complaint = _one_line(str(error))
+    if complaint:
         raise UsageError(
-            f"connection: {_one_line(str(error))}",
+            f"connection: {complaint}",
             code="conninfo",
             hint="write postgresql://user@host:5432/database or 'host=… port=… dbname=…'",
-        ) from None
+        )
+    return params
+
+
+def _wrong_port(ports: str) -> str | None:
+    """What is wrong with a list of ports; libpq itself would complain about the host's name."""
+    for port in filter(None, ports.split(",")):
+        if not port.isdecimal() or not 0 < int(port) < 65536:
+            return f'"{port}" is not a port'
+    return None
 
 
 def _default_database(params: dict[str, Any]) -> str | None:
@@ -187,9 +199,15 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
     info = conn.info
     effective = info.get_parameters()
     _refuse_tls(effective.get("sslmode"))
-    ours = ("sslmode", "gssencmode", "connect_timeout", "application_name")
-    options = {name: value for name, value in effective.items() if name not in (*_RESOLVED, *ours)}
-    options |= {name: str(params[name]) for name in ours if name in params}
+    # Encryption and our own marks are kept as the user wrote them, not as this connection has them.
+    options = {
+        name: value
+        for name, value in effective.items()
+        if name not in _RESOLVED and not name.startswith(("ssl", "gss", "krb"))
+    }
+    options.pop("connect_timeout", None)
+    options.pop("application_name", None)
+    options |= {name: str(value) for name, value in params.items() if name not in _RESOLVED}
     return ConnInfo(
         host=effective.get("hostaddr") or info.host,
         port=info.port,

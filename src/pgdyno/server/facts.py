@@ -52,18 +52,14 @@ def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
 
     version, version_num, note (when newer than supported), superuser, monitor (member of
     pg_monitor), in_recovery, database, database_bytes, started_epoch_s, data_directory (or None),
-    capabilities (lz4, zstd, jit, io_uring, icu), settings (name → value with its unit),
+    capabilities (lz4, zstd, jit, io_uring, icu), settings (name → value as SHOW gives it),
     is_local (it shares this machine's processes), cores and postmaster_pid (None when not local),
     uri (without the password).
     """
     with connect(conninfo) as conn:
         row = _row(conn)
-        settings = {
-            name: f"{value} × {unit}" if unit and unit[0].isdigit() else f"{value}{unit or ''}"
-            for name, value, unit in conn.execute(
-                query("server_settings"), {"names": list(SETTINGS_THAT_MATTER)}
-            )
-        }
+        names = {"names": list(SETTINGS_THAT_MATTER)}
+        settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())
         postmaster = _local_postmaster(row.pop("backend_pid"), conninfo)
     capabilities = {name: row.pop(name) for name in ("lz4", "zstd", "jit", "io_uring", "icu")}
     return {

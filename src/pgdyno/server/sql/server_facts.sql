@@ -16,5 +16,5 @@ select current_setting('server_version') as version,
          where name = 'wal_compression') as zstd,
        coalesce((select 'io_uring' = any (enumvals) from pg_settings
                   where name = 'io_method'), false) as io_uring,
-       exists (select from pg_collation where collprovider = 'i') as icu,
+       exists (select from pg_collation where collname = 'und-x-icu') as icu,
        pg_backend_pid() as backend_pid

@@ -1,8 +1,8 @@
 -- Every setting that is not at its built-in default, and those that a write-heavy run turns on.
-select name, setting, unit
+select name, current_setting(name)
   from pg_settings
  where name = any (%(names)s::text[])
     or (source not in ('default', 'override', 'client', 'session')
         and name !~ '(^|_)(file|directory|directories|command|conninfo|password|name)$'
-        and name !~ '^(lc_|log_|listen_|unix_|primary_|ssl_|krb_|TimeZone|DateStyle)')
+        and name !~ '^(lc_|log_|listen_|unix_|primary_|password_|ssl_|krb_|TimeZone|DateStyle)')
  order by name

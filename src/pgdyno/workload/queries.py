@@ -1,0 +1,31 @@
+"""Reads this room's .sql files, and turns refusals of the server into errors that say what for."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pgdyno.errors import SetupError
+
+
+def query(name: str) -> bytes:
+    """The text of ``sql/NAME.sql``."""
+    return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
+
+
+@contextlib.contextmanager
+def setup_errors(what: str) -> Iterator[None]:
+    """Within the block, an error of the server becomes a SetupError about making ``what``."""
+    import psycopg
+
+    try:
+        yield
+    except psycopg.Error as error:
+        message = (error.diag.message_primary or str(error)).strip()
+        hint = error.diag.message_hint
+        if error.sqlstate == "42501":
+            hint = "as a superuser: GRANT CREATE ON SCHEMA public TO the role, in that database"
+        if error.sqlstate == "53100":
+            hint = "free some space, or choose a smaller scale with -s"
+        raise SetupError(f"cannot set up {what}: {message}", code="tables", hint=hint) from None

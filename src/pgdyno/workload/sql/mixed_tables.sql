@@ -1,0 +1,15 @@
+create sequence test_table_id;
+
+create table test_table (
+    id bigint not null default nextval('test_table_id'),
+    c1 text,
+    c2 text,
+    c3 text,
+    c4 text,
+    c5 text
+);
+
+create unique index by_id on test_table (id);
+create index by_c1 on test_table (c1);
+create index by_c2 on test_table (c2);
+create index by_c3 on test_table (c3);

@@ -1,0 +1,158 @@
+"""libpq's rules decide where to connect; refusals are told in one line with a hint."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server import Cluster, own_database, resolve_conninfo, server_facts
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No PG* variables and no password file of the machine's."""
+    for name in ("HOST", "PORT", "USER", "DATABASE", "PASSWORD", "SERVICE", "SSLMODE"):
+        monkeypatch.delenv(f"PG{name}", raising=False)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+
+
+@pytest.fixture
+def guest(pg: Cluster) -> Iterator[str]:
+    """A role without rights, password "guest"; returns a URI over TCP without the password."""
+    for statement in ("create role guest login password 'guest'", "drop role guest"):
+        with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as conn:
+            conn.execute(statement)
+        if statement.startswith("create"):
+            yield f"postgresql://guest@127.0.0.1:{pg.conninfo.port}"
+
+
+def test_uri_keywords_flags_and_environment_lead_to_the_same_place(
+    pg: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, port, password = pg.conninfo.host, pg.conninfo.port, str(pg.conninfo.password)
+    ways = [
+        resolve_conninfo(f"postgresql://pgdyno:{password}@/pgdyno?host={host}&port={port}"),
+        resolve_conninfo(f"host={host} port={port} user=pgdyno password={password}"),
+        resolve_conninfo("pgdyno", host=host, port=port, user="pgdyno"),
+    ]
+    monkeypatch.setenv("PGHOST", host)
+    monkeypatch.setenv("PGPORT", str(port))
+    monkeypatch.setenv("PGUSER", "pgdyno")
+    ways.append(resolve_conninfo())
+    for conninfo in ways:
+        assert (conninfo.host, conninfo.port) == (host, port)
+        assert (conninfo.user, conninfo.database) == ("pgdyno", "pgdyno")
+        assert conninfo.is_socket
+        with psycopg.connect(**conninfo.kwargs()):
+            pass
+
+
+def test_the_password_may_come_from_the_password_file(
+    pg: Cluster, guest: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "pgpass"
+    file.write_text(f"127.0.0.1:{pg.conninfo.port}:*:guest:guest\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    assert resolve_conninfo(guest).password == "guest"
+
+
+def test_other_parameters_are_kept(pg: Cluster) -> None:
+    conninfo = resolve_conninfo(
+        f"host={pg.conninfo.host} port={pg.conninfo.port} user=pgdyno sslmode=prefer"
+        " options='-c work_mem=7MB'"
+    )
+    assert conninfo.options == {"sslmode": "prefer", "options": "-c work_mem=7MB"}
+    with psycopg.connect(**conninfo.kwargs()) as conn:
+        assert conn.execute("show work_mem").fetchone() == ("7MB",)
+
+
+@pytest.mark.parametrize("password", ["", ":wrong"])
+def test_wrong_or_no_password(guest: str, password: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        resolve_conninfo(guest.replace("guest@", f"guest{password}@"))
+    assert caught.value.code == "wrong-password"
+    assert "\n" not in caught.value.message
+    assert "PGPASSWORD" in str(caught.value.hint)
+
+
+def test_missing_database_and_role(pg: Cluster) -> None:
+    where = {"host": pg.conninfo.host, "port": pg.conninfo.port}
+    with pytest.raises(SetupError) as caught:
+        resolve_conninfo("shop", user="pgdyno", **where)
+    assert caught.value.message == "the database shop does not exist"
+    assert caught.value.hint == "createdb shop"
+    with pytest.raises(SetupError, match='role "stranger" does not exist'):
+        resolve_conninfo("pgdyno", user="stranger", **where)
+
+
+def test_nobody_answers() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        with pytest.raises(SetupError) as caught:
+            resolve_conninfo(f"postgresql://127.0.0.1:{port}/x")
+    assert caught.value.message == f"no PostgreSQL answers at 127.0.0.1:{port}"
+
+
+def test_encryption_is_refused_plainly() -> None:
+    with pytest.raises(SetupError) as caught:
+        resolve_conninfo("postgresql://db.example/x?sslmode=require")
+    assert caught.value.message == "sslmode=require: this version of pgdyno has no TLS"
+    assert "sslmode=prefer" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "text", ["postgresql://host:port/x", "host=a nonsense=1", "host='a", "port=70000"]
+)
+def test_malformed_strings_are_usage_errors(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^connection: "):
+        resolve_conninfo(text)
+
+
+def test_own_database_is_made_where_the_role_may(pg: Cluster, guest: str) -> None:
+    with psycopg.connect(**{**pg.conninfo.kwargs(), "dbname": "postgres"}, autocommit=True) as conn:
+        conn.execute("alter database pgdyno rename to parked")
+        try:
+            nobody = resolve_conninfo(guest.replace("guest@", "guest:guest@"))
+            assert nobody.database == "postgres"
+            with pytest.raises(SetupError, match="permission denied to create database") as caught:
+                own_database(nobody)
+            assert caught.value.hint == "as a superuser: CREATE DATABASE pgdyno OWNER guest"
+            owner = resolve_conninfo(
+                "postgres", host=pg.conninfo.host, port=pg.conninfo.port, user="pgdyno"
+            )
+            assert own_database(owner).database == "pgdyno"
+            assert own_database(owner).database == "pgdyno"
+            conn.execute("drop database pgdyno")
+        finally:
+            conn.execute("alter database parked rename to pgdyno")
+
+
+def test_facts_say_what_matters(pg: Cluster) -> None:
+    facts = server_facts(pg.conninfo)
+    assert facts["version_num"] == pg.installation.version_num
+    assert facts["superuser"] is True
+    assert facts["is_local"] is True
+    assert facts["postmaster_pid"] == pg.pid
+    assert facts["data_directory"] == str(pg.data_dir)
+    assert facts["settings"]["synchronous_commit"] == "on"
+    for name in ("lz4", "zstd", "jit", "io_uring", "icu"):
+        assert facts["capabilities"][name] == pg.installation.capabilities[name]
+    assert str(pg.conninfo.password) not in str(facts)
+
+
+def test_facts_for_a_role_without_rights(pg: Cluster, guest: str) -> None:
+    conninfo = resolve_conninfo(guest.replace("guest@", "guest:guest@"))
+    facts = server_facts(conninfo)
+    assert facts["superuser"] is False
+    assert facts["monitor"] is False
+    assert facts["data_directory"] is None
+    assert facts["settings"]["shared_buffers"]
