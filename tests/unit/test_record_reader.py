@@ -281,7 +281,7 @@ def test_a_growing_file_is_read_as_it_grows(tmp_path: Path) -> None:
     with RunFile(recorder.path) as run:
         assert run.run.status == "running"
         add_second(recorder, 0, [script_row(done=1)])
-        recorder._commit()
+        recorder.flush()
         assert run.ledger().done == 1
         recorder.finish("done")
         assert run.run.status == "done"

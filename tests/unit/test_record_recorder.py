@@ -259,7 +259,9 @@ def test_a_failure_of_the_committing_thread_reaches_the_next_caller(tmp_path: Pa
     with pytest.raises(RunError, match="database or disk is full"):
         recorder.add_event("sql", "y")
     recorder.add_event("sql", "z")
+    recorder.flush()
     recorder.finish("failed")
+    recorder.flush()
     with RunFile(recorder.path) as run:
         assert [event.label for event in run.events()] == ["x"]
         assert run.run.status == "failed"

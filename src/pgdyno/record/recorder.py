@@ -226,6 +226,17 @@ class Recorder:
         """Changes columns of the run; ``server``, ``host``, ``result``, … are objects."""
         self._update("run", 1, columns)
 
+    def flush(self) -> None:
+        """Commits now, so that a reader opened next sees all that was added before."""
+        with self._lock:
+            self._tell()
+            try:
+                if not self._closed.is_set():
+                    self._commit()
+            except sqlite3.Error as error:
+                self._fail(error)
+                self._tell()
+
     def finish(self, status: str, detail: str = "") -> None:
         """Marks how the run ended ('done', 'failed', 'interrupted', 'broken') and closes the file.
 
