@@ -1,0 +1,38 @@
+"""Reports from run files: one self-contained HTML page, and summaries for the terminal.
+
+Both read the run file only, never a server, so any run can be reported again. ``write_html`` and
+``terminal_summary`` choose by the command that made the run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pgdyno.record import RunFile
+
+__all__ = ["stdout_console", "terminal_summary", "write_html"]
+
+
+def write_html(run: RunFile, path: Path | str) -> Path:
+    """Writes the HTML report of ``run`` to ``path``, returned. SetupError if it cannot."""
+    from pgdyno.report import html
+
+    return html.write_html(run, path)
+
+
+def terminal_summary(run: RunFile, console: Console) -> None:
+    """Prints the summary of ``run``, in under 40 lines."""
+    from pgdyno.report import terminal
+
+    terminal.terminal_summary(run, console)
+
+
+def stdout_console() -> Console:
+    """A console that honours NO_COLOR and PG_COLOR and is plain when stdout is no terminal."""
+    from pgdyno.report import terminal
+
+    return terminal.stdout_console()

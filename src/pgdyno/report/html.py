@@ -1,0 +1,139 @@
+"""The HTML report: one file that needs no network, made from a run file alone.
+
+Scripts, styles and data are in the file; a content security policy forbids it to fetch anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pgdyno.errors import SetupError
+from pgdyno.record import RunFile
+from pgdyno.report import accounts, numbers, sections, wording
+from pgdyno.report.chart import Chart
+from pgdyno.report.loadcharts import budget_chart, client_charts
+from pgdyno.report.overtime import Clockwork, clockwork, time_charts
+from pgdyno.report.page import Page
+from pgdyno.report.stepcharts import chain_charts, pairs_chart, waits_chart
+from pgdyno.report.story import Story
+
+
+def write_html(run: RunFile, path: Path | str) -> Path:
+    """Writes the report of ``run`` to ``path`` and returns it. Raises SetupError if it cannot."""
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(render(run), encoding="utf-8")
+    except OSError as error:
+        raise SetupError(
+            f"cannot write the report {path}: {error.strerror}",
+            code="report-unwritable",
+            hint="the run file is kept; name another place, or free some space there",
+        ) from error
+    return path
+
+
+def render(run: RunFile) -> str:
+    """The report of ``run`` as the text of one HTML file."""
+    page = make_page(run)
+    script, divs = _embed(page.charts)
+    templates = _templates()
+    return templates.get_template("report.html.j2").render(
+        page=page,
+        css=_verbatim("report.css"),
+        js=_verbatim("report.js"),
+        divs=divs,
+        bokeh_js=_bokeh_js() if page.charts else "",
+        bokeh_script=script,
+    )
+
+
+def make_page(run: RunFile) -> Page:
+    """Everything that the report says."""
+    story, clock = Story(run), clockwork(run)
+    info = story.info
+    ledger, compared = run.ledger(), story.comparison
+    return Page(
+        name=info.name,
+        pgdyno_version=info.pgdyno_version,
+        run_file=run.path.name,
+        subtitle=[*wording.setting_of_run(info), wording.started_at(info)],
+        verdict=numbers.sentence(story.verdict),
+        headline=sections.headline(run, story),
+        banners=sections.banners(run, story),
+        noise=_labelled("Noise floor", wording.noise_sentence(story)),
+        comparison=numbers.sentence(wording.comparison_sentence(compared)) if compared else "",
+        steps=sections.step_texts(story),
+        closing=sections.closing(story),
+        findings=sections.finding_cards(story),
+        cleared=sections.verdict_table(story.findings, "cleared"),
+        skipped=sections.verdict_table(story.findings, "skipped"),
+        prices=sections.price_cards(story),
+        zooms=sections.zooms(run, story, clock.marks.end_ms),
+        absent=sections.unmeasured(run),
+        latency=accounts.latency_table(run, story),
+        statements=accounts.statements_table(run, story),
+        ledger=accounts.ledger_table(ledger) if ledger.intended else None,
+        ledger_says=accounts.ledger_sentence(ledger),
+        errors=accounts.errors_table(run.errors()),
+        generator=accounts.generator_table(run),
+        generator_says=numbers.sentence(accounts.generator_words(run)),
+        facts=accounts.fact_tables(run),
+        repeat_says=f"Save this spec as {info.name}.toml, or use the run file itself.",
+        spec_lines=accounts.spec_lines(info),
+        repeat_lines=[f"pgdyno {info.command} {info.name}.toml"],
+        **_charts(run, story, clock),
+    )
+
+
+def _charts(run: RunFile, story: Story, clock: Clockwork) -> dict[str, list[Chart]]:
+    several = (pairs_chart(run, story), waits_chart(run, story))
+    return {
+        "step_charts": [*chain_charts(story), *(chart for chart in several if chart)],
+        "time_charts": time_charts(clock),
+        "client_charts": client_charts(run),
+        "budget_charts": [chart] if (chart := budget_chart(run, story)) else [],
+    }
+
+
+def _labelled(label: str, text: str) -> str:
+    return f"{label}: {numbers.sentence(text)}" if text else ""
+
+
+def _embed(charts: Sequence[Chart]) -> tuple[Markup, dict[str, Markup]]:
+    """The script that draws all charts in one bokeh document, and each chart's place."""
+    if not charts:
+        return Markup(""), {}
+    from bokeh.embed import components
+
+    script, divs = components({chart.id: chart.plot for chart in charts})
+    return Markup(script), {name: Markup(div) for name, div in divs.items()}
+
+
+def _bokeh_js() -> Markup:
+    """Bokeh's core script, whole; its widgets, tables and WebGL parts are not needed."""
+    from bokeh.resources import Resources
+
+    return Markup(Resources(mode="inline", components=["bokeh"]).render_js())
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("pgdyno.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _verbatim(name: str) -> Markup:
+    """A file of the templates folder, as it is."""
+    source, *_ = _templates().loader.get_source(_templates(), name)  # type: ignore[union-attr]
+    return Markup(source)

@@ -1,0 +1,324 @@
+"""The page's sections about what was found and tried: steps, findings, price list, zoom buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.record import FindingRow, RunFile
+from pgdyno.remedy import Remedy, catalogue
+from pgdyno.report import numbers, wording
+from pgdyno.report.chart import Table
+from pgdyno.report.marks import tells_of_missing_probe
+from pgdyno.report.page import Banner, Card, Headline, StepText, Tag, Zoom
+from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
+from pgdyno.report.wording import decision_words, finding_name
+from pgdyno.spec.change import Change
+
+TONES = {
+    "kept": "good",
+    "still earns": "good",
+    "better": "good",
+    "offered": "warn",
+    "inconclusive": "warn",
+    "taken back": "bad",
+    "worse": "bad",
+}
+STATUS_TONES = {"proved": "good", "found": "warn", "refuted": "plain"}
+
+
+def headline(run: RunFile, story: Story) -> list[Headline]:
+    """The large figures: throughput, p99, time taken, trust."""
+    before, after = story.before, story.after
+    figures = []
+    if before is not None and after is not None:
+        changed = story.changed
+        gain = after.throughput_tps / before.throughput_tps if before.throughput_tps else None
+        p99_gain = after.latency_p99_ms / before.latency_p99_ms if before.latency_p99_ms else None
+        figures = [
+            Headline(
+                "Throughput",
+                numbers.tps(after.throughput_tps),
+                "tps",
+                numbers.tps(before.throughput_tps) if changed else "",
+                _gain_note(story, gain) if changed else "",
+            ),
+            Headline(
+                "Response time p99",
+                *(_value_and_unit(after.latency_p99_ms)),
+                _value_and_unit(before.latency_p99_ms)[0] if changed else "",
+                numbers.change_percent(p99_gain) if changed else _median_note(run, story),
+            ),
+        ]
+    if taken := wording.time_taken(run.run):
+        figures.append(Headline("Time taken", taken, note=wording.started_at(run.run)))
+    figures.append(
+        Headline(
+            "To be trusted",
+            "no" if story.distrust else "yes",
+            note="the ledger adds up and the load generator was not the limit"
+            if not story.distrust
+            else "see below",
+        )
+    )
+    return figures
+
+
+def _value_and_unit(value_ms: float) -> tuple[str, str]:
+    value, _, unit = numbers.ms(value_ms).partition(" ")
+    return value, unit
+
+
+def _gain_note(story: Story, gain: float | None) -> str:
+    if story.comparison and story.comparison.throughput:
+        return str(story.comparison.throughput)
+    return numbers.times(gain)
+
+
+def _median_note(run: RunFile, story: Story) -> str:
+    ids = story.before.slice_ids if story.before else None
+    return f"p50 {numbers.ns(run.histogram('response', ids).percentile(50))}"
+
+
+def banners(run: RunFile, story: Story) -> list[Banner]:
+    """What a reader must know before relying on the rest."""
+    found = []
+    if story.distrust:
+        reasons = numbers.sentence("; ".join(story.distrust))
+        found.append(Banner("These numbers cannot be trusted.", reasons, bad=True))
+    info = run.run
+    if info.status not in ("done", "broken"):
+        detail = numbers.sentence(info.status_detail)
+        text = f"{detail} What was recorded until then is shown.".strip()
+        found.append(Banner(f"The run is {info.status}.", text, bad=info.status == "failed"))
+    if disk := wording.emulated_disk(info):
+        text = f"All numbers of this page were measured with {disk}; another disk gives others."
+        found.append(Banner("Not an ordinary disk.", text))
+    return found
+
+
+def step_texts(story: Story) -> list[StepText]:
+    """The chain, one text for each finding that something was tried for."""
+    return [
+        StepText(
+            number=step.number,
+            title=_capital(finding_name(step.finding)) or "Further changes",
+            sentence=step.sentence,
+            table=_attempts_table(step),
+        )
+        for step in story.steps
+    ]
+
+
+def _attempts_table(step: Step) -> Table:
+    rows = [
+        [
+            a.title,
+            a.durability_class,
+            numbers.times_short(a.trial.predicted_ratio),
+            str(a.throughput or numbers.ABSENT),
+            numbers.change_percent(a.latency_p99.ratio if a.latency_p99 else None),
+            numbers.count(a.trial.pairs),
+            decision_words(a),
+        ]
+        for a in step.attempts
+    ]
+    head = ["Change", "Class", "predicted", "measured, 95 %", "p99", "pairs", "Decision"]
+    return Table("What was tried", head, rows, right=frozenset((2, 3, 4, 5)))
+
+
+def closing(story: Story) -> list[str]:
+    """After the chain: what was taken back in turn, and what the next limit is."""
+    said = (wording.rechecks_sentence(story), wording.next_limit_sentence(story))
+    return [numbers.sentence(text) for text in said if text]
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def finding_cards(story: Story) -> list[Card]:
+    """What was found, the limits first, step by step."""
+    found = [f for f in story.findings if f.status not in ("cleared", "skipped")]
+    several = len({finding.step for finding in story.findings}) > 1
+    return [_finding_card(f, _when(story, f.step) if several else "") for f in found]
+
+
+def _when(story: Story, step: int) -> str:
+    """What was in force when a diagnosis was made."""
+    kept = [a for a in story.attempts if a.trial.decision == "kept" and a.trial.step <= step]
+    return f"after {kept[-1].title}" if kept and step else "at the start"
+
+
+def _finding_card(finding: FindingRow, when: str) -> Card:
+    tags = [Tag(finding.status, STATUS_TONES.get(finding.status, "plain"))]
+    if finding.rank == 1:
+        tags.append(Tag("the limit", "warn"))
+    if when:
+        tags.append(Tag(when))
+    causes = numbers.listed([finding_name(str(cause)) for cause in finding.causes])
+    confidence = finding.confidence
+    terms = [
+        ("Confidence", "" if confidence is None else numbers.percent(confidence)),
+        ("Symptom of", causes),
+        ("Wrong if", numbers.sentence(finding.false_positives)),
+        ("Might help", numbers.sentence("; ".join(wording.proposals(finding)))),
+    ]
+    return Card(
+        title=_capital(finding_name(finding.finding)),
+        tags=tags,
+        terms=[(term, text) for term, text in terms if text],
+        sentence=numbers.sentence(finding.sentence),
+        evidence=_evidence(finding),
+    )
+
+
+def _evidence(finding: FindingRow) -> Table | None:
+    if not finding.evidence:
+        return None
+    rows = []
+    for item in finding.evidence:
+        window = item.get("window_ms")
+        when = f"{numbers.clock(window[0])} to {numbers.clock(window[1])}" if window else ""
+        measured = numbers.measured(item.get("value"), item.get("unit") or "")
+        rows.append([str(item.get("name", "")), measured, item.get("threshold") or "", when])
+    head = ["Evidence", "measured", "held against", "when"]
+    if not any(row[3] for row in rows):
+        head, rows = head[:3], [row[:3] for row in rows]
+    return Table(
+        f"Evidence for the {finding_name(finding.finding)}", head, rows, right=frozenset((1,))
+    )
+
+
+def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
+    """What was cleared, or skipped: each signature once, as the last diagnosis saw it."""
+    last = {f.finding: f for f in findings}
+    chosen = [f for f in last.values() if f.status == status]
+    if not chosen:
+        return None
+    captions = {
+        "cleared": "Checked and cleared: not what holds this load back",
+        "skipped": "Skipped: not checked, so not cleared either",
+    }
+    head = ["Checked", "Why it is cleared" if status == "cleared" else "Why it was skipped"]
+    rows = [[_capital(finding_name(f.finding)), numbers.sentence(f.sentence)] for f in chosen]
+    return Table(captions[status], head, rows)
+
+
+def price_cards(story: Story) -> list[Card]:
+    """One card for each change that was measured, or if none was, for each that was proposed."""
+    if not story.attempts:
+        return [card for finding in story.limits for card in _proposal_cards(finding)]
+    order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2, NOT_MEASURED: 4}
+    attempts = sorted(story.attempts, key=lambda a: order.get(a.outcome, 3))
+    return [_price_card(attempt, story.noise_half_width) for attempt in attempts]
+
+
+def _price_card(attempt: Attempt, noise: float | None) -> Card:
+    p99 = attempt.latency_p99
+    terms = [
+        ("Throughput", _gain(attempt, noise)),
+        ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
+        ("Durability", numbers.sentence(wording.class_words(attempt))),
+    ]
+    return Card(
+        title=attempt.title,
+        tags=[Tag(attempt.outcome, TONES.get(attempt.outcome, "plain")), *_price_tags(attempt)],
+        terms=[(t, text) for t, text in [*terms, *_price_terms(attempt.remedy)] if text],
+        lines=lines_to_apply(attempt.remedy, attempt.change),
+    )
+
+
+def _price_tags(attempt: Attempt) -> list[Tag]:
+    tags = []
+    if attempt.durability_class:
+        tags.append(Tag(attempt.durability_class, "plain" if attempt.loses_nothing else "warn"))
+    return tags + _kind_tags(attempt.remedy)
+
+
+def _kind_tags(remedy: Remedy | None) -> list[Tag]:
+    return [Tag({"client": "client side"}.get(remedy.kind, remedy.kind))] if remedy else []
+
+
+def _price_terms(remedy: Remedy | None) -> list[tuple[str, str]]:
+    """What a remedy costs, as the catalogue has it."""
+    if remedy is None:
+        return []
+    bound = "" if remedy.durability_class == "D0" else numbers.sentence(remedy.bound)
+    return [
+        ("Bound", bound),
+        ("Costs", numbers.sentence(remedy.price)),
+        ("Applied", numbers.sentence(wording.KIND_MEANING.get(remedy.kind, ""))),
+        ("Shows", "Over whole checkpoint cycles only." if remedy.checkpoint_bound else ""),
+    ]
+
+
+def _proposal_cards(finding: FindingRow) -> list[Card]:
+    """What a finding proposes, none of it measured."""
+    cards = []
+    for row in finding.remedies:
+        remedy = catalogue().get(str(row.get("remedy_id")))
+        if remedy is None:
+            continue
+        change, name = Change.from_json(row.get("change") or {}), remedy.durability_class
+        ratio = numbers.times_short(row.get("predicted_ratio"))
+        terms = [
+            ("Throughput", f"predicted {ratio}; not measured"),
+            ("Because", numbers.sentence(str(row.get("why") or ""))),
+            ("Durability", f"{name}: {wording.CLASS_MEANING[name]}."),
+            *_price_terms(remedy),
+        ]
+        cards.append(
+            Card(
+                title=remedy.title(change),
+                tags=[Tag("predicted"), Tag(name, "plain" if name == "D0" else "warn"),
+                      *_kind_tags(remedy)],
+                terms=[(term, text) for term, text in terms if text],
+                lines=lines_to_apply(remedy, change),
+            )
+        )  # fmt: skip
+    return cards
+
+
+def _gain(attempt: Attempt, noise: float | None) -> str:
+    effect = attempt.throughput
+    if effect is None:
+        return decision_words(attempt) if attempt.outcome == NOT_MEASURED else "no pairs completed"
+    text = f"{effect} in {attempt.trial.pairs} pairs"
+    if noise is not None and abs(effect.ratio - 1) < noise:
+        text += "; smaller than the noise floor"
+    return text
+
+
+def lines_to_apply(remedy: Remedy | None, change: Change) -> list[str]:
+    """What to type to have the change; for a remedy unknown here, what it changes."""
+    if remedy is not None:
+        return remedy.lines_to_apply(change)
+    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, value in change.settings.items()]
+    pools = [f"-- client pool of {group}: {size}" for group, size in change.pool_max.items()]
+    clients = [f"-- {group}: {count} clients" for group, count in change.clients.items()]
+    keys = [f"-- spec: {name} = {value}" for name, value in change.spec.items()]
+    reload = ["SELECT pg_reload_conf();  -- or restart, if the setting needs it"]
+    return [*settings, *(reload if settings else []), *pools, *clients, *keys]
+
+
+def zooms(run: RunFile, story: Story, end_ms: float) -> list[Zoom]:
+    """Buttons: all of the run, and each trial."""
+    buttons = [Zoom("All of the run", 0, end_ms / 1000)]
+    for attempt in story.all_attempts:
+        label = {"noise": "noise floor", "recheck": attempt.trial.title}
+        slices = run.slices(trial_id=attempt.trial.id)
+        if slices:
+            last_ms = max(s.ended_ms or end_ms for s in slices)
+            name = _capital(label.get(attempt.trial.kind, attempt.title))
+            buttons.append(Zoom(name, slices[0].started_ms / 1000, last_ms / 1000))
+    return buttons
+
+
+def unmeasured(run: RunFile) -> str:
+    """What the probes could not read, from the events that they left; empty when nothing."""
+    said = {
+        f"{event.detail.get('probe', event.label)} ({event.detail['reason']})": None
+        for event in run.events("probe")
+        if tells_of_missing_probe(event)
+    }
+    return f"Not measured: {'; '.join(said)}." if said else ""

@@ -1,0 +1,309 @@
+"""Charts of what was tried: before and after for each change, pair by pair, and how waits moved.
+
+One row for each change with its name above the row, so that long names fit a phone. Before and
+after come from the same trial, measured in turns, so a machine that drifts drifts for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bokeh.models import (
+    ColumnDataSource,
+    HoverTool,
+    NumeralTickFormatter,
+    Range1d,
+)
+from bokeh.models.annotations import Span
+from bokeh.plotting import figure
+
+from pgdyno.record import RunFile, throughput_tps
+from pgdyno.report import numbers, palette
+from pgdyno.report.chart import (
+    Chart,
+    Key,
+    figures_table,
+    name_row,
+    plain_figure,
+    row_figure,
+)
+from pgdyno.report.story import Attempt, Ratio, Story
+
+LABEL_MAX = 46
+"""Letters of a row's name that fit a phone."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A change as one chart shows it: from, to, interval of to, and what was predicted."""
+
+    label: str
+    outcome: str
+    before: float
+    after: float
+    lo: float
+    hi: float
+    predicted: float | None
+
+
+def chain_charts(story: Story) -> list[Chart]:
+    """Throughput and p99 before and after each change that was measured."""
+    charts = [_throughput_chart(story.attempts), _latency_chart(story.attempts)]
+    return [chart for chart in charts if chart is not None]
+
+
+def _throughput_chart(attempts: Sequence[Attempt]) -> Chart | None:
+    rows = []
+    for attempt in attempts:
+        before, effect = attempt.trial.baseline_tps, attempt.throughput
+        if before and effect:
+            rows.append(_row(attempt, before, effect, attempt.trial.predicted_ratio))
+    return _dumbbells("chain-tps", "Throughput, transactions per second", rows, numbers.tps, "0,0")
+
+
+def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
+    rows = []
+    for attempt in attempts:
+        before, effect = attempt.p99_before_ms, attempt.latency_p99
+        if before and effect:
+            rows.append(_row(attempt, before, effect, None))
+    return _dumbbells("chain-p99", "Response time p99, milliseconds", rows, numbers.ms, "0,0.[0]")
+
+
+def _row(attempt: Attempt, before: float, effect: Ratio, predicted: float | None) -> Row:
+    title = attempt.title
+    if len(title) > LABEL_MAX:
+        title = f"{title[: LABEL_MAX - 1]}…"
+    return Row(
+        label=title,
+        outcome=attempt.outcome,
+        before=before,
+        after=before * effect.ratio,
+        lo=before * effect.lo,
+        hi=before * effect.hi,
+        predicted=None if predicted is None else before * predicted,
+    )
+
+
+def _dumbbells(
+    chart_id: str, title: str, rows: Sequence[Row], say: Callable[[float], str], ticks: str
+) -> Chart | None:
+    if not rows:
+        return None
+    widest = max(max(r.before, r.hi, r.predicted or 0) for r in rows)
+    plot = row_figure(len(rows), widest * 1.06)
+    plot.xaxis.formatter = NumeralTickFormatter(format=ticks)
+    for position, row in enumerate(rows):
+        _draw_row(plot, position, row)
+    _explain_rows(plot, rows, say)
+    last = rows[-1]
+    outcomes = dict.fromkeys(row.outcome for row in rows)
+    key = [Key("before", palette.GREY, "dash")]
+    key += [Key(outcome, _decision(outcome)[0]) for outcome in outcomes]
+    if any(row.predicted for row in rows):
+        key.append(Key("predicted", palette.PURPLE, "line"))
+    return Chart(
+        id=chart_id,
+        title=f"{title}: before and after each change, with 95 % intervals",
+        says=_chain_says(rows, say) if len(rows) > 1 else
+        f"{last.label}: from {say(last.before)} to {say(last.after)}.",
+        plot=plot,
+        table=figures_table(
+            title,
+            ["Change", "before", "after", "95 % interval", "predicted", "decision"],
+            [
+                [r.label, say(r.before), say(r.after), f"{say(r.lo)} to {say(r.hi)}",
+                 say(r.predicted) if r.predicted else numbers.ABSENT, r.outcome]
+                for r in rows
+            ],
+        ),
+        key=key,
+    )  # fmt: skip
+
+
+def _chain_says(rows: Sequence[Row], say: Callable[[float], str]) -> str:
+    kept = [row for row in rows if row.outcome == "kept"]
+    if not kept:
+        return f"{len(rows)} changes measured, none kept."
+    steps = [f"{row.label} brought {say(row.before)} to {say(row.after)}"
+             for row in kept]  # fmt: skip
+    return f"{len(rows)} changes measured; of those kept, {numbers.listed(steps)}."
+
+
+def _decision(outcome: str) -> tuple[str, str]:
+    """Colour and marker; a bare verdict looks like the decision it would lead to."""
+    as_decision = {"better": "kept", "worse": "taken back"}.get(outcome, outcome)
+    return palette.DECISIONS.get(as_decision, (palette.GREY, "x"))
+
+
+def _draw_row(plot: figure, position: int, row: Row) -> None:
+    colour, marker = _decision(row.outcome)
+    name_row(plot, position, f"{row.label} · {row.outcome}")
+    plot.segment(
+        [row.before], [position], [row.after], [position], line_color=colour, line_width=5,
+        line_alpha=0.3,
+    )  # fmt: skip
+    plot.segment([row.lo], [position], [row.hi], [position], line_color=colour, line_width=2)
+    for end in (row.lo, row.hi):
+        plot.segment(
+            [end], [position - 0.11], [end], [position + 0.11], line_color=colour, line_width=2
+        )
+    if row.predicted:
+        plot.segment(
+            [row.predicted], [position - 0.19], [row.predicted], [position + 0.19],
+            line_color=palette.PURPLE, line_width=3,
+        )  # fmt: skip
+    plot.segment(
+        [row.before], [position - 0.16], [row.before], [position + 0.16],
+        line_color=palette.GREY, line_width=3,
+    )  # fmt: skip
+    plot.scatter([row.after], [position], marker=marker, size=11, fill_color=colour,
+                 line_color=colour, line_width=2)  # fmt: skip
+
+
+def _explain_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]) -> None:
+    source = ColumnDataSource(
+        {
+            "x": [row.after for row in rows],
+            "y": list(range(len(rows))),
+            "what": [row.label for row in rows],
+            "says": [
+                f"{say(r.before)} → {say(r.after)} ({say(r.lo)} to {say(r.hi)})" for r in rows
+            ],
+            "outcome": [row.outcome for row in rows],
+        }
+    )
+    unseen = plot.scatter("x", "y", source=source, size=26, fill_alpha=0, line_alpha=0)
+    tips = [("", "@what"), ("before → after", "@says"), ("decision", "@outcome")]
+    plot.add_tools(HoverTool(renderers=[unseen], tooltips=tips))
+
+
+def pairs_chart(run: RunFile, story: Story) -> Chart | None:
+    """Every pair of a comparison by itself, with the mean, its interval and the noise floor."""
+    attempt = story.comparison
+    if attempt is None or attempt.throughput is None:
+        return None
+    ratios = _pair_ratios(run, attempt)
+    if not ratios:
+        return None
+    effect = attempt.throughput
+    plot = plain_figure(230)
+    plot.xgrid.visible = False
+    pairs = list(ratios)
+    plot.scatter(pairs, list(ratios.values()), size=9, fill_color=palette.BLUE,
+                 line_color=palette.BLUE)  # fmt: skip
+    key = [Key("one pair", palette.BLUE), Key("mean with 95 % interval", palette.ORANGE, "line")]
+    ends = [min(pairs) - 0.5, max(pairs) + 0.5]
+    plot.varea(ends, [effect.lo] * 2, [effect.hi] * 2, fill_color=palette.ORANGE, fill_alpha=0.22)
+    plot.line(ends, [effect.ratio] * 2, line_color=palette.ORANGE, line_width=2)
+    noise = story.noise_half_width
+    if noise is not None:
+        plot.varea(ends, [1 - noise] * 2, [1 + noise] * 2, fill_color=palette.GREY, fill_alpha=0.3)
+        key.append(Key("noise floor: identical slices", palette.GREY, "shade"))
+    plot.add_layout(Span(dimension="width", location=1, line_color=palette.GREY, line_width=1.5))
+    plot.x_range = Range1d(start=ends[0], end=ends[1])
+    plot.xaxis.ticker = pairs if len(pairs) <= 12 else plot.xaxis.ticker
+    plot.yaxis.formatter = NumeralTickFormatter(format="0.00")
+    higher = sum(ratio > 1 for ratio in ratios.values())
+    return Chart(
+        id="pairs",
+        title="Throughput ratio of each pair, changed to unchanged",
+        says=f"{higher} of {len(ratios)} pairs were faster with the change; together {effect}.",
+        plot=plot,
+        table=figures_table(
+            "Throughput ratio of each pair",
+            ["Pair", "ratio"],
+            [[str(pair), numbers.times(ratio)] for pair, ratio in ratios.items()],
+        ),
+        key=key,
+    )
+
+
+def _pair_ratios(run: RunFile, attempt: Attempt) -> dict[int, float]:
+    """Pair number → throughput of side b over that of side a, for complete pairs."""
+    sides: dict[int, dict[str, float]] = {}
+    for piece in run.slices(trial_id=attempt.trial.id):
+        if piece.pair is not None and piece.side is not None and piece.ended_ms is not None:
+            sides.setdefault(piece.pair, {})[piece.side] = throughput_tps(run, [piece.id])
+    return {
+        pair: tps["b"] / tps["a"]
+        for pair, tps in sorted(sides.items())
+        if tps.get("a") and tps.get("b")
+    }
+
+
+def waits_chart(run: RunFile, story: Story) -> Chart | None:
+    """What the server's active sessions waited for under each setting: how the limit moves."""
+    states = _settings(story)
+    bars = {name: bar for name, ids in states.items() if (bar := _class_averages(run, ids))}
+    if len(bars) < 2:
+        return None
+    present = {name for bar in bars.values() for name in bar}
+    order = [c for c in palette.WAIT_CLASSES if c in present]
+    order += sorted(present - set(order))
+    widest = max(sum(bar.values()) for bar in bars.values())
+    plot = row_figure(len(bars), widest * 1.04)
+    for position, (name, bar) in enumerate(bars.items()):
+        name_row(plot, position, name)
+        left = 0.0
+        for wait_class in order:
+            width = bar.get(wait_class, 0.0)
+            colour = palette.wait_class_colour(wait_class)
+            plot.hbar([position], left=[left], right=[left + width], height=0.3,
+                      fill_color=colour, line_color=None)  # fmt: skip
+            left += width
+    cores = run.run.server.get("cores") or run.run.host.get("cores")
+    if cores and cores <= widest * 1.04:
+        rows_at = range(len(bars))
+        plot.segment([cores] * len(bars), [y - 0.24 for y in rows_at], [cores] * len(bars),
+                     [y + 0.24 for y in rows_at], line_color=palette.RED, line_width=3)  # fmt: skip
+    head = ["Setting", *(c if c != "running" else "running (no wait)" for c in order), "all"]
+    rows = [
+        [name, *(numbers.significant(bar.get(c, 0.0), 2) for c in order),
+         numbers.significant(sum(bar.values()))]
+        for name, bar in bars.items()
+    ]  # fmt: skip
+    key = [Key(c if c != "running" else "running (no wait)", palette.wait_class_colour(c))
+           for c in order]  # fmt: skip
+    if cores:
+        key.append(Key(f"{cores} cores", palette.RED, "line"))
+    return Chart(
+        id="waits-by-setting",
+        title="Average active sessions under each setting, by what they wait for",
+        says=_waits_say(bars),
+        plot=plot,
+        table=figures_table("Average active sessions", head, rows),
+        key=key,
+    )
+
+
+def _settings(story: Story) -> dict[str, list[int]]:
+    """Name → slices: as it was, then each change that was kept or offered."""
+    shown = [a for a in story.attempts if a.slices["a"] and a.slices["b"]]
+    if not shown:
+        return {}
+    states = {"as it was": shown[0].slices["a"]}
+    for attempt in shown:
+        if attempt.outcome != "rejected":
+            states[f"with {attempt.title} · {attempt.outcome}"] = attempt.slices["b"]
+    return states
+
+
+def _class_averages(run: RunFile, slice_ids: list[int]) -> Mapping[str, float]:
+    averages: dict[str, float] = {}
+    for wait in run.waits(slice_ids):
+        if wait.backend_type == "client backend" and wait.state == "active":
+            name = wait.wait_event_type or "running"
+            averages[name] = averages.get(name, 0.0) + wait.average
+    return averages
+
+
+def _waits_say(bars: Mapping[str, Mapping[str, float]]) -> str:
+    parts = []
+    for name, bar in bars.items():
+        most = max(bar, key=lambda wait_class: bar[wait_class])
+        share = numbers.percent(bar[most] / sum(bar.values()))
+        label = name.split(" · ")[0]
+        parts.append(f"{label} {'running' if most == 'running' else most} leads with {share}")
+    return numbers.sentence("; ".join(parts))

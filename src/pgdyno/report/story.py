@@ -1,0 +1,310 @@
+"""The story of a run, for the terminal and the page alike: verdict, trust, steps, before and after.
+
+Everything comes from the run file. What a run did not get to (a trial without pairs, a run still
+going on) is None, and nobody downstream shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from pgdyno.record import FindingRow, RunFile, Trial, throughput_tps
+from pgdyno.remedy import Remedy, catalogue
+from pgdyno.report import numbers
+from pgdyno.spec.change import Change
+
+NOT_MEASURED = "not measured"
+KEPT = ("kept", "still earns")
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A measured ratio with its 95 % interval."""
+
+    ratio: float
+    lo: float
+    hi: float
+
+    def __str__(self) -> str:
+        return f"{numbers.times(self.ratio)} {numbers.interval(self.lo, self.hi)}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One change, tried: what it is, what it was said to give, what it gave, what became of it."""
+
+    trial: Trial
+    change: Change
+    """This change alone, without what was kept before it."""
+    remedy: Remedy | None
+    throughput: Ratio | None
+    latency_p99: Ratio | None
+    slices: Mapping[str, list[int]]
+    """Ids of the slices of side ``a`` (as it was) and ``b`` (changed)."""
+    p99_before_ms: float | None
+
+    @property
+    def title(self) -> str:
+        """The change in a few words; of a recheck, what was taken back."""
+        return self.trial.title.removeprefix("without ")
+
+    @property
+    def durability_class(self) -> str:
+        """D0 to D3, empty when nobody said."""
+        return self.trial.durability_class or (self.remedy.durability_class if self.remedy else "")
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether no durability is given up for it, as far as known."""
+        return self.durability_class in ("", "D0")
+
+    @property
+    def outcome(self) -> str:
+        """The decision, or the verdict of a trial that nothing was decided by."""
+        return self.trial.decision or self.trial.verdict or "not finished"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the diagnosis said at one point of the chain, and what was tried because of it."""
+
+    number: int
+    finding: str
+    sentence: str
+    attempts: list[Attempt]
+
+
+@dataclass(frozen=True)
+class State:
+    """How the server did under one setting. ``slice_ids`` is None for all of the run."""
+
+    slice_ids: list[int] | None
+    throughput_tps: float
+    latency_p99_ms: float
+
+
+class Story:
+    """All of it, each part read when first asked for."""
+
+    def __init__(self, run: RunFile) -> None:
+        self._run = run
+        self.info = run.run
+        self.findings = run.findings()
+
+    @cached_property
+    def all_attempts(self) -> list[Attempt]:
+        """Every trial, the noise floor's and the rechecks among them."""
+        return [_attempt(self._run, trial) for trial in self._run.trials()]
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Every remedy or comparison, in the order in which they were tried."""
+        return [a for a in self.all_attempts if a.trial.kind in ("remedy", "compare")]
+
+    @property
+    def rechecks(self) -> list[Attempt]:
+        """Kept remedies taken back in turn."""
+        return [a for a in self.all_attempts if a.trial.kind == "recheck"]
+
+    @property
+    def noise(self) -> Attempt | None:
+        """The trial of identical slices, if it came to an end."""
+        return next(
+            (a for a in self.all_attempts if a.trial.kind == "noise" and a.throughput), None
+        )
+
+    @property
+    def noise_half_width(self) -> float | None:
+        """How far identical slices lie apart, as a share: the larger side of the interval."""
+        said = (self.info.result.get("noise_floor") or {}).get("ci95")
+        if said is None and self.noise and self.noise.throughput:
+            said = (self.noise.throughput.lo, self.noise.throughput.hi)
+        return max(1 - said[0], said[1] - 1) if said else None
+
+    @property
+    def comparison(self) -> Attempt | None:
+        """What ``pgdyno compare`` compared."""
+        return next((a for a in self.all_attempts if a.trial.kind == "compare"), None)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Remedies grouped by the finding that suggested them."""
+        return _steps(self.findings, [a for a in self.attempts if a.trial.kind == "remedy"])
+
+    @property
+    def limits(self) -> list[FindingRow]:
+        """What the last diagnosis found, the limit first."""
+        last = max((finding.step for finding in self.findings), default=0)
+        found = [f for f in self.findings if f.step == last and f.rank is not None]
+        return sorted(found, key=lambda finding: finding.rank or 0)
+
+    @cached_property
+    def before(self) -> State | None:
+        """At the start: the baseline, or the first trial's unchanged side, or all there is."""
+        result = self.info.result
+        return self._state(
+            self._ids_before(),
+            result.get("baseline_tps"),
+            result.get("baseline_latency_ms_p99"),
+        )
+
+    @cached_property
+    def after(self) -> State | None:
+        """At the end, with what was kept in force."""
+        result = self.info.result
+        return self._state(
+            self._ids_after(), result.get("final_tps"), result.get("final_latency_ms_p99")
+        )
+
+    @property
+    def changed(self) -> bool:
+        """Whether the end is another setting than the start."""
+        return self._ids_before() != self._ids_after()
+
+    @property
+    def verdict(self) -> str:
+        """The run in one sentence, without a period."""
+        said = self.info.result.get("verdict")
+        if isinstance(said, Mapping):
+            said = said.get("sentence")
+        if isinstance(said, str) and said:
+            return said
+        if self.comparison is not None and self.comparison.trial.sentence:
+            return f"{self.comparison.title}: {self.comparison.trial.sentence}"
+        if self.limits:
+            return self.limits[0].sentence
+        return _VERDICT_BY_STATUS.get(
+            self.info.status, "nothing that holds this load back is known"
+        )
+
+    @property
+    def next_limit(self) -> tuple[str, str] | None:
+        """Finding and sentence of what limits in the end."""
+        said = self.info.result.get("next_limit")
+        if isinstance(said, Mapping):
+            return str(said.get("finding", "")), str(said.get("sentence", ""))
+        return (self.limits[0].finding, self.limits[0].sentence) if self.limits else None
+
+    @cached_property
+    def distrust(self) -> list[str]:
+        """Why the numbers should not be relied on, without periods; empty when they may be."""
+        reasons = [str(reason) for reason in self.info.result.get("distrust", [])]
+        if not reasons and self.info.result.get("trustworthy") is False:
+            reasons.append("the run was judged not to be trustworthy")
+        if not reasons and not self._run.ledger().balanced:
+            reasons.append("the ledger does not add up")
+        if self.info.status == "broken":
+            reasons.append(self.info.status_detail or "the run is marked broken")
+        return list(dict.fromkeys(reasons))
+
+    def _ids_before(self) -> list[int] | None:
+        for kind in ("run", "baseline"):
+            if ids := [s.id for s in self._run.slices(kind=kind)]:
+                return ids
+        tried = [a for a in self.attempts if a.slices["a"]]
+        return tried[0].slices["a"] if tried else None
+
+    def _ids_after(self) -> list[int] | None:
+        """Slices of the last trial that had just what was kept in force."""
+        compared = self.comparison
+        if compared is not None:
+            return compared.slices["b"] or self._ids_before()
+        kept = self._kept()
+        if not kept:
+            return self._ids_before()
+        for attempt in reversed(self.all_attempts):
+            slices = self._run.slices(trial_id=attempt.trial.id)
+            if ids := [s.id for s in slices if s.change == kept]:
+                return ids
+        return self._ids_before()
+
+    def _kept(self) -> Mapping[str, Any]:
+        """The change that is in force in the end, as JSON."""
+        said = self.info.result.get("kept")
+        if isinstance(said, Mapping):
+            return said
+        state = Change()
+        for attempt in self.attempts:
+            if attempt.trial.decision == "kept":
+                state = attempt.change.over(state)
+        return state.to_json()
+
+    def _state(
+        self, slice_ids: list[int] | None, tps: float | None, p99_ms: float | None
+    ) -> State | None:
+        if self._run.ledger(slice_ids).done == 0:
+            return None
+        measured_p99 = self._run.histogram("response", slice_ids).percentile(99) / 1e6
+        return State(
+            slice_ids=slice_ids,
+            throughput_tps=throughput_tps(self._run, slice_ids) if tps is None else tps,
+            latency_p99_ms=measured_p99 if p99_ms is None else p99_ms,
+        )
+
+
+_VERDICT_BY_STATUS = {
+    "running": "the run is still going on",
+    "interrupted": "the run was interrupted before it could be judged",
+    "failed": "the run failed before it could be judged",
+    "broken": "the run is broken: its numbers do not add up",
+}
+
+
+def _steps(findings: Iterable[FindingRow], remedies: Sequence[Attempt]) -> list[Step]:
+    """Attempts in the order in which they were made; those for the same finding together."""
+    known = list(findings)
+    steps: list[Step] = []
+    for attempt in remedies:
+        finding = attempt.trial.finding or ""
+        sentence = _said_before(known, finding, attempt.trial.step)
+        if not steps or (steps[-1].finding, steps[-1].sentence) != (finding, sentence):
+            steps.append(Step(len(steps) + 1, finding, sentence, []))
+        steps[-1].attempts.append(attempt)
+    return steps
+
+
+def _said_before(findings: Sequence[FindingRow], finding: str, step: int) -> str:
+    """What the last diagnosis before trial number ``step`` said of a finding.
+
+    A finding's step is the number of trials before it, so it is below that of its trials.
+    """
+    said = [f for f in findings if f.finding == finding and f.step < max(step, 1)]
+    return said[-1].sentence if said else ""
+
+
+def _attempt(run: RunFile, trial: Trial) -> Attempt:
+    slices = run.slices(trial_id=trial.id)
+    sides = {side: [s.id for s in slices if s.side == side] for side in ("a", "b")}
+    base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
+    p99_ns = run.histogram("response", sides["a"]).percentile(99) if sides["a"] else 0
+    return Attempt(
+        trial=trial,
+        change=without(Change.from_json(trial.change), base),
+        remedy=catalogue().get(trial.remedy) if trial.remedy else None,
+        throughput=_ratio(
+            trial.throughput_ratio, trial.throughput_ratio_lo, trial.throughput_ratio_hi
+        ),
+        latency_p99=_ratio(
+            trial.latency_p99_ratio, trial.latency_p99_ratio_lo, trial.latency_p99_ratio_hi
+        ),
+        slices=sides,
+        p99_before_ms=p99_ns / 1e6 or None,
+    )
+
+
+def _ratio(ratio: float | None, lo: float | None, hi: float | None) -> Ratio | None:
+    if ratio is None:
+        return None
+    return Ratio(ratio, ratio if lo is None else lo, ratio if hi is None else hi)
+
+
+def without(change: Change, base: Change) -> Change:
+    """What ``change`` has that ``base`` has not, or has otherwise."""
+    differing = {}
+    for each in fields(Change):
+        new, old = getattr(change, each.name), getattr(base, each.name)
+        differing[each.name] = {n: v for n, v in new.items() if n not in old or old[n] != v}
+    return Change(**differing)

@@ -1,0 +1,318 @@
+"""Summaries for the terminal: the run in under 40 lines, in the order in which one asks.
+
+Lines are laid out here and not by rich, which only colours them: a line too long goes on under its
+own text, and what is not a terminal gets plain lines of a fixed width.
+"""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from pgdyno.record import RunFile
+from pgdyno.report import accounts, numbers, wording
+from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
+from pgdyno.report.wording import finding_name
+
+LINES_MAX = 39
+PLAIN_WIDTH = 120
+LABEL_WIDTH = 12
+TITLE_WIDTH = 30
+FINDINGS_MAX = 4
+ERRORS_MAX = 3
+GAP = "   "
+
+STYLES = {
+    "kept": "green",
+    "still earns": "green",
+    "better": "green",
+    "offered": "yellow",
+    "inconclusive": "yellow",
+    "taken back": "red",
+    "worse": "red",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line as it is printed; ``spare`` ones go first when there are too many."""
+
+    text: str
+    style: str = ""
+    bold_to: int = 0
+    """So many letters from the left are bold."""
+    spare: bool = False
+
+
+def stdout_console() -> Console:
+    """A console on stdout that is plain where NO_COLOR or PG_COLOR say so, or when not a terminal.
+
+    PG_COLOR is as for PostgreSQL's own programs: always, auto or never. NO_COLOR wins.
+    """
+    wish = os.environ.get("PG_COLOR", "auto")
+    if os.environ.get("NO_COLOR") or wish == "never":
+        return Console(color_system=None, highlight=False)
+    return Console(force_terminal=True if wish == "always" else None, highlight=False)
+
+
+def terminal_summary(run: RunFile, console: Console) -> None:
+    """Prints the summary of ``run``."""
+    for line in summary_lines(run, console.width if console.is_terminal else PLAIN_WIDTH):
+        text = Text(line.text, style=line.style, no_wrap=True, overflow="ignore")
+        text.stylize("bold", 0, line.bold_to)
+        console.print(text, soft_wrap=True)
+
+
+def summary_lines(run: RunFile, width: int) -> list[Line]:
+    """The summary, no line longer than ``width`` where its words allow, at most LINES_MAX lines."""
+    story = Story(run)
+    body: dict[str, Callable[[RunFile, Story, int], Iterable[Line]]] = {
+        "investigate": _investigation,
+        "compare": _comparison,
+    }
+    make = body.get(story.info.command, _single_run)
+    lines = [
+        *_wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
+        Line(""),
+        *make(run, story, width),
+        *_warnings(story, width),
+    ]
+    return _fit(_without_double_blanks(lines))
+
+
+def _without_double_blanks(lines: Sequence[Line]) -> list[Line]:
+    pairs = zip([Line(""), *lines], lines, strict=False)
+    return [line for before, line in pairs if line.text or before.text]
+
+
+def _fit(lines: Sequence[Line]) -> list[Line]:
+    """At most LINES_MAX lines: spare ones are left out from the end, and that is said."""
+    too_many = len(lines) - LINES_MAX
+    if too_many <= 0:
+        return list(lines)
+    spare = [number for number, line in enumerate(lines) if line.spare]
+    left_out = set(spare[-(too_many + 1) :])
+    kept = [line for number, line in enumerate(lines) if number not in left_out]
+    place = min(left_out, default=LINES_MAX - 1)
+    kept.insert(place, Line(f"{GAP}… and {len(left_out)} more lines, in the report", "dim"))
+    return kept[:LINES_MAX]
+
+
+def _wrapped(
+    text: str, width: int, *, indent: int = 0, style: str = "", spare: bool = False,
+    spare_rest: bool = False,
+) -> list[Line]:  # fmt: skip
+    """``text`` over as many lines as it needs, all but the first indented."""
+    pieces = textwrap.wrap(
+        text, max(width, indent + 20), subsequent_indent=" " * indent, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return [
+        Line(piece, style, spare=spare or (spare_rest and number > 0))
+        for number, piece in enumerate(pieces)
+    ]
+
+
+def _labelled(label: str, text: str, width: int, *, style: str = "", spare: bool = False,
+              label_width: int = LABEL_WIDTH) -> list[Line]:  # fmt: skip
+    """A label and its text, which goes on under itself."""
+    if not text:
+        return []
+    lines = _wrapped(
+        f"{label:<{label_width}}{text}", width, indent=label_width, style=style, spare=spare
+    )
+    return [Line(lines[0].text, style, bold_to=len(label), spare=spare), *lines[1:]]
+
+
+def _fields(first: str, rest: Sequence[str], width: int, *, indent: int, style: str,
+            spare: bool) -> list[Line]:  # fmt: skip
+    """Fields beside each other; those that find no room go on in the next line."""
+    lines, current = [], first
+    for part in rest:
+        if not part:
+            continue
+        if len(current) + len(GAP) + len(part) > width and current.strip():
+            lines.append(current)
+            current = " " * (indent - len(GAP))
+        current += GAP + part
+    lines.append(current)
+    return [
+        piece for line in lines
+        for piece in _wrapped(line, width, indent=indent, style=style, spare=spare)
+    ]  # fmt: skip
+
+
+def _investigation(run: RunFile, story: Story, width: int) -> list[Line]:
+    """The chain of steps, as a story."""
+    lines = _labelled("noise", wording.noise_sentence(story), width, label_width=8)
+    lines += [Line("")] if lines else []
+    for step in story.steps:
+        lines += _step_lines(step, width)
+    lines += _wrapped(wording.rechecks_sentence(story), width)
+    lines += _wrapped(wording.next_limit_sentence(story), width)
+    if not story.steps:
+        lines += _found_lines(story, width)
+    lines.append(Line(""))
+    lines += _change_line(story, width)
+    return lines
+
+
+def _step_lines(step: Step, width: int) -> list[Line]:
+    name = finding_name(step.finding) or "further changes"
+    head = f"{step.number}  {name}"
+    lines = _labelled(head, step.sentence or " ", width, label_width=max(24, len(head) + 2))
+    for attempt in step.attempts:
+        lines += _attempt_lines(attempt, width)
+    return lines
+
+
+def _attempt_lines(attempt: Attempt, width: int) -> list[Line]:
+    title = (
+        attempt.title if attempt.loses_nothing else f"{attempt.title}  {attempt.durability_class}"
+    )
+    parts = []
+    if attempt.trial.predicted_ratio is not None:
+        parts.append(f"predicted {numbers.times_short(attempt.trial.predicted_ratio)}")
+    if attempt.throughput is not None:
+        parts.append(f"measured {attempt.throughput}")
+    moved = attempt.latency_p99 and attempt.outcome in ("kept", "offered", "still earns")
+    if moved and attempt.latency_p99:
+        parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
+    parts.append(wording.decision_words(attempt))
+    return _fields(
+        f"{GAP}{title:<{TITLE_WIDTH}}", parts, width, indent=6,
+        style=STYLES.get(attempt.outcome, ""),
+        spare=attempt.outcome in ("rejected", NOT_MEASURED),
+    )  # fmt: skip
+
+
+def _change_line(story: Story, width: int) -> list[Line]:
+    """Before and after in one line."""
+    before, after = story.before, story.after
+    if before is None or after is None:
+        return []
+    taken = wording.time_taken(story.info)
+    if story.changed:
+        ratio = after.throughput_tps / before.throughput_tps if before.throughput_tps else None
+        parts = [
+            f"{numbers.tps(before.throughput_tps)} → {numbers.tps(after.throughput_tps)} tps"
+            f" ({numbers.times_short(ratio)})",
+            f"p99 {numbers.from_to_ms(before.latency_p99_ms, after.latency_p99_ms)}",
+        ]
+    else:
+        parts = [
+            f"{numbers.tps(after.throughput_tps)} tps", f"p99 {numbers.ms(after.latency_p99_ms)}"
+        ]  # fmt: skip
+    text = " · ".join([*parts, *([taken] if taken else [])])
+    return [Line(line.text, "bold") for line in _wrapped(text, width)]
+
+
+def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
+    """One question and its answer."""
+    attempt = story.comparison
+    lines = _labelled("noise", wording.noise_sentence(story), width)
+    if attempt is None:
+        return lines
+    lines += _labelled("change", attempt.title, width)
+    before, after = attempt.trial.baseline_tps, attempt.trial.changed_tps
+    if attempt.throughput is not None:
+        lines += _labelled(
+            "throughput",
+            f"{attempt.throughput}{GAP}{numbers.tps(before)} → {numbers.tps(after)} tps"
+            f"{GAP}{attempt.trial.pairs} pairs",
+            width,
+        )
+    if attempt.latency_p99 is not None:
+        moved = ""
+        if attempt.p99_before_ms:
+            after_ms = attempt.p99_before_ms * attempt.latency_p99.ratio
+            moved = f"{GAP}{numbers.from_to_ms(attempt.p99_before_ms, after_ms)}"
+        lines += _labelled("p99", f"{attempt.latency_p99}{moved}", width)
+    lines.append(Line(""))
+    style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
+    lines += _wrapped(wording.comparison_sentence(attempt), width, style=style)
+    return lines
+
+
+def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
+    """One run: figures first, then what they mean."""
+    lines = _labelled("throughput", wording.throughput_words(run, story), width)
+    lines += _latency_lines(run, story)
+    lines.append(Line(""))
+    if run.ledger().intended:
+        lines += _labelled("ledger", accounts.ledger_identity(run.ledger()), width)
+    lines += _error_lines(run, width)
+    if run.generator().threads:
+        lines += _labelled("generator", accounts.generator_words(run), width)
+    lines.append(Line(""))
+    lines += _found_lines(story, width)
+    lines += _labelled("run file", str(run.path), width)
+    return lines
+
+
+def _latency_lines(run: RunFile, story: Story) -> list[Line]:
+    """A small table of percentiles in milliseconds."""
+    if story.before is None:
+        return []
+    heads = [*(f"p{p}" for p in accounts.PERCENTILES), "max"]
+    label = "latency, ms"
+    lines = [Line(f"{label:<16}" + "".join(f"{head:>10}" for head in heads), bold_to=len(label))]
+    for kind, name in accounts.LATENCY_PARTS.items():
+        histogram = run.histogram(kind, story.before.slice_ids)
+        if kind == "pool_wait" and not histogram.max:
+            continue
+        values = [*(histogram.percentile(p) for p in accounts.PERCENTILES), histogram.max]
+        short = {"pool_wait": "  for a pool", "response": "response"}.get(kind, f" {kind}")
+        figures = "".join(f"{numbers.ms_figure(value / 1e6):>10}" for value in values)
+        lines.append(Line(f"  {short:<14}{figures}", spare=name == "of which wait"))
+    return lines
+
+
+def _error_lines(run: RunFile, width: int) -> list[Line]:
+    errors = run.errors()
+    if not errors:
+        return _labelled("errors", "none", width)
+    shown = [
+        f"{numbers.count(e.count)} × {accounts.sqlstate_words(e)}" for e in errors[:ERRORS_MAX]
+    ]
+    if len(errors) > ERRORS_MAX:
+        shown.append(f"and {len(errors) - ERRORS_MAX} more kinds")
+    return _labelled("errors", "; ".join(shown), width)
+
+
+def _found_lines(story: Story, width: int) -> list[Line]:
+    """What limits, what else was found, what was cleared and what was skipped."""
+    lines: list[Line] = []
+    for finding in story.limits[:FINDINGS_MAX]:
+        label = "limit" if finding.rank == 1 else "found"
+        text = f"{finding_name(finding.finding)}: {finding.sentence}"
+        lines += _labelled(label, text, width, style="yellow" if finding.rank == 1 else "")
+    if story.limits:
+        proposals = wording.proposals(story.limits[0])
+        lines += _labelled("might help", "; ".join(proposals), width)
+    for status in ("cleared", "skipped"):
+        names = wording.finding_names(story.findings, status)
+        lines += _labelled(status, ", ".join(names), width, spare=status == "skipped")
+    if not story.limits:
+        lines = [*_labelled("verdict", story.verdict, width), *lines]
+    return lines
+
+
+def _warnings(story: Story, width: int) -> list[Line]:
+    """What a reader must know before relying on any of it."""
+    lines = []
+    if disk := wording.emulated_disk(story.info):
+        lines += _labelled("disk", f"measured with {disk}", width, style="yellow")
+    if story.info.status not in ("done", "running", "broken"):
+        detail = story.info.status_detail
+        said = f"{story.info.status}{f': {detail}' if detail else ''}"
+        lines += _labelled("status", said, width, style="red")
+    if story.distrust:
+        reasons = "; ".join(story.distrust)
+        lines += _labelled("not trusted", reasons, width, style="bold red")
+    return [Line(""), *lines] if lines else []

@@ -1,0 +1,210 @@
+"""Sentences that the terminal and the page share: what was run, noise, trials, durability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pgdyno.record import FindingRow, RunFile, RunInfo
+from pgdyno.remedy import catalogue
+from pgdyno.report import numbers
+from pgdyno.report.story import NOT_MEASURED, Attempt, Story
+from pgdyno.spec.change import Change
+from pgdyno.stats import mean_with_interval
+
+CLASS_MEANING = {
+    "D0": "loses nothing that was acknowledged",
+    "D1": "may lose the last acknowledged commits",
+    "D2": "may lose the consistency of the database",
+    "D3": "may lose the whole database",
+}
+"""Durability classes: what a crash of the operating system or a power cut may take."""
+
+KIND_MEANING = {
+    "reload": "takes effect with a reload",
+    "restart": "needs a restart of the server",
+    "client": "is made in the application or its pool, not in the server",
+    "table": "is a property of the table; takes effect for new pages",
+}
+
+
+def setting_of_run(info: RunInfo) -> list[str]:
+    """What was run where, in a few words each, for the line under the title."""
+    parts = [_server_words(info), _host_words(info.host), _workload_words(info.spec)]
+    parts += _client_words(info.spec)
+    return [part for part in parts if part]
+
+
+def started_at(info: RunInfo) -> str:
+    """The wall clock at the start, in UTC."""
+    moment = datetime.fromtimestamp(info.started_unix_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def time_taken(info: RunInfo) -> str:
+    """How long the run lasted; empty while it goes on."""
+    return "" if info.ended_ms is None else numbers.duration(info.ended_ms)
+
+
+def _server_words(info: RunInfo) -> str:
+    version = info.server.get("version")
+    if not version:
+        return ""
+    whose = ", started by pgdyno" if info.server.get("kind") == "embedded" else ""
+    return f"PostgreSQL {str(version).split(' (')[0]}{whose}"
+
+
+def _host_words(host: Mapping[str, Any]) -> str:
+    words = []
+    if cores := host.get("cores"):
+        words.append(f"{cores:g} core{'s' if cores != 1 else ''}")
+    if memory := host.get("memory_bytes"):
+        words.append(f"{memory / 1024**3:.0f} GB")
+    kinds = [place.get("type") for place in (host.get("filesystem") or {}).values()]
+    words += [str(kind) for kind in dict.fromkeys(kinds) if kind]
+    if host.get("same_host_as_server") is False:
+        return f"load from {', '.join(words)}" if words else ""
+    return ", ".join(words)
+
+
+def _workload_words(spec: Mapping[str, Any]) -> str:
+    workload = spec.get("workload") or {}
+    script = workload.get("script")
+    if isinstance(script, list):
+        script = numbers.listed([str(part.get("file", "?")) for part in script])
+    if not script:
+        return ""
+    scaled = script in ("tpcb-like", "simple-update", "select-only")
+    return f"{script} at scale {workload.get('scale', 1)}" if scaled else str(script)
+
+
+def _client_words(spec: Mapping[str, Any]) -> list[str]:
+    words = []
+    groups: Sequence[Mapping[str, Any]] = spec.get("clients") or []
+    for group in groups:
+        pool = group.get("pool") or {}
+        through = f" through a pool of {pool['max']}" if pool.get("max") else ""
+        name = f" ({group['name']})" if len(groups) > 1 else ""
+        words.append(f"{numbers.count(group.get('count'))} clients{name}{through}")
+    return words
+
+
+def emulated_disk(info: RunInfo) -> str:
+    """What to know of the disk behind the numbers; empty for the machine's own."""
+    disk = info.spec.get("disk") or {}
+    parts = []
+    for role, name in (("data", "data"), ("wal", "WAL")):
+        place = disk.get(role, "plain")
+        kind = str(place.get("kind") if isinstance(place, dict) else place).split(":")[0]
+        if kind == "tmpfs":
+            parts.append(f"{name} in memory (tmpfs)")
+        elif kind != "plain":
+            parts.append(f"{name} on an emulated disk ({kind})")
+    return numbers.listed(parts)
+
+
+def noise_sentence(story: Story) -> str:
+    """The noise floor in one sentence; empty when none was measured."""
+    half_width = story.noise_half_width
+    if half_width is None or story.noise is None:
+        return ""
+    pairs = story.noise.trial.pairs
+    return (
+        f"two identical slices differ by up to {numbers.percent(half_width)} ({pairs} pairs);"
+        " nothing smaller will be called an effect"
+    )
+
+
+def comparison_sentence(attempt: Attempt) -> str:
+    """What a comparison came to, in one sentence without a period."""
+    if attempt.throughput is None:
+        return "the comparison did not come to a result"
+    return attempt.trial.sentence or f"{attempt.title}: {attempt.throughput} in throughput"
+
+
+def rechecks_sentence(story: Story) -> str:
+    """What became of kept changes when they were taken back in turn; empty when none was."""
+    parts = []
+    for attempt in story.rechecks:
+        measured = numbers.times(attempt.throughput.ratio) if attempt.throughput else ""
+        verb = "still earns" if attempt.outcome == "still earns" else f"{attempt.outcome}:"
+        parts.append(f"{attempt.title} {verb} {measured}".strip())
+    return f"taken back in turn: {numbers.listed(parts)}" if parts else ""
+
+
+def next_limit_sentence(story: Story) -> str:
+    """What limits after the last step, and whether anything was left to try."""
+    if story.next_limit is None or not story.steps:
+        return ""
+    finding, sentence = story.next_limit
+    name = finding_name(finding)
+    said = f"next limit: {sentence}" if not name or name in sentence else (
+        f"next limit: {name}; {sentence}"
+    )  # fmt: skip
+    return f"{said} (the time budget ended)" if story.info.result.get("out_of_time") else said
+
+
+def decision_words(attempt: Attempt) -> str:
+    """What became of a change, and why in a few words."""
+    decision, verdict = attempt.outcome, attempt.trial.verdict
+    if decision == NOT_MEASURED:
+        return f"{decision}: {attempt.trial.sentence.removeprefix(f'{decision}: ')}"
+    if decision == "rejected" and verdict and verdict != "better":
+        needed = attempt.trial.pairs_needed
+        more = f", about {needed} more pairs would tell" if needed else ""
+        return f"rejected: {verdict}{more}"
+    if decision == "offered" and attempt.remedy and not attempt.loses_nothing:
+        return f"offered: {attempt.remedy.bound}"
+    return decision
+
+
+def throughput_words(run: RunFile, story: Story) -> str:
+    """Mean throughput of the measured part with its interval; empty when nothing was done."""
+    if story.before is None:
+        return ""
+    ids = story.before.slice_ids
+    whole = [i.throughput_tps for i in run.intervals(ids) if i.duration_ms >= 500]
+    text = f"{numbers.tps(story.before.throughput_tps)} tps"
+    if len(whole) >= 5:
+        estimate = mean_with_interval(whole)
+        text += f" [{numbers.tps(estimate.lo)}, {numbers.tps(estimate.hi)}]"
+    return f"{text} over {numbers.duration(run.seconds(ids) * 1000)}"
+
+
+def finding_name(finding: str) -> str:
+    """``commit-flush`` in words."""
+    words = finding.replace("-", " ").replace("_", " ").strip().split(" ")
+    spelled = {"cpu": "CPU", "wal": "WAL", "io": "I/O", "fpi": "FPI"}
+    return " ".join(spelled.get(word, word) for word in words)
+
+
+def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
+    """Names of what the last diagnosis gave ``status``."""
+    last = max((finding.step for finding in findings), default=0)
+    return [finding_name(f.finding) for f in findings if f.step == last and f.status == status]
+
+
+def proposals(finding: FindingRow) -> list[str]:
+    """What a finding proposes: change, class and predicted gain of each."""
+    return [
+        f"{title} ({f'{price}, ' if price != 'D0' else ''}predicted {numbers.times_short(ratio)})"
+        for title, price, ratio in (_proposal(remedy) for remedy in finding.remedies)
+    ]
+
+
+def _proposal(row: Mapping[str, Any]) -> tuple[str, str, float | None]:
+    remedy = catalogue().get(str(row.get("remedy_id")))
+    change = Change.from_json(row.get("change") or {})
+    if remedy is None:
+        return str(row.get("remedy_id")), "", row.get("predicted_ratio")
+    return remedy.title(change), remedy.durability_class, row.get("predicted_ratio")
+
+
+def class_words(attempt: Attempt) -> str:
+    """The durability class with its meaning, and whether its price was measured."""
+    name = attempt.durability_class
+    if not name:
+        return ""
+    words = f"{name}: {CLASS_MEANING[name]}" if name in CLASS_MEANING else name
+    return words if attempt.loses_nothing else f"{words}; not drilled"
