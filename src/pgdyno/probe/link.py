@@ -6,6 +6,7 @@ or role can never answer. Its session reads only, gives up soon, and keeps out o
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,6 +37,7 @@ CONNECT_VALUES = {
     "tcp_user_timeout": 10_000,
 }
 BACK_OFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+QUIET = logging.NullHandler()
 FAILURES_MAX = 5
 """A query that fails this often in a row, asked by itself, is not asked again."""
 CANCELLED_MAX = 3
@@ -169,6 +171,8 @@ def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
     import psycopg
     from psycopg.rows import dict_row
 
+    # psycopg warns of a pipeline that the server's end cut short; that is not the user's concern.
+    logging.getLogger("psycopg").addHandler(QUIET)
     connection = psycopg.connect(
         **(conninfo.kwargs() | CONNECT_VALUES), autocommit=True, row_factory=dict_row
     )

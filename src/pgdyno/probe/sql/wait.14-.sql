@@ -1,6 +1,7 @@
 -- What every process is doing this instant, grouped, without the idle main loops of background
 -- processes, except the checkpointer's, whose comings and goings frame a checkpoint. Statement
--- texts are taken of the database under load only; pgdyno's control and probe sessions are left out.
+-- texts are taken of the database under load only; pgdyno's control and probe sessions are left
+-- out.
 select coalesce(backend_type, '') as backend_type, coalesce(state, '') as state,
        coalesce(wait_event_type, '') as wait_event_type, coalesce(wait_event, '') as wait_event,
        case when state = 'active' and datname = current_database()

@@ -1,10 +1,12 @@
 -- WAL counters, positions in bytes since the beginning of the WAL, and the last checkpoint.
 select w.wal_records, w.wal_fpi, w.wal_bytes::bigint as wal_bytes, w.wal_buffers_full, w.wal_write,
        w.wal_sync, w.wal_write_time as wal_write_time_ms, w.wal_sync_time as wal_sync_time_ms,
-       pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
-                            else pg_current_wal_insert_lsn() end, '0/0')::bigint as insert_lsn_bytes,
-       pg_wal_lsn_diff(case when pg_is_in_recovery() then pg_last_wal_receive_lsn()
-                            else pg_current_wal_flush_lsn() end, '0/0')::bigint as flush_lsn_bytes,
+       pg_wal_lsn_diff(
+           case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
+                else pg_current_wal_insert_lsn() end, '0/0')::bigint as insert_lsn_bytes,
+       pg_wal_lsn_diff(
+           case when pg_is_in_recovery() then pg_last_wal_receive_lsn()
+                else pg_current_wal_flush_lsn() end, '0/0')::bigint as flush_lsn_bytes,
        pg_wal_lsn_diff(c.redo_lsn, '0/0')::bigint as redo_lsn_bytes,
        (extract(epoch from c.checkpoint_time) * 1000)::bigint as checkpoint_unix_ms
   from pg_stat_wal w, pg_control_checkpoint() c

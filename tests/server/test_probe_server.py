@@ -1,0 +1,419 @@
+"""The probes on real servers: every column filled, every meter moved by what it measures."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.probe import Probes, is_local, locate_postmaster
+from pgdyno.probe.link import Link, connect
+from pgdyno.probe.missing import Missing
+from pgdyno.probe.queries import queries_for
+from pgdyno.probe.waits import WAL_FLUSH, canonical
+from pgdyno.record import Recorder
+from pgdyno.record.fileformat import columns
+from pgdyno.server import Cluster, ConnInfo
+
+pytestmark = pytest.mark.server
+
+
+class Written:
+    """A run file that is being written, read back with SQL."""
+
+    def __init__(self, path: Path) -> None:
+        self.recorder = Recorder.create(path, name="probes", command="run")
+
+    def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        """What the run file holds now."""
+        with self.recorder._lock:
+            cursor = self.recorder._db.execute(sql, values)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Events of a kind, details flattened in as JSON text."""
+        return self.rows("select * from event where kind = ? order by at_ms", kind)
+
+    def wait_for(self, sql: str, *values: Any, seconds: float = 15) -> list[dict[str, Any]]:
+        """The rows, as soon as there are any."""
+        give_up = time.monotonic() + seconds
+        while time.monotonic() < give_up:
+            found = self.rows(sql, *values)
+            if found:
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"never in the run file: {sql}")
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Written]:
+    file = Written(tmp_path / "run.db")
+    yield file
+    file.recorder.close()
+
+
+def probes_for(
+    written: Written, cluster: Cluster, conninfo: ConnInfo | None = None, local: bool = True
+) -> Probes:
+    return Probes(
+        conninfo or cluster.conninfo, written.recorder, local=local, data_dir=cluster.data_dir
+    )
+
+
+@contextmanager
+def running(probes: Probes) -> Iterator[Probes]:
+    probes.start()
+    try:
+        yield probes
+    finally:
+        probes.stop()
+
+
+@contextmanager
+def session(cluster: Cluster, application_name: str = "pgdyno") -> Iterator[psycopg.Connection]:
+    values = cluster.conninfo.kwargs() | {"application_name": application_name}
+    with psycopg.connect(**values, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def table(pg: Cluster) -> Iterator[str]:
+    with session(pg) as connection:
+        connection.execute("drop table if exists probed")
+        connection.execute("create table probed (id int primary key, n int)")
+        connection.execute("insert into probed select i, 0 from generate_series(1, 1000) i")
+        yield "probed"
+        connection.execute("drop table probed")
+
+
+@pytest.fixture
+def limited(pg: Cluster) -> Iterator[ConnInfo]:
+    """Connection values of a role with no privileges."""
+    with session(pg) as connection:
+        connection.execute("drop role if exists probe_limited")
+        connection.execute("create role probe_limited login password 'probe'")
+        yield replace(pg.conninfo, user="probe_limited", password="probe")
+        connection.execute("drop role probe_limited")
+
+
+def test_every_query_answers_with_the_columns_of_the_run_file(pg: Cluster) -> None:
+    with connect(pg.conninfo) as connection:
+        for query in queries_for(connection.info.server_version // 10_000).values():
+            description = connection.execute(query.text.encode()).description
+            assert description is not None
+            table = f"metric_{query.name}"
+            if table in columns() and query.name not in ("lock", "process"):
+                names = {column.name for column in description}
+                assert names | {"at_ms", "slice_id", "size_bytes"} >= set(columns()[table])
+                assert names <= set(columns()[table])
+
+
+def test_one_sample_fills_every_table(pg: Cluster, table: str, written: Written) -> None:
+    with running(probes_for(written, pg)) as probes:
+        slice_id = written.recorder.open_slice("run")
+        probes.sample_now()
+        written.recorder.close_slice(slice_id)
+        expected_missing = {"io"} if "io" in probes.missing else set()
+    never = {"metric_generator", "metric_replication", "metric_vacuum"}
+    for name in set(columns()) - never - {f"metric_{each}" for each in expected_missing}:
+        if name.startswith("metric_"):
+            assert written.rows(f"select * from {name} where slice_id = ?", slice_id), name
+    [row] = written.rows("select * from metric_table where relation = 'public.probed' limit 1")
+    assert row["size_bytes"] > 0
+    roles = {row["role"] for row in written.rows("select distinct role from metric_process")}
+    assert roles >= {"checkpointer", "walwriter", "client backend", "postmaster", "pgdyno"}
+    states = written.rows(
+        "select count(*) as n from metric_activity where slice_id = ? group by at_ms", slice_id
+    )
+    assert {row["n"] for row in states} == {6}
+
+
+def test_an_idle_server_shows_no_waits(pg: Cluster, written: Written) -> None:
+    with running(probes_for(written, pg)) as probes:
+        written.wait_for("select 1 from wait_sample where ticks > 3")
+        probes.sample_now()
+    waiting = written.rows(
+        "select * from wait_sample where backend_type = 'client backend' and state = 'active'"
+        " and count > 0"
+    )
+    assert waiting == []
+    assert written.rows("select * from metric_lock where waiting > 0") == []
+    assert written.events("vacuum") == []
+
+
+def test_writes_move_the_wal_and_flushes_show_as_waits(
+    pg: Cluster, table: str, written: Written
+) -> None:
+    stop = threading.Event()
+
+    def write(row: int) -> None:
+        with session(pg) as connection:
+            while not stop.is_set():
+                connection.execute("update probed set n = n + 1 where id = %s", (row,))
+
+    writers = [threading.Thread(target=write, args=(row,)) for row in (1, 2, 3)]
+    with running(probes_for(written, pg)) as probes:
+        probes.sample_now()
+        for writer in writers:
+            writer.start()
+        written.wait_for(
+            "select 1 from wait_sample join statement s on s.id = statement_id"
+            " where s.text like 'update probed%' and count > 0"
+        )
+        stop.set()
+        for writer in writers:
+            writer.join()
+        probes.sample_now()
+    wal = written.rows("select * from metric_wal order by at_ms")
+    for column in ("insert_lsn_bytes", "flush_lsn_bytes", "wal_bytes", "wal_records", "wal_sync"):
+        assert wal[-1][column] > wal[0][column], column
+    [text] = written.rows("select text from statement where text like 'update probed%'")
+    assert text["text"] == "update probed set n = n + ? where id = $1"
+    per_flush = written.rows("select distinct at_ms, ticks from wait_sample")
+    assert len({row["at_ms"] for row in per_flush}) == len(per_flush)
+    events = {
+        canonical(row["wait_event_type"], row["wait_event"])
+        for row in written.rows("select distinct wait_event_type, wait_event from wait_sample")
+    }
+    assert events & WAL_FLUSH or wal[-1]["wal_sync_time_ms"] >= 0
+
+
+def test_a_lock_queue_shows_its_depth_and_its_cause(
+    pg: Cluster, table: str, written: Written
+) -> None:
+    def wait_for_row() -> None:
+        with session(pg) as connection:
+            connection.execute("update probed set n = 2 where id = 1")
+
+    waiters = [threading.Thread(target=wait_for_row) for _ in range(3)]
+    with session(pg) as holder, running(probes_for(written, pg)) as probes:
+        holder.execute("begin")
+        holder.execute("update probed set n = 1 where id = 1")
+        for waiter in waiters:
+            waiter.start()
+        give_up = time.monotonic() + 15
+        while not written.rows("select 1 from metric_lock where waiting = 3"):
+            assert time.monotonic() < give_up
+            probes.sample_now()
+        holder.execute("commit")
+        for waiter in waiters:
+            waiter.join()
+    [row] = written.rows("select * from metric_lock where waiting = 3 limit 1")
+    assert row["behind_one_max"] == 3
+    assert row["relation"] == "public.probed"
+    assert row["lock_type"] in ("tuple", "transactionid")
+    assert row["blocker_statement"] == "update probed set n = ? where id = ?"
+    assert row["wait_ms_max"] > 0
+
+
+def test_a_checkpoint_is_an_event(pg: Cluster, table: str, written: Written) -> None:
+    with session(pg, "pgdyno control") as connection, running(probes_for(written, pg)) as probes:
+        connection.execute("checkpoint")
+        time.sleep(1.2)
+        probes.sample_now()
+        before = len(written.events("checkpoint"))
+        connection.execute("update probed set n = n + 1")
+        connection.execute("checkpoint")
+        connection.execute("select pg_sleep(0.7)")  # the checkpointer's counters come last
+        for _ in range(4):
+            probes.sample_now()
+        events = written.events("checkpoint")
+    assert len(events) == before + 1
+    assert events[-1]["label"] == "checkpoint (requested)"
+    assert '"buffers": ' in events[-1]["detail_json"]
+    assert events[-1]["duration_ms"] >= 0
+
+
+def test_a_vacuum_is_an_event_once(pg: Cluster, table: str, written: Written) -> None:
+    with session(pg, "pgdyno control") as connection, running(probes_for(written, pg)) as probes:
+        connection.execute("insert into probed select i, 0 from generate_series(1001, 4000) i")
+        probes.sample_now()
+        connection.execute("vacuum probed")
+        connection.execute("set vacuum_cost_delay = '50ms'")
+        connection.execute("set vacuum_cost_limit = 1")
+        connection.execute("vacuum (freeze, disable_page_skipping) probed")
+        written.wait_for("select 1 from event where kind = 'vacuum' and duration_ms is not null")
+        time.sleep(1.5)
+        probes.sample_now()
+    vacuums = written.events("vacuum")
+    assert {event["label"] for event in vacuums} == {"vacuum public.probed"}
+    assert len(vacuums) == 2
+    assert written.rows("select * from metric_vacuum where relation = 'public.probed'")
+
+
+def test_an_old_snapshot_is_named_as_holder(pg: Cluster, table: str, written: Written) -> None:
+    with session(pg) as old, session(pg) as busy, running(probes_for(written, pg)) as probes:
+        old.execute("begin isolation level repeatable read")
+        old.execute("select 1")
+        for _ in range(3):
+            busy.execute("update probed set n = n + 1 where id = 1")
+        probes.sample_now()
+        old.execute("rollback")
+    database = pg.conninfo.database
+    [row] = written.rows(
+        "select * from metric_age where database = ? order by at_ms desc limit 1", database
+    )
+    assert row["xmin_holder"] == "backend"
+    assert row["xmin_age"] >= 3
+
+
+def test_a_limited_role_is_degraded_not_fatal(
+    pg: Cluster, limited: ConnInfo, written: Written
+) -> None:
+    with running(probes_for(written, pg, limited)) as probes:
+        probes.sample_now()
+        probes.sample_now()
+        missing = probes.missing
+        written.wait_for("select 1 from wait_sample where ticks > 0")
+    assert "lacks pg_monitor" in missing["other roles' sessions"]
+    assert written.rows("select * from metric_wal where insert_lsn_bytes > 0")
+    assert written.rows("select * from metric_database")
+    said = [event["label"] for event in written.events("probe")]
+    assert len(said) == len(set(said)), "each is reported once"
+    assert {f"no {name}" for name in missing} <= set(said)
+
+
+def test_a_view_that_is_forbidden_spoils_no_other(
+    pg: Cluster, limited: ConnInfo, written: Written
+) -> None:
+    with session(pg) as owner:
+        owner.execute("revoke select on pg_stat_database from public")
+        try:
+            link = Link(limited, Missing(written.recorder))
+            first = link.fetch(["wal", "database", "bgwriter"])
+            again = link.fetch(["wal", "database", "bgwriter"])
+            link.close()
+        finally:
+            owner.execute("grant select on pg_stat_database to public")
+    assert first is not None
+    assert first.keys() == {"wal", "bgwriter"}
+    assert again is not None
+    assert again.keys() == {"wal", "bgwriter"}
+    [event] = written.events("probe")[-1:]
+    assert "permission denied" in event["detail_json"]
+
+
+def test_a_locked_table_keeps_nothing_waiting(pg: Cluster, table: str, written: Written) -> None:
+    with session(pg) as owner, running(probes_for(written, pg)) as probes:
+        owner.execute("begin")
+        owner.execute("lock table probed in access exclusive mode")
+        probes.sample_now()
+        assert "table_size" not in probes.missing
+        owner.execute("rollback")
+        probes.sample_now()
+    sizes = written.rows(
+        "select size_bytes from metric_table where relation = 'public.probed' order by at_ms"
+    )
+    assert sizes[-1]["size_bytes"] > 0
+
+
+def test_a_killed_probe_comes_back(pg: Cluster, written: Written) -> None:
+    kill = (
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity"
+        " where application_name = 'pgdyno probe'"
+    )
+    with session(pg) as connection, running(probes_for(written, pg)) as probes:
+        written.wait_for("select 1 from wait_sample")
+        connection.execute(kill)
+        written.wait_for("select 1 from event where label = 'server back'")
+        before = written.rows("select max(at_ms) as at_ms from wait_sample")[0]["at_ms"]
+        written.wait_for("select 1 from wait_sample where at_ms > ?", before)
+        probes.sample_now()
+    assert [event["label"] for event in written.events("probe") if "server" in event["label"]] == [
+        "server away",
+        "server back",
+    ]
+
+
+def test_a_rest_covers_a_restart(new_cluster: Callable[..., Cluster], written: Written) -> None:
+    cluster = new_cluster(18, track_io_timing="on", track_wal_io_timing="on")
+    with running(probes_for(written, cluster)) as probes:
+        probes.sample_now()
+        with probes.rest():
+            cluster.restart()
+            probes.sample_now()
+        probes.sample_now()
+        last = written.recorder.at_ms()
+        written.wait_for("select 1 from wait_sample where at_ms > ?", last)
+        processes = written.rows(
+            "select * from metric_process where role = 'postmaster' and at_ms >= ?", last - 500
+        )
+    assert processes, "the new postmaster is followed"
+    assert written.events("probe") == []
+    assert written.events("checkpoint") == []
+
+
+def test_a_server_that_dies_is_waited_for_in_silence(
+    new_cluster: Callable[..., Cluster], written: Written
+) -> None:
+    cluster = new_cluster(18, track_io_timing="on", track_wal_io_timing="on")
+    with running(probes_for(written, cluster)) as probes:
+        probes.sample_now()
+        cluster.kill()
+        probes.sample_now()
+        probes.sample_now()
+        written.wait_for("select 1 from event where label = 'server away'")
+        own = written.rows("select count(*) as n from metric_process where role = 'pgdyno'")
+    assert own[0]["n"] >= 3, "what is not the server's goes on"
+    assert len(written.events("probe")) == 1
+
+
+def test_elsewhere_there_is_no_host_to_see(pg: Cluster, written: Written) -> None:
+    with running(probes_for(written, pg, local=False)) as probes:
+        probes.sample_now()
+        missing = probes.missing
+    for probe in ("host", "disk", "process"):
+        assert missing[probe] == "the server is on another machine"
+    assert written.rows("select * from metric_host") == []
+    roles = written.rows("select distinct role from metric_process")
+    assert [row["role"] for row in roles] == ["pgdyno"]
+
+
+def test_the_server_is_found_on_this_host(pg: Cluster) -> None:
+    assert is_local(pg.conninfo)
+    over_tcp = replace(pg.conninfo, host="127.0.0.1")
+    assert locate_postmaster(over_tcp) == pg.pid
+    assert is_local(over_tcp)
+    assert not is_local(replace(pg.conninfo, host="127.0.0.1", port=1))
+
+
+def test_the_probes_leave_nothing_behind(pg: Cluster, written: Written) -> None:
+    before = threading.active_count()
+    with running(probes_for(written, pg)) as probes:
+        probes.sample_now()
+    probes.stop()
+    assert threading.active_count() == before
+    with session(pg, "pgdyno control") as connection:
+        give_up = time.monotonic() + 5
+        count = "select count(*) from pg_stat_activity where application_name = 'pgdyno probe'"
+        while connection.execute(count).fetchone() != (0,):
+            assert time.monotonic() < give_up
+
+
+def test_slices_do_not_share_a_batch(pg: Cluster, written: Written) -> None:
+    recorder = written.recorder
+    with running(probes_for(written, pg)) as probes:
+        slices = []
+        for _ in range(2):
+            slices.append(recorder.open_slice("run"))
+            probes.sample_now()
+            time.sleep(0.5)
+            probes.sample_now()
+            recorder.close_slice(slices[-1])
+    for slice_id in slices:
+        [row] = written.rows(
+            "select sum(ticks) as n from (select distinct at_ms, ticks from wait_sample"
+            " where slice_id = ?)",
+            slice_id,
+        )
+        assert row["n"] is not None
+        edges = written.rows("select * from metric_wal where slice_id = ?", slice_id)
+        assert len(edges) >= 2

@@ -1,0 +1,74 @@
+"""Wait event names across versions, and statements without their values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.probe import waits
+from pgdyno.probe.waits import canonical, statement_shape
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (("IO", "WALSync"), ("IO", "WalSync")),
+        (("IO", "BufFileRead"), ("IO", "BuffileRead")),
+        (("IO", "SLRUSync"), ("IO", "SlruSync")),
+        (("IPC", "BufferIO"), ("IPC", "BufferIo")),
+        (("IPC", "ProcArrayGroupUpdate"), ("IPC", "ProcarrayGroupUpdate")),
+    ],
+)
+def test_renamed_events_are_one(older: tuple[str, str], newer: tuple[str, str]) -> None:
+    assert canonical(*older) == canonical(*newer)
+
+
+def test_no_wait_is_empty_and_in_no_set() -> None:
+    sets = [value for value in vars(waits).values() if isinstance(value, frozenset)]
+    assert sets
+    assert canonical("", "") == ""
+    assert not any("" in names for names in sets)
+
+
+def test_flush_is_the_sync_and_the_queue_behind_it() -> None:
+    assert canonical("IO", "WalSync") in waits.WAL_FLUSH
+    assert canonical("LWLock", "WALWrite") in waits.WAL_FLUSH
+    assert canonical("IO", "WALWrite") in waits.WAL_WRITE - waits.WAL_FLUSH
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("update t set a = a + 1 where id = 42", "update t set a = a + ? where id = ?"),
+        ("select  $1,\n\t$2", "select $1, $2"),
+        ("insert into t1 values ('it''s', -1.5e3)", "insert into t1 values (?, -?)"),
+        ("select E'a\\'b', $q$ 'x' $q$, U&'d'", "select ?, ?, U&?"),
+        ("""select "it's 5" from "t 1" where a='x'""", """select "it's 5" from "t 1" where a=?"""),
+        ("select 1 -- it's\n, 2 /* 'three */", "select ? , ?"),
+        ("insert into t values ('cut sho", "insert into t values (?"),
+        ("END;", "END;"),
+    ],
+)
+def test_statement_shapes(text: str, shape: str) -> None:
+    assert statement_shape(text) == shape
+
+
+@given(st.text(max_size=40), st.integers(min_value=0))
+def test_the_shape_tells_no_value(secret: str, number: int) -> None:
+    quoted = secret.replace("\\", "").replace("'", "''")
+    text = f"update t set note = '{quoted}', n = {number} where id = $1"
+    assert statement_shape(text) == "update t set note = ?, n = ? where id = $1"
+
+
+@given(st.text(max_size=30), st.integers(min_value=26, max_value=60))
+def test_a_text_cut_within_a_value_tells_nothing_of_it(secret: str, length: int) -> None:
+    quoted = secret.replace("\\", "").replace("'", "''")
+    cut = f"alter role r password    '{quoted}'"[:length]
+    assert statement_shape(cut).rstrip(" ?'") == "alter role r password"
+
+
+@given(st.text(max_size=200))
+def test_a_shape_is_its_own_shape(text: str) -> None:
+    once = statement_shape(text.replace("$", ""))
+    assert statement_shape(once) == once
