@@ -250,7 +250,7 @@ def test_a_place_that_the_server_cannot_enter_is_named(
         ({"fsync": "2"}, 'fsync: "2" is not one of on, off', "also takes true"),
         ({"shared_buffers": "1kB"}, "shared_buffers: 0 8kB is outside the valid range", None),
         ({"wal_compression": "lz4"}, 'wal_compression: "lz4" is not one of on, off, pglz', None),
-        ({"port": "5432"}, "port: pgdyno chooses this for a server that it starts", None),
+        ({"port": "5432"}, "port: pgdyno needs this setting as it is", None),
     ],
 )
 def test_wrong_settings_are_refused_before_anything_starts(

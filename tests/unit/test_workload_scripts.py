@@ -75,6 +75,14 @@ def test_unusable_files_are_told_plainly(
         load_workload(WorkloadSpec(script=[ScriptFile(file=str(path))]))
 
 
+def test_a_mistake_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "own.sql"
+    path.write_text("select 1;\n\\set id randum(1, 10)\n")
+    with pytest.raises(UsageError) as caught:
+        load_workload(WorkloadSpec(script=[ScriptFile(file=str(path))]))
+    assert caught.value.message.startswith(f"{path}:2:")
+
+
 def test_account_rows_are_every_account_once_in_order() -> None:
     rows = [
         tuple(int(field) for field in line.split(b"\t")[:3])

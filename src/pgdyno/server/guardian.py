@@ -1,8 +1,9 @@
 """Stands between pgdyno and one postmaster, so that the server never outlives pgdyno.
 
-Run as a script, never imported: ``python -I -S guardian.py LOG UID GID POSTGRES ARGUMENT…`` with
-standard input and output piped to pgdyno. It forks the postmaster, writes ``PID\\n``, sends each
-signal whose number arrives as a line, and exits with the postmaster's status when that ends.
+Run as a script, never imported: ``python -I -S guardian.py UID GID POSTGRES ARGUMENT…`` with
+standard input and output piped to pgdyno and the server's log as standard error. It forks the
+postmaster, writes ``PID\\n``, sends each signal whose number arrives as a line, and exits with the
+postmaster's status when that ends.
 
 When standard input closes or the parent changes, pgdyno is gone (kill -9 included): the postmaster
 gets SIGQUIT (immediate shutdown) and, if it lingers, SIGKILL, upon which its children leave by
@@ -26,14 +27,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(argv: list[str]) -> int:
-    log_path, uid, gid, *command = argv
+    uid, gid, *command = argv
     parent = os.getppid()
     wakeup = _wake_on_signals()
-    log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     postmaster = os.fork()
     if postmaster == 0:
-        _become_postmaster(log, int(uid), int(gid), command)
-    os.close(log)
+        _become_postmaster(int(uid), int(gid), command)
     _tell(f"{postmaster}\n")
     return _watch(postmaster, parent, wakeup)
 
@@ -51,7 +50,7 @@ def _wake_on_signals() -> int:
     return readable
 
 
-def _become_postmaster(log: int, uid: int, gid: int, command: list[str]) -> None:
+def _become_postmaster(uid: int, gid: int, command: list[str]) -> None:
     guardian = os.getppid()
     try:
         signal.set_wakeup_fd(-1)
@@ -59,9 +58,8 @@ def _become_postmaster(log: int, uid: int, gid: int, command: list[str]) -> None
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.setsid()
-        null = os.open(os.devnull, os.O_RDWR)
-        for target, source in ((0, null), (1, log), (2, log)):
-            os.dup2(source, target)
+        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+        os.dup2(2, 1)
         if uid >= 0:
             os.setgroups([])
             os.setgid(gid)

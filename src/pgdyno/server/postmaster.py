@@ -27,21 +27,29 @@ class Postmaster:
     def __init__(self, command: Sequence[str], log_path: Path, account: Account | None) -> None:
         uid, gid = (-1, -1) if account is None else (account.uid, account.gid)
         script = Path(__file__).with_name("guardian.py")
-        identity = [str(log_path), str(uid), str(gid)]
-        self._guardian = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(script), *identity, *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,
-            cwd="/",
-            env=plain_environment(),
-        )
+        log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            self._guardian = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(script), str(uid), str(gid), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                bufsize=0,
+                start_new_session=True,
+                cwd="/",
+                env=plain_environment(),
+            )
+        finally:
+            os.close(log)
         assert self._guardian.stdin is not None
         assert self._guardian.stdout is not None
         self._orders = self._guardian.stdin
         self._answers = self._guardian.stdout
-        self.pid = int(self._answers.readline() or 0)
+        try:
+            self.pid = int(self._answers.readline() or 0)
+        except BaseException:
+            self.end()
+            raise
 
     @property
     def running(self) -> bool:

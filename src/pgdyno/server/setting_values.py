@@ -19,6 +19,20 @@ from pgdyno.errors import UsageError
 _MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}
 _NUMBER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(.*)")
+RESERVED = frozenset(
+    (
+        "allow_alter_system",
+        "config_file",
+        "data_directory",
+        "external_pid_file",
+        "hba_file",
+        "ident_file",
+        "listen_addresses",
+        "port",
+        "unix_socket_directories",
+    )
+)
+"""Settings by which pgdyno finds a server, keeps it and changes it: never to be changed."""
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 
@@ -50,6 +64,7 @@ class Setting:
 
 def check_value(setting: Setting, value: str, version: str) -> None:
     """Raise UsageError when the server (``version`` is its major one) would refuse ``value``."""
+    refuse_reserved(setting.name)
     if setting.context == "internal":
         raise UsageError(
             f"{setting.name}: cannot be changed, it is fixed when the server is built or set up",
@@ -62,6 +77,12 @@ def check_value(setting: Setting, value: str, version: str) -> None:
         _check_enum(setting, value, version)
     elif setting.vartype in ("integer", "real"):
         _check_range(setting, value)
+
+
+def refuse_reserved(name: str) -> None:
+    """Raise UsageError for a setting that pgdyno itself depends on."""
+    if name.lower() in RESERVED:
+        raise UsageError(f"{name}: pgdyno needs this setting as it is", code="setting-reserved")
 
 
 def not_one_of(name: str, value: str, choices: Iterable[str], version: str) -> UsageError:

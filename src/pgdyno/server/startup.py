@@ -8,28 +8,13 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.installation import Installation, refusal, setting_names
-from pgdyno.server.setting_values import not_one_of, unknown_setting
-
-_OURS = (
-    "config_file",
-    "data_directory",
-    "external_pid_file",
-    "hba_file",
-    "ident_file",
-    "listen_addresses",
-    "port",
-    "unix_socket_directories",
-)
-"""Settings without which pgdyno could not find or keep the server it starts."""
+from pgdyno.server.setting_values import not_one_of, refuse_reserved, unknown_setting
 
 
 def check_before_start(installation: Installation, settings: Mapping[str, str]) -> None:
     """Raise UsageError for the first setting that this build would refuse. Starts nothing."""
     for name, value in settings.items():
-        if name.lower() in _OURS:
-            raise UsageError(
-                f"{name}: pgdyno chooses this for a server that it starts", code="setting-reserved"
-            )
+        refuse_reserved(name)
         if said := refusal(installation, {name: value}):
             raise _setting_error(installation, name, value, said)
 

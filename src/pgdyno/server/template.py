@@ -65,7 +65,7 @@ def copy_tree(source: Path, target: Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(target, ignore_errors=True)
         raise SetupError(
-            f"cannot copy {source} to {target}: {done.stderr.strip()}",
+            f"cannot copy {source} to {target}: {done.stderr.strip().splitlines()[0]}",
             code="copy-failed",
         )
 

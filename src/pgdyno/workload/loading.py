@@ -21,8 +21,8 @@ _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
 def load_workload(spec: WorkloadSpec) -> Workload:
     """The workload that a spec asks for, its script files read.
 
-    Raises UsageError for a file that is missing, is no text, or for a mix without weight. Whether
-    the scripts are right is for the engine to say.
+    Raises UsageError for a file that is missing, is no text or has a mistake (with its line and
+    column), and for a mix without weight.
     """
     if isinstance(spec.script, str):
         return _builtin(spec.script)
@@ -35,6 +35,8 @@ def load_workload(spec: WorkloadSpec) -> Workload:
         for name, (file, weight) in zip(names, parts, strict=True)
         if weight > 0
     ]
+    for script in scripts:
+        _check(script)
     uses_pgbench = any(_PGBENCH_TABLE.search(script.text) for script in scripts)
     name = "+".join(script.name for script in scripts)
     return Workload(name, scripts, Tables.PGBENCH if uses_pgbench else Tables.NONE)
@@ -60,6 +62,20 @@ def _builtin(name: str) -> Workload:
         )
     script = WeightedScript(name, known[name], f"built-in {name}", 1)
     return Workload(name, [script], Tables.PGBENCH)
+
+
+def _check(script: WeightedScript) -> None:
+    """Have the engine read the script, so that mistakes show before any server is started."""
+    from pgdyno._engine import ScriptError, check_script
+
+    try:
+        check_script(script.text, script.file)
+    except ScriptError as error:
+        raise UsageError(
+            f"{error.file}:{error.line}:{error.column}: {error.message}",
+            code="script-syntax",
+            hint=error.hint,
+        ) from None
 
 
 def _distinct_names(stems: list[str]) -> list[str]:

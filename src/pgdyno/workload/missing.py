@@ -22,10 +22,7 @@ _UNDEFINED_TABLE = b"42P01"
 
 
 def check_tables_exist(conninfo: ConnInfo, workload: Workload) -> None:
-    """Raise SetupError, with script and table named, for the first table that is not there.
-
-    Also raises ScriptError, from the engine, for a script that cannot be read.
-    """
+    """Raise SetupError, with script and table named, for the first table that is not there."""
     from pgdyno._engine import check_script
 
     with connect(conninfo) as conn:
