@@ -1,0 +1,143 @@
+//! One simulated client: its variables, its randomness, and where it is in its script.
+
+use crate::plan::GroupPlan;
+use crate::script::{Command, Names, Rng, Value, Variables, eval, eval_truth};
+
+/// A client, whether it executes, waits or thinks.
+#[derive(Debug)]
+pub struct Client {
+    /// Number within its group, from 0.
+    pub id: u32,
+    /// Its group.
+    pub group: usize,
+    /// The script of the transaction, by number in the group.
+    pub script: usize,
+    /// Whether a transaction is open: intended, and neither done nor failed.
+    pub open: bool,
+    /// When it should have started.
+    pub intended_ns: u64,
+    /// When the client began to wait for a pooled connection; 0 if it did not.
+    pub queued_ns: u64,
+    /// When a connection was at hand.
+    pub granted_ns: u64,
+    /// When its first byte left; 0 if none did yet.
+    pub sent_ns: u64,
+    /// Tries of the open transaction so far.
+    pub tries: u32,
+    /// When the next transaction is intended, while the client thinks.
+    pub think_until_ns: u64,
+    /// Values of the group's variables.
+    pub variables: Variables,
+    command: usize,
+    rng: Rng,
+    choice: Rng,
+    saved_rng: Rng,
+    saved_variables: Option<Variables>,
+}
+
+/// What a client needs next.
+#[derive(Debug)]
+pub enum Step {
+    /// This statement, by its place in the script's commands, is to be sent.
+    Send(usize),
+    /// Nothing for this many nanoseconds.
+    Sleep(u64),
+    /// The script is over.
+    Finished,
+    /// An expression has no value.
+    Failed(String),
+}
+
+impl Client {
+    /// A client that has not begun anything.
+    #[must_use]
+    pub fn new(id: u32, group: usize, plan: &GroupPlan, seed: u64) -> Self {
+        let mut seeds = Rng::new(seed ^ (u64::from(id) << 20) ^ ((group as u64) << 52));
+        let rng = Rng::new(seeds.next_u64());
+        let mut variables = plan.variables.clone();
+        variables.set(Names::CLIENT_ID, Value::Int(i64::from(id)));
+        Self {
+            id,
+            group,
+            script: 0,
+            open: false,
+            intended_ns: 0,
+            queued_ns: 0,
+            granted_ns: 0,
+            sent_ns: 0,
+            tries: 0,
+            think_until_ns: 0,
+            variables,
+            command: 0,
+            choice: Rng::new(seeds.next_u64()),
+            saved_rng: rng.clone(),
+            rng,
+            saved_variables: None,
+        }
+    }
+
+    /// Opens a transaction: chooses its script and remembers what a retry must start from.
+    pub fn begin(&mut self, plan: &GroupPlan, intended_ns: u64) {
+        if plan.scripts.len() > 1 {
+            let most = plan.weight_total().cast_signed() - 1;
+            let draw = self.choice.range(0, most).cast_unsigned();
+            self.script = plan.script_at(draw);
+        }
+        self.open = true;
+        self.intended_ns = intended_ns;
+        self.queued_ns = 0;
+        self.granted_ns = intended_ns;
+        self.sent_ns = 0;
+        self.tries = 1;
+        self.command = 0;
+        self.saved_rng.clone_from(&self.rng);
+        match &mut self.saved_variables {
+            Some(saved) => saved.clone_from(&self.variables),
+            None => self.saved_variables = Some(self.variables.clone()),
+        }
+    }
+
+    /// Goes back to the transaction's start, with the variables and random numbers of then.
+    pub fn restart(&mut self) {
+        self.tries += 1;
+        self.command = 0;
+        self.rng.clone_from(&self.saved_rng);
+        if let Some(saved) = &self.saved_variables {
+            self.variables.clone_from(saved);
+        }
+    }
+
+    /// Executes commands up to the next that has to wait.
+    pub fn step(&mut self, plan: &GroupPlan) -> Step {
+        let commands = &plan.scripts[self.script].script.commands;
+        while let Some(command) = commands.get(self.command) {
+            self.command += 1;
+            match command {
+                Command::Sql(_) => return Step::Send(self.command - 1),
+                Command::Set { slot, expr } => {
+                    match eval(expr, &mut self.variables, &mut self.rng) {
+                        Ok(value) => self.variables.set(*slot, value),
+                        Err(error) => return Step::Failed(error.to_string()),
+                    }
+                }
+                Command::Sleep(sleep) => match sleep.duration(&self.variables) {
+                    Ok(time) => {
+                        return Step::Sleep(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+                    }
+                    Err(error) => return Step::Failed(error.to_string()),
+                },
+                Command::JumpUnless { condition, target } => {
+                    match eval_truth(condition, &mut self.variables, &mut self.rng) {
+                        Ok(true) => {}
+                        Ok(false) => self.command = *target,
+                        Err(error) => return Step::Failed(error.to_string()),
+                    }
+                }
+                Command::Jump { target } => self.command = *target,
+                // A plan with pipelines is refused.
+                Command::StartPipeline | Command::SyncPipeline | Command::EndPipeline => {}
+            }
+        }
+        Step::Finished
+    }
+}

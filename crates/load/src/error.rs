@@ -1,0 +1,40 @@
+//! Errors that stop a load before it begins, or altogether: a code, a message, a hint.
+
+use std::fmt;
+
+/// Why a load cannot begin or go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    /// Stable, for programs: `connection-failed`, `config-invalid` …
+    pub code: &'static str,
+    /// What is wrong, without a final period.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl LoadError {
+    /// An error without a hint.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same error with a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for LoadError {}

@@ -1,0 +1,35 @@
+//! The load engine of pgdyno. It knows nothing of Python; `crates/python` wraps it.
+//!
+//! ```text
+//! Load (load.rs)       made from a Plan (plan.rs), steered from outside; its coordinator thread ends
+//!                      intervals and follows schedules (schedule.rs)
+//! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs)
+//! Client (client.rs)   one simulated client in its script (script/); moves between threads through
+//!                      its group's pool (pool.rs)
+//! Collector            puts the threads' counts of an interval together (collect.rs)
+//! ```
+//!
+//! Times are nanoseconds of the monotonic clock. A transaction is *intended* when it should start,
+//! *sent* when its first byte leaves, *done* when its last answer is there: response = wait + service.
+
+mod client;
+mod collect;
+mod error;
+mod histogram;
+mod link;
+mod load;
+mod net;
+mod plan;
+mod pool;
+mod schedule;
+pub mod script;
+mod shared;
+mod sys;
+mod tally;
+mod worker;
+
+pub use collect::{ErrorRow, Interval, ScriptRow, StatementRow, ThreadRow};
+pub use error::LoadError;
+pub use histogram::Histogram;
+pub use load::{Load, State};
+pub use plan::PlanError;

@@ -1,0 +1,274 @@
+//! A connection as a worker thread holds it: socket, protocol state, and what it is doing.
+
+use std::io::{self, Read, Write};
+
+use mio::{Interest, Registry, Token};
+use pgdyno_wire::{Scanner, Session, TransactionStatus};
+
+use crate::client::Client;
+use crate::net::Stream;
+use crate::script::Slot;
+use crate::tally::Code;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Not connected; it tries again when its timer says so.
+    Pausing,
+    /// Connecting or logging in.
+    Connecting,
+    /// Connected, with no statement under way.
+    Idle,
+    /// A statement was sent.
+    Statement,
+    /// ROLLBACK was sent.
+    RollingBack,
+    /// In `\sleep`.
+    Sleeping,
+    /// Lost while another thread granted it; the client on its way here finds that out.
+    Dead,
+}
+
+/// Why a transaction, or a connection, failed.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// SQLSTATE or own code.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+    /// Position of the statement that failed.
+    pub position: Option<usize>,
+}
+
+impl Failure {
+    /// With a code of the engine's own.
+    pub fn own(code: &'static str, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
+            code: Code::Own(code),
+            message: message.into(),
+            position: None,
+        })
+    }
+
+    /// At a statement.
+    #[must_use]
+    pub fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
+        self.position = Some(position);
+        self
+    }
+}
+
+/// Rows that `\gset` or `\aset` wait for.
+#[derive(Debug, Default)]
+pub struct Capturing {
+    /// Variable of each column of the current result.
+    pub columns: Vec<Option<Slot>>,
+    /// Rows of the current result.
+    pub rows: u64,
+    /// Results that did not have the one row that `\gset` wants: how many rows that was.
+    pub wrong_rows: Option<u64>,
+}
+
+/// The statement under way.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    /// Its place in the script's commands.
+    pub command: usize,
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// What the server said against it.
+    pub error: Option<Box<Failure>>,
+    /// What is to be stored of its rows.
+    pub capture: Option<Box<Capturing>>,
+}
+
+/// A connection, or the place of one that is being made.
+pub struct Link {
+    /// Never used again, unlike its index.
+    pub id: u64,
+    /// Its group.
+    pub group: usize,
+    /// Whether it belongs to the group's pool; else to its client.
+    pub pooled: bool,
+    /// What it is doing.
+    pub doing: Doing,
+    /// The client that uses it.
+    pub client: Option<Box<Client>>,
+    /// The socket.
+    pub stream: Option<Stream>,
+    /// Protocol state; there as long as the socket is.
+    pub session: Option<Session>,
+    /// Bytes that make no whole message yet.
+    pub scanner: Scanner,
+    /// Bytes that the socket did not take yet.
+    pub unsent: Vec<u8>,
+    /// The transaction status that the server reported last.
+    pub status: TransactionStatus,
+    /// The statement under way.
+    pub statement: InFlight,
+    /// What ROLLBACK is sent for; or a fatal error, after which the server closes the connection.
+    pub failure: Option<Box<Failure>>,
+    /// Statements known to the server, one bit each.
+    pub prepared: Prepared,
+    /// Failures to connect in a row.
+    pub failures: u32,
+    /// Whether it replaces a connection that was lost.
+    pub again: bool,
+    /// Timers with another number are out of date.
+    pub timer: u32,
+}
+
+impl Link {
+    /// Not connected yet.
+    #[must_use]
+    pub fn new(id: u64, group: usize, pooled: bool) -> Self {
+        Self {
+            id,
+            group,
+            pooled,
+            doing: Doing::Pausing,
+            client: None,
+            stream: None,
+            session: None,
+            scanner: Scanner::new(),
+            unsent: Vec::new(),
+            status: TransactionStatus::Idle,
+            statement: InFlight::default(),
+            failure: None,
+            prepared: Prepared::default(),
+            failures: 0,
+            again: false,
+            timer: 0,
+        }
+    }
+
+    /// Whether log-in is over and the connection not lost.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        !matches!(self.doing, Doing::Pausing | Doing::Connecting | Doing::Dead)
+    }
+
+    /// Forgets everything about the socket.
+    pub fn disconnect(&mut self, registry: &Registry) {
+        if let Some(mut stream) = self.stream.take() {
+            let _ = stream.deregister(registry);
+        }
+        self.session = None;
+        self.scanner = Scanner::new();
+        self.unsent = Vec::new();
+        self.status = TransactionStatus::Idle;
+        self.statement = InFlight::default();
+        self.prepared.clear();
+    }
+
+    /// Sends `bytes`, after what waits to be sent already. What the socket does not take is kept,
+    /// and the socket watched until it takes more.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn send(&mut self, bytes: &[u8], registry: &Registry, token: Token) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let sent = write_some(stream, bytes)?;
+        if sent < bytes.len() {
+            self.unsent.extend_from_slice(&bytes[sent..]);
+            stream.reregister(registry, token, Interest::READABLE | Interest::WRITABLE)?;
+        }
+        Ok(())
+    }
+
+    /// Sends more of what waits, now that the socket takes it.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn send_rest(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(());
+        };
+        if self.unsent.is_empty() {
+            return Ok(());
+        }
+        let sent = write_some(stream, &self.unsent)?;
+        self.unsent.drain(..sent);
+        if self.unsent.is_empty() {
+            stream.reregister(registry, token, Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is there; `Ok(None)` if nothing is.
+    ///
+    /// # Errors
+    /// The socket is broken.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(None);
+        };
+        loop {
+            match stream.read(buffer) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Writes until all is written or the socket takes no more.
+fn write_some(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}
+
+/// Which statements a connection has prepared, by their row in a tally.
+#[derive(Debug, Default)]
+pub struct Prepared {
+    words: Vec<u64>,
+    /// The server's idea may differ: statements are closed before they are prepared again.
+    pub doubtful: bool,
+}
+
+impl Prepared {
+    /// Whether this one is prepared.
+    #[must_use]
+    pub fn has(&self, row: usize) -> bool {
+        self.words
+            .get(row / 64)
+            .is_some_and(|word| word & (1 << (row % 64)) != 0)
+    }
+
+    /// This one was prepared.
+    pub fn insert(&mut self, row: usize) {
+        if self.words.len() <= row / 64 {
+            self.words.resize(row / 64 + 1, 0);
+        }
+        self.words[row / 64] |= 1 << (row % 64);
+    }
+
+    /// The connection is new.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.doubtful = false;
+    }
+
+    /// The server no longer agrees on what is prepared.
+    pub fn doubt(&mut self) {
+        self.words.clear();
+        self.doubtful = true;
+    }
+}

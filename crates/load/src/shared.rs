@@ -1,0 +1,281 @@
+//! What the threads of a load share: groups, mailboxes, the number of the current interval.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mio::Waker;
+
+use crate::client::Client;
+use crate::collect::Collector;
+use crate::net::Target;
+use crate::plan::Plan;
+use crate::pool::{LinkRef, Pool};
+use crate::sys::monotonic_ns;
+
+/// Locks, also after another thread panicked with the lock held: its counts may then be short by
+/// one, which is better than to stop the world.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A message to a worker thread.
+#[derive(Debug)]
+pub enum Mail {
+    /// This client got that connection of yours.
+    Handover(LinkRef, Box<Client>),
+    /// Open a connection for this group's pool.
+    OpenPooled(usize),
+    /// The number of clients of a group changed.
+    ClientsChanged,
+    /// The limit of a group's pool changed, or whether it has one.
+    PoolChanged(usize),
+    /// Begin no more transactions; cut off at this time what is still under way.
+    Stop(u64),
+    /// Report what was counted and end.
+    Exit,
+}
+
+/// A worker's letter box and the bell that goes with it.
+#[derive(Debug)]
+pub struct Mailbox {
+    mail: Mutex<Vec<Mail>>,
+    waiting: AtomicBool,
+    waker: Waker,
+}
+
+impl Mailbox {
+    /// Empty; `waker` wakes its thread.
+    #[must_use]
+    pub fn new(waker: Waker) -> Self {
+        Self {
+            mail: Mutex::new(Vec::new()),
+            waiting: AtomicBool::new(false),
+            waker,
+        }
+    }
+
+    /// Leaves a message and rings.
+    pub fn post(&self, mail: Mail) {
+        lock(&self.mail).push(mail);
+        self.waiting.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Rings only.
+    pub fn ring(&self) {
+        // It can fail only if the event queue is gone, and its thread with it.
+        let _ = self.waker.wake();
+    }
+
+    /// Takes all messages, oldest first.
+    pub fn take(&self) -> Vec<Mail> {
+        if self.waiting.swap(false, Ordering::AcqRel) {
+            std::mem::take(&mut *lock(&self.mail))
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// What all threads know of a group.
+#[derive(Debug)]
+pub struct GroupShared {
+    /// Clients wanted: those with a lower number go on, others end after their transaction.
+    target: AtomicU32,
+    /// By client number: whether it exists. Its lock orders changes of `target` and endings.
+    alive: Mutex<Vec<bool>>,
+    /// Clients that exist.
+    clients: AtomicU32,
+    /// The pool.
+    pub pool: Mutex<Pool>,
+    /// Whether clients share connections.
+    shares: AtomicBool,
+}
+
+impl GroupShared {
+    fn new(pool_max: Option<u32>) -> Self {
+        Self {
+            target: AtomicU32::new(0),
+            alive: Mutex::new(Vec::new()),
+            clients: AtomicU32::new(0),
+            pool: Mutex::new(Pool::new(pool_max)),
+            shares: AtomicBool::new(pool_max.is_some()),
+        }
+    }
+
+    /// Clients wanted.
+    pub fn target(&self) -> u32 {
+        self.target.load(Ordering::Relaxed)
+    }
+
+    /// Changes how many are wanted; true if that is a change.
+    pub fn set_target(&self, clients: u32) -> bool {
+        let mut alive = lock(&self.alive);
+        if alive.len() < clients as usize {
+            alive.resize(clients as usize, false);
+        }
+        self.target.swap(clients, Ordering::Relaxed) != clients
+    }
+
+    /// Clients that exist.
+    pub fn clients(&self) -> u32 {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Numbers of clients that are wanted, do not exist and belong to a thread; they exist from
+    /// now on.
+    pub fn spawn(&self, thread: usize, threads: usize) -> Vec<u32> {
+        let mut alive = lock(&self.alive);
+        let target = self.target();
+        let mine = (0..target).skip(thread).step_by(threads);
+        let new: Vec<u32> = mine.filter(|id| !alive[*id as usize]).collect();
+        for id in &new {
+            alive[*id as usize] = true;
+        }
+        self.clients
+            .fetch_add(u32::try_from(new.len()).unwrap_or(0), Ordering::Relaxed);
+        new
+    }
+
+    /// Whether a client between two transactions is to end; if so it no longer exists.
+    pub fn retire(&self, id: u32) -> bool {
+        if id < self.target() {
+            return false;
+        }
+        let mut alive = lock(&self.alive);
+        if id < self.target() {
+            return false;
+        }
+        alive[id as usize] = false;
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Whether clients share connections.
+    pub fn shares(&self) -> bool {
+        self.shares.load(Ordering::Relaxed)
+    }
+
+    /// Changes the pool's limit, or whether there is a pool.
+    pub fn set_pool_max(&self, max: Option<u32>) {
+        lock(&self.pool).set_max(max);
+        self.shares.store(max.is_some(), Ordering::Relaxed);
+    }
+}
+
+/// What the threads of a load share.
+pub struct Shared {
+    /// What is to be done.
+    pub plan: Plan,
+    /// The server.
+    pub target: Target,
+    /// By number.
+    pub groups: Vec<GroupShared>,
+    /// By thread.
+    pub mailboxes: Vec<Mailbox>,
+    /// Where counts go.
+    pub collector: Mutex<Collector>,
+    /// Number of the current interval. A thread looks at it before it counts anything for a client
+    /// that came from another thread, so that what happened first is never counted later.
+    pub interval: AtomicU64,
+    /// Threads with nothing under way after [`Mail::Stop`].
+    pub drained: AtomicUsize,
+    /// How the connections are, all together.
+    pub health: Health,
+}
+
+impl Shared {
+    /// At the very beginning.
+    #[must_use]
+    pub fn new(plan: Plan, target: Target, mailboxes: Vec<Mailbox>, started_ns: u64) -> Self {
+        Self {
+            groups: plan
+                .groups
+                .iter()
+                .map(|group| GroupShared::new(group.pool_max))
+                .collect(),
+            collector: Mutex::new(Collector::new(plan.threads, plan.rows(), started_ns)),
+            plan,
+            target,
+            mailboxes,
+            interval: AtomicU64::new(0),
+            drained: AtomicUsize::new(0),
+            health: Health::default(),
+        }
+    }
+
+    /// Posts to every thread.
+    pub fn post_all(&self, mail: impl Fn() -> Mail) {
+        for mailbox in &self.mailboxes {
+            mailbox.post(mail());
+        }
+    }
+
+    /// Ends the current interval on all threads; the next one carries `tag`, or the same as
+    /// before. Returns when.
+    pub fn cut(&self, tag: Option<Option<i64>>) -> u64 {
+        let mut collector = lock(&self.collector);
+        let now_ns = monotonic_ns();
+        let number = collector.cut(now_ns, tag);
+        self.interval.store(number, Ordering::Release);
+        drop(collector);
+        for mailbox in &self.mailboxes {
+            mailbox.ring();
+        }
+        now_ns
+    }
+}
+
+/// Whether any connection is left, and since when not.
+#[derive(Debug, Default)]
+pub struct Health {
+    established: AtomicUsize,
+    down_since_ns: AtomicU64,
+    last_failure: Mutex<String>,
+}
+
+impl Health {
+    /// A connection was established.
+    pub fn up(&self) {
+        self.established.fetch_add(1, Ordering::Relaxed);
+        self.down_since_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// An established connection was closed on purpose.
+    pub fn closed(&self) {
+        self.established.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// An established connection was lost.
+    pub fn lost(&self, now_ns: u64, why: &str) {
+        self.established.fetch_sub(1, Ordering::Relaxed);
+        self.failed(now_ns, why);
+    }
+
+    /// A connection could not be established.
+    pub fn failed(&self, now_ns: u64, why: &str) {
+        let mut last = lock(&self.last_failure);
+        last.clear();
+        last.push_str(why);
+        if self.established.load(Ordering::Relaxed) == 0 {
+            let _ = self.down_since_ns.compare_exchange(
+                0,
+                now_ns,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// How long there has been no connection although some were tried, and why the last failed.
+    pub fn down(&self, now_ns: u64) -> Option<(u64, String)> {
+        let since = self.down_since_ns.load(Ordering::Relaxed);
+        let none = self.established.load(Ordering::Relaxed) == 0 && since != 0;
+        none.then(|| {
+            (
+                now_ns.saturating_sub(since),
+                lock(&self.last_failure).clone(),
+            )
+        })
+    }
+}

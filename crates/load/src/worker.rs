@@ -1,0 +1,435 @@
+//! A worker thread: one event loop over its own connections, timers and counts.
+//!
+//! Transactions are in [`transact`], connections in [`connect`], clients coming, waiting and going
+//! in [`clients`]; this file has the loop itself, and the way in for bytes.
+
+mod clients;
+mod connect;
+mod transact;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use mio::{Events, Poll, Token};
+use pgdyno_wire::{Event, ProtocolError, Scanner};
+use slab::Slab;
+
+use crate::client::Client;
+use crate::link::{Doing, Failure, Link};
+use crate::script::Rng;
+use crate::shared::{Mail, Shared, lock};
+use crate::sys::{CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
+use crate::tally::Tally;
+
+/// Token of the waker.
+pub const WAKER: Token = Token(usize::MAX);
+/// Bytes read from a socket at a time.
+const READ_BYTES: usize = 64 << 10;
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 256;
+
+/// What a timer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    /// A connection's, by index and timer number.
+    Link(usize, u32),
+    /// A client that thinks without a connection.
+    Thinker(usize),
+    /// The first client in a group's queue may have waited too long.
+    PoolWait(usize),
+    /// A group's pool may open connections again.
+    PoolOpen(usize),
+}
+
+/// Whether timers for a group's pool are set in this thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct PoolAlarms {
+    wait: bool,
+    open: bool,
+}
+
+/// A worker thread's state.
+pub struct Worker {
+    thread: usize,
+    shared: Arc<Shared>,
+    poll: Poll,
+    links: Slab<Link>,
+    next_link_id: u64,
+    /// Indexes that are free after this pass; events of this pass may still name them.
+    freed: Vec<usize>,
+    /// Clients between transactions, without a connection.
+    thinkers: Slab<Box<Client>>,
+    timers: BinaryHeap<Reverse<(u64, Alarm)>>,
+    /// By group.
+    pool_alarms: Vec<PoolAlarms>,
+    /// Connections whose client goes on without having waited for anything.
+    ready: VecDeque<(usize, u64)>,
+    /// Connections that took no bytes: what the server still said is read before they are closed.
+    broken: Vec<usize>,
+    tally: Tally,
+    interval: u64,
+    /// Transactions sent and not ended.
+    flying: usize,
+    stop_at_ns: Option<u64>,
+    reported_drained: bool,
+    out: BytesMut,
+    text: Vec<u8>,
+    rng: Rng,
+    cpu: CpuTime,
+    run_queue: RunQueueDelay,
+    run_queue_us: u64,
+}
+
+impl Worker {
+    /// For thread number `thread`; `poll` has the waker of its mailbox registered.
+    #[must_use]
+    pub fn new(thread: usize, shared: Arc<Shared>, poll: Poll) -> Self {
+        let tally = Tally::new(&shared.plan);
+        let seed = shared.plan.seed ^ 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(thread as u64 + 1);
+        Self {
+            thread,
+            poll,
+            links: Slab::new(),
+            next_link_id: 0,
+            freed: Vec::new(),
+            thinkers: Slab::new(),
+            timers: BinaryHeap::new(),
+            pool_alarms: vec![PoolAlarms::default(); shared.groups.len()],
+            ready: VecDeque::new(),
+            broken: Vec::new(),
+            tally,
+            interval: 0,
+            flying: 0,
+            stop_at_ns: None,
+            reported_drained: false,
+            out: BytesMut::with_capacity(4096),
+            text: Vec::with_capacity(256),
+            rng: Rng::new(seed),
+            cpu: thread_cpu(),
+            run_queue: RunQueueDelay::of_this_thread(),
+            run_queue_us: 0,
+            shared,
+        }
+    }
+
+    /// Runs until [`Mail::Exit`].
+    pub fn run(mut self) {
+        // What starting the thread cost is none of the load's.
+        self.cpu = thread_cpu();
+        self.run_queue = RunQueueDelay::of_this_thread();
+        self.run_queue_us = self.run_queue.read_us();
+        let mut events = Events::with_capacity(EVENTS);
+        let mut buffer = vec![0; READ_BYTES];
+        self.spawn_clients();
+        loop {
+            let timeout = self.timeout();
+            if let Err(error) = self.poll.poll(&mut events, timeout)
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                break;
+            }
+            let began_ns = monotonic_ns();
+            self.follow_interval();
+            for event in &events {
+                match event.token() {
+                    WAKER => {
+                        if self.read_mail() {
+                            return self.exit();
+                        }
+                    }
+                    Token(slot) => {
+                        if event.is_writable() {
+                            self.on_writable(slot);
+                        }
+                        if event.is_readable() || event.is_error() || event.is_read_closed() {
+                            self.on_readable(slot, &mut buffer, event.is_read_closed());
+                        }
+                    }
+                }
+            }
+            self.run_timers(began_ns);
+            self.run_ready();
+            self.read_broken(&mut buffer);
+            self.free_links();
+            self.check_drained();
+            let pass_ns = monotonic_ns() - began_ns;
+            let longest = &mut self.tally.thread.loop_stall_ns_max;
+            *longest = pass_ns.max(*longest);
+        }
+        self.exit();
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.ready.is_empty() || !self.broken.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let stop = self.stop_at_ns.filter(|_| !self.reported_drained);
+        let next = self.timers.peek().map(|Reverse((at_ns, _))| *at_ns);
+        let at_ns = match (next, stop) {
+            (Some(next), Some(stop)) => next.min(stop),
+            (next, stop) => next.or(stop)?,
+        };
+        Some(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())))
+    }
+
+    /// Hands the counts of intervals that are over to the collector.
+    fn follow_interval(&mut self) {
+        while self.shared.interval.load(Ordering::Acquire) > self.interval {
+            self.submit();
+            self.interval += 1;
+        }
+    }
+
+    fn submit(&mut self) {
+        self.audit();
+        for (_, link) in &self.links {
+            if link.is_established() {
+                self.tally.connections[link.group] += 1;
+            }
+        }
+        let clients: Vec<u32> = self
+            .shared
+            .groups
+            .iter()
+            .map(|group| group.clients())
+            .collect();
+        let spare = lock(&self.shared.collector).take_spare();
+        let next = spare.unwrap_or_else(|| Tally::new(&self.shared.plan));
+        let tally = std::mem::replace(&mut self.tally, next);
+        lock(&self.shared.collector).submit(self.interval, self.thread, tally, &clients);
+    }
+
+    fn audit(&mut self) {
+        let (cpu, run_queue_us) = (thread_cpu(), self.run_queue.read_us());
+        self.tally.thread.cpu = CpuTime {
+            user_us: cpu.user_us.saturating_sub(self.cpu.user_us),
+            system_us: cpu.system_us.saturating_sub(self.cpu.system_us),
+        };
+        self.tally.thread.run_queue_delay_us = run_queue_us.saturating_sub(self.run_queue_us);
+        self.cpu = cpu;
+        self.run_queue_us = run_queue_us;
+    }
+
+    /// True when the thread is to end.
+    fn read_mail(&mut self) -> bool {
+        for mail in self.shared.mailboxes[self.thread].take() {
+            match mail {
+                Mail::Handover(link, client) => {
+                    self.follow_interval();
+                    self.take_over(link, client);
+                }
+                Mail::OpenPooled(group) => self.open_pooled(group),
+                Mail::ClientsChanged => self.spawn_clients(),
+                Mail::PoolChanged(group) => self.pool_changed(group),
+                Mail::Stop(at_ns) => self.stop_at_ns = Some(at_ns),
+                Mail::Exit => return true,
+            }
+        }
+        false
+    }
+
+    fn on_writable(&mut self, slot: usize) {
+        let Some(link) = self.links.get_mut(slot) else {
+            return;
+        };
+        if link.session.is_none() {
+            self.start_session(slot);
+        } else if link.send_rest(self.poll.registry(), Token(slot)).is_err() {
+            self.broken.push(slot);
+        }
+    }
+
+    /// Reads until the socket has no more. A read that does not fill the buffer says as much, unless
+    /// the server has `closed` its side: then the end of the stream is still to be read.
+    fn on_readable(&mut self, slot: usize, buffer: &mut [u8], closed: bool) {
+        while let Some(link) = self.links.get_mut(slot) {
+            let id = link.id;
+            match link.read(buffer) {
+                Ok(None) => return,
+                Ok(Some(0)) => return self.on_closed(slot, "the server closed the connection"),
+                Ok(Some(count)) => {
+                    self.on_bytes(slot, &buffer[..count]);
+                    let same = self.links.get(slot).is_some_and(|link| link.id == id);
+                    if !same || (count < buffer.len() && !closed) {
+                        return;
+                    }
+                }
+                Err(error) => return self.on_closed(slot, &error.to_string()),
+            }
+        }
+    }
+
+    /// The way in for what the server sent.
+    fn on_bytes(&mut self, slot: usize, bytes: &[u8]) {
+        let now_ns = monotonic_ns();
+        let link = &mut self.links[slot];
+        let mut scanner = std::mem::take(&mut link.scanner);
+        scanner.keep_rows(link.statement.capture.is_some());
+        let outcome = self.on_messages(slot, &mut scanner, bytes, now_ns);
+        if let Some(link) = self.links.get_mut(slot)
+            && link.session.is_some()
+        {
+            link.scanner = scanner;
+        }
+        if let Err(error) = outcome {
+            self.on_lost(slot, Failure::own("protocol-error", error.to_string()));
+        }
+    }
+
+    fn on_messages(
+        &mut self,
+        slot: usize,
+        scanner: &mut Scanner,
+        bytes: &[u8],
+        now_ns: u64,
+    ) -> Result<(), ProtocolError> {
+        let mut scan = scanner.scan(bytes);
+        while let Some(message) = scan.message()? {
+            // An event before this one may have closed the connection.
+            let Some(session) = self
+                .links
+                .get_mut(slot)
+                .and_then(|link| link.session.as_mut())
+            else {
+                break;
+            };
+            let event = session.receive(message, &self.shared.target.identity, &mut self.out)?;
+            if !self.out.is_empty() {
+                self.send(slot);
+            }
+            self.on_event(slot, event, now_ns)?;
+        }
+        Ok(())
+    }
+
+    /// What a message means for the connection. Only [`Event::Ready`] and [`Event::Connected`] make
+    /// it go on.
+    fn on_event(
+        &mut self,
+        slot: usize,
+        event: Event<'_>,
+        now_ns: u64,
+    ) -> Result<(), ProtocolError> {
+        match event {
+            Event::Ready(status) => self.on_ready(slot, status, now_ns),
+            Event::Connected => self.on_connected(slot, now_ns),
+            Event::Error(error) => self.on_error(slot, &error),
+            Event::Parsed => self.on_parsed(slot),
+            Event::Columns(columns) => self.on_columns(slot, columns)?,
+            Event::Row(Some(row)) => self.on_row(slot, row)?,
+            Event::Complete => self.on_complete(slot),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sends what was put into the output buffer.
+    fn send(&mut self, slot: usize) {
+        let sent = self.links[slot].send(&self.out, self.poll.registry(), Token(slot));
+        self.out.clear();
+        if sent.is_err() {
+            self.broken.push(slot);
+        }
+    }
+
+    /// Sockets that took no bytes: what the server said last, such as why it ends the connection,
+    /// can still be read.
+    fn read_broken(&mut self, buffer: &mut [u8]) {
+        while let Some(slot) = self.broken.pop() {
+            if self
+                .links
+                .get(slot)
+                .is_none_or(|link| link.stream.is_none())
+            {
+                continue;
+            }
+            self.on_readable(slot, buffer, true);
+            if self
+                .links
+                .get(slot)
+                .is_some_and(|link| link.stream.is_some())
+            {
+                self.on_closed(slot, "the server closed the connection");
+            }
+        }
+    }
+
+    /// Sets a connection's timer, instead of the one it has.
+    fn set_timer(&mut self, slot: usize, at_ns: u64) {
+        let link = &mut self.links[slot];
+        link.timer = link.timer.wrapping_add(1);
+        self.timers
+            .push(Reverse((at_ns, Alarm::Link(slot, link.timer))));
+    }
+
+    fn run_timers(&mut self, now_ns: u64) {
+        while let Some(Reverse((at_ns, alarm))) = self.timers.peek().copied() {
+            if at_ns > now_ns {
+                break;
+            }
+            self.timers.pop();
+            match alarm {
+                Alarm::Link(slot, timer) => {
+                    if self.links.get(slot).is_some_and(|link| link.timer == timer) {
+                        self.on_timer(slot, at_ns);
+                    }
+                }
+                Alarm::Thinker(index) => {
+                    let client = self.thinkers.remove(index);
+                    if self.stop_at_ns.is_none() {
+                        self.begin_pooled(client, at_ns);
+                    }
+                }
+                Alarm::PoolWait(group) => {
+                    self.pool_alarms[group].wait = false;
+                    self.expire_waiters(group, now_ns);
+                }
+                Alarm::PoolOpen(group) => {
+                    self.pool_alarms[group].open = false;
+                    self.grow_pool(group, now_ns);
+                }
+            }
+        }
+    }
+
+    fn on_timer(&mut self, slot: usize, at_ns: u64) {
+        match self.links[slot].doing {
+            Doing::Pausing if self.stop_at_ns.is_none() => self.connect(slot),
+            Doing::Connecting => {
+                self.on_lost(
+                    slot,
+                    Failure::own("connect-timeout", "no connection in time"),
+                );
+            }
+            Doing::Sleeping => self.run_script(slot, monotonic_ns()),
+            Doing::Idle => self.end_thinking(slot, at_ns),
+            _ => {}
+        }
+    }
+
+    /// Lets those go on that did not wait for anything, once each, so that a script without a
+    /// statement cannot starve the others.
+    fn run_ready(&mut self) {
+        for _ in 0..self.ready.len() {
+            let Some((slot, id)) = self.ready.pop_front() else {
+                break;
+            };
+            let here = self.links.get(slot).is_some_and(|link| {
+                link.id == id && link.doing == Doing::Idle && link.client.is_some()
+            });
+            if here && self.stop_at_ns.is_none() {
+                self.run_script(slot, monotonic_ns());
+            }
+        }
+    }
+
+    fn free_links(&mut self) {
+        for slot in self.freed.drain(..) {
+            self.links.remove(slot);
+        }
+    }
+}

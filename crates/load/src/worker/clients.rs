@@ -1,0 +1,422 @@
+//! Clients: coming, waiting for a connection, thinking, and going; and the end of the load.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::{Alarm, Worker};
+use crate::client::Client;
+use crate::link::{Doing, Failure};
+use crate::pool::{Grant, LinkRef};
+use crate::shared::{Mail, lock};
+use crate::sys::monotonic_ns;
+use crate::tally::{ErrorKey, Place};
+
+/// How long the server may take to hear all cancel requests at the end.
+const CANCEL_TIME: Duration = Duration::from_millis(1000);
+
+impl Worker {
+    /// Makes the clients that are wanted, are this thread's by number, and do not exist.
+    pub(super) fn spawn_clients(&mut self) {
+        if self.stop_at_ns.is_some() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        for (group, state) in shared.groups.iter().enumerate() {
+            for id in state.spawn(self.thread, shared.plan.threads) {
+                let plan = &shared.plan.groups[group];
+                let client = Box::new(Client::new(id, group, plan, shared.plan.seed));
+                if state.shares() {
+                    self.begin_pooled(client, monotonic_ns());
+                } else {
+                    self.connect_own(client);
+                }
+            }
+        }
+    }
+
+    /// Gives a client a connection of its own.
+    fn connect_own(&mut self, client: Box<Client>) {
+        let slot = self.new_link(client.group, false);
+        self.links[slot].client = Some(client);
+        self.connect(slot);
+    }
+
+    /// A client's own connection is there: its transaction starts, or goes on.
+    pub(super) fn go_on_connected(&mut self, slot: usize, now_ns: u64) {
+        if self.stop_at_ns.is_some() {
+            return;
+        }
+        let Some(client) = &mut self.links[slot].client else {
+            return;
+        };
+        if client.open {
+            client.granted_ns = now_ns;
+            self.run_script(slot, now_ns);
+        } else if client.think_until_ns > now_ns {
+            let until_ns = client.think_until_ns;
+            self.set_timer(slot, until_ns);
+        } else {
+            self.begin(slot, now_ns);
+            self.run_script(slot, now_ns);
+        }
+    }
+
+    /// Opens the next transaction of a connection's client.
+    pub(super) fn begin(&mut self, slot: usize, intended_ns: u64) {
+        if let Some(client) = &mut self.links[slot].client {
+            client.begin(&self.shared.plan.groups[client.group], intended_ns);
+            let tally = self.script_tally(slot);
+            tally.intended += 1;
+            tally.open += 1;
+        }
+    }
+
+    /// Opens the next transaction of a client without a connection, and gets it one.
+    pub(super) fn begin_pooled(&mut self, mut client: Box<Client>, intended_ns: u64) {
+        self.open_transaction(&mut client, intended_ns);
+        self.acquire(client, intended_ns);
+    }
+
+    fn open_transaction(&mut self, client: &mut Client, intended_ns: u64) {
+        let plan = &self.shared.plan.groups[client.group];
+        client.begin(plan, intended_ns);
+        let tally = &mut self.tally.scripts[plan.scripts[client.script].row];
+        tally.intended += 1;
+        tally.open += 1;
+    }
+
+    /// Gets a client with an open transaction a connection of the pool, or puts it into the queue.
+    fn acquire(&mut self, mut client: Box<Client>, now_ns: u64) {
+        let group = client.group;
+        if !self.shared.groups[group].shares() {
+            return self.connect_own(client);
+        }
+        if client.queued_ns == 0 {
+            client.queued_ns = now_ns;
+        }
+        let deadline_ns = client.queued_ns + self.shared.plan.groups[group].pool_wait_ns_max;
+        let grant = lock(&self.shared.groups[group].pool).acquire(self.thread, client, deadline_ns);
+        match grant {
+            Grant::Link(link, client) if link.thread == self.thread => self.take_over(link, client),
+            Grant::Link(link, client) => {
+                self.shared.mailboxes[link.thread].post(Mail::Handover(link, client));
+            }
+            Grant::Queued => {
+                self.watch_queue(group, deadline_ns);
+                self.grow_pool(group, now_ns);
+            }
+        }
+    }
+
+    /// A client got a connection of this thread.
+    pub(super) fn take_over(&mut self, link: LinkRef, client: Box<Client>) {
+        let now_ns = monotonic_ns();
+        let slot = link.slot;
+        if self
+            .links
+            .get(slot)
+            .is_some_and(|here| here.id == link.id && here.doing == Doing::Idle)
+        {
+            return self.start_on(slot, client, now_ns);
+        }
+        // Lost in the meantime: the client goes on waiting.
+        let group = client.group;
+        lock(&self.shared.groups[group].pool).lost();
+        self.discard(slot);
+        self.acquire(client, now_ns);
+    }
+
+    /// Starts a client's open transaction on an idle connection.
+    fn start_on(&mut self, slot: usize, mut client: Box<Client>, now_ns: u64) {
+        client.granted_ns = now_ns;
+        self.links[slot].client = Some(client);
+        if self.stop_at_ns.is_none() {
+            self.run_script(slot, now_ns);
+        }
+    }
+
+    /// A client's transaction is over: what it, and its connection, do next.
+    pub(super) fn next_transaction(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        let (group, pooled) = (link.group, link.pooled);
+        let Some(client) = &link.client else { return };
+        let waited = client.sent_ns != 0;
+        if self.stop_at_ns.is_some() {
+            return;
+        }
+        if self.shared.groups[group].retire(client.id) {
+            link.client = None;
+            return if pooled {
+                self.release(slot, now_ns)
+            } else {
+                self.close(slot)
+            };
+        }
+        let think_ns = self.shared.plan.groups[group].think_ns;
+        if pooled != self.shared.groups[group].shares() {
+            return self.change_kind(slot, now_ns);
+        }
+        if pooled {
+            return self.next_pooled(slot, think_ns, now_ns);
+        }
+        if think_ns > 0 {
+            return self.think_connected(slot, now_ns + think_ns);
+        }
+        self.begin(slot, now_ns);
+        if waited {
+            self.run_script(slot, now_ns);
+        } else {
+            self.ready.push_back((slot, self.links[slot].id));
+        }
+    }
+
+    fn think_connected(&mut self, slot: usize, until_ns: u64) {
+        if let Some(client) = &mut self.links[slot].client {
+            client.think_until_ns = until_ns;
+        }
+        self.set_timer(slot, until_ns);
+    }
+
+    /// A client with a connection of its own has thought long enough.
+    pub(super) fn end_thinking(&mut self, slot: usize, at_ns: u64) {
+        let link = &self.links[slot];
+        let Some(client) = link.client.as_ref().filter(|_| self.stop_at_ns.is_none()) else {
+            return;
+        };
+        if self.shared.groups[link.group].retire(client.id) {
+            return self.close(slot);
+        }
+        self.begin(slot, at_ns);
+        self.run_script(slot, monotonic_ns());
+    }
+
+    /// The connection goes to whoever waits longest; its client thinks, or queues up behind them.
+    fn next_pooled(&mut self, slot: usize, think_ns: u64, now_ns: u64) {
+        let group = self.links[slot].group;
+        let Some(mut client) = self.links[slot].client.take() else {
+            return;
+        };
+        if think_ns > 0 || lock(&self.shared.groups[group].pool).is_over() {
+            self.release(slot, now_ns);
+            return self.after_transaction(client, now_ns);
+        }
+        let waited = client.sent_ns != 0;
+        self.open_transaction(&mut client, now_ns);
+        client.queued_ns = now_ns;
+        let deadline_ns = now_ns + self.shared.plan.groups[group].pool_wait_ns_max;
+        let first = lock(&self.shared.groups[group].pool).pass_on(client, deadline_ns);
+        self.follow_interval();
+        self.watch_queue(group, deadline_ns);
+        if waited {
+            return self.start_on(slot, first, now_ns);
+        }
+        let link = &mut self.links[slot];
+        link.client = Some(first);
+        self.ready.push_back((slot, link.id));
+    }
+
+    /// A client without a connection, between two transactions: thinks, begins the next, or ends.
+    pub(super) fn after_transaction(&mut self, mut client: Box<Client>, now_ns: u64) {
+        if self.stop_at_ns.is_some() || self.shared.groups[client.group].retire(client.id) {
+            return;
+        }
+        let think_ns = self.shared.plan.groups[client.group].think_ns;
+        if think_ns == 0 {
+            return self.begin_pooled(client, now_ns);
+        }
+        client.think_until_ns = now_ns + think_ns;
+        let until_ns = client.think_until_ns;
+        let index = self.thinkers.insert(client);
+        self.timers.push(Reverse((until_ns, Alarm::Thinker(index))));
+    }
+
+    /// A pooled connection is free: it goes to the first client in the queue, or is idle, or is
+    /// closed if there are too many.
+    pub(super) fn release(&mut self, slot: usize, now_ns: u64) {
+        let link_ref = self.link_ref(slot);
+        let group = self.links[slot].group;
+        let shared = Arc::clone(&self.shared);
+        let mut pool = lock(&shared.groups[group].pool);
+        if pool.is_over() {
+            pool.closed();
+            drop(pool);
+            return self.close(slot);
+        }
+        let first = pool.release(link_ref);
+        drop(pool);
+        if let Some(client) = first {
+            self.follow_interval();
+            self.start_on(slot, client, now_ns);
+        }
+    }
+
+    /// The group got a pool, or lost it: a client's own connection becomes one of the pool's as far
+    /// as there is room, and the other way round.
+    fn change_kind(&mut self, slot: usize, now_ns: u64) {
+        let group = self.links[slot].group;
+        let shared = Arc::clone(&self.shared);
+        let mut pool = lock(&shared.groups[group].pool);
+        if self.links[slot].pooled {
+            pool.closed();
+            drop(pool);
+            self.links[slot].pooled = false;
+            return self.go_on_connected(slot, now_ns);
+        }
+        let Some(client) = self.links[slot].client.take() else {
+            return;
+        };
+        pool.adopt();
+        drop(pool);
+        self.links[slot].pooled = true;
+        self.release(slot, now_ns);
+        self.after_transaction(client, now_ns);
+    }
+
+    /// The pool's limit changed: idle connections above it go, waiting clients may get new ones;
+    /// without a pool, each of them gets its own.
+    pub(super) fn pool_changed(&mut self, group: usize) {
+        let now_ns = monotonic_ns();
+        let shared = Arc::clone(&self.shared);
+        let state = &shared.groups[group];
+        while let Some(link) = { lock(&state.pool).take_surplus(self.thread) } {
+            self.close(link.slot);
+        }
+        if state.shares() {
+            return self.grow_pool(group, now_ns);
+        }
+        while let Some(client) = { lock(&state.pool).take_first() } {
+            self.follow_interval();
+            if self.stop_at_ns.is_none() {
+                self.connect_own(client);
+            }
+        }
+    }
+
+    /// Has connections opened for the clients that wait, as far as allowed.
+    pub(super) fn grow_pool(&mut self, group: usize, now_ns: u64) {
+        if self.stop_at_ns.is_some() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let pool = &shared.groups[group].pool;
+        while let Some(thread) = { lock(pool).begin_opening(shared.plan.threads, now_ns) } {
+            if thread == self.thread {
+                self.open_pooled(group);
+            } else {
+                shared.mailboxes[thread].post(Mail::OpenPooled(group));
+            }
+        }
+        let opens_at_ns = lock(pool).opens_at_ns();
+        if let Some(at_ns) = opens_at_ns.filter(|at_ns| *at_ns > now_ns)
+            && !self.pool_alarms[group].open
+        {
+            self.pool_alarms[group].open = true;
+            self.timers.push(Reverse((at_ns, Alarm::PoolOpen(group))));
+        }
+    }
+
+    /// Opens one connection for a pool, which counts as being opened already.
+    pub(super) fn open_pooled(&mut self, group: usize) {
+        let slot = self.new_link(group, true);
+        self.connect(slot);
+    }
+
+    fn watch_queue(&mut self, group: usize, deadline_ns: u64) {
+        if !self.pool_alarms[group].wait {
+            self.pool_alarms[group].wait = true;
+            self.timers
+                .push(Reverse((deadline_ns, Alarm::PoolWait(group))));
+        }
+    }
+
+    /// Clients that waited too long for a connection: their transactions fail.
+    pub(super) fn expire_waiters(&mut self, group: usize, now_ns: u64) {
+        if self.stop_at_ns.is_some() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let pool = &shared.groups[group].pool;
+        while let Some(mut client) = { lock(pool).take_expired(now_ns) } {
+            self.follow_interval();
+            let place = Place::Script(client.script, None);
+            let failure = Failure::own(
+                "pool-timeout",
+                "no connection of the pool came free in time",
+            );
+            let key = ErrorKey {
+                group,
+                place,
+                code: failure.code,
+                expected: false,
+                retried: false,
+            };
+            self.tally.error(key, &failure.message);
+            let tally =
+                &mut self.tally.scripts[shared.plan.groups[group].scripts[client.script].row];
+            tally.failed += 1;
+            tally.open -= 1;
+            client.open = false;
+            self.after_transaction(client, now_ns);
+        }
+        let next = lock(pool).next_deadline_ns();
+        if let Some(deadline_ns) = next {
+            self.watch_queue(group, deadline_ns);
+        }
+    }
+
+    /// Once stopped: says so when nothing is under way any more; at the last moment cuts off what
+    /// is.
+    pub(super) fn check_drained(&mut self) {
+        let Some(stop_at_ns) = self.stop_at_ns.filter(|_| !self.reported_drained) else {
+            return;
+        };
+        if self.flying > 0 && monotonic_ns() < stop_at_ns {
+            return;
+        }
+        self.cancel_flying();
+        self.reported_drained = true;
+        self.shared.drained.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn cancel_flying(&mut self) {
+        let until = Instant::now() + CANCEL_TIME;
+        let slots: Vec<usize> = self.links.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            let link = &self.links[slot];
+            if !link
+                .client
+                .as_ref()
+                .is_some_and(|client| client.open && client.sent_ns != 0)
+            {
+                continue;
+            }
+            let key = link.session.as_ref().map(|session| session.key());
+            self.script_tally(slot).cancelled += 1;
+            self.close_transaction(slot);
+            self.links[slot].doing = Doing::Dead;
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(key) = key.filter(|_| !left.is_zero()) {
+                // Best effort: the server also notices that the connection is gone, only later.
+                let _ = self.shared.target.cancel(key, left);
+            }
+        }
+    }
+
+    /// The end: closes connections, counts by script what was never sent, reports.
+    pub(super) fn exit(mut self) {
+        self.follow_interval();
+        let clients = self
+            .links
+            .iter()
+            .filter_map(|(_, link)| link.client.as_deref());
+        let waiting = self.shared.plan.count_open(clients);
+        let slots: Vec<usize> = self.links.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot);
+        }
+        self.submit();
+        lock(&self.shared.collector).add_waiting(&waiting);
+    }
+}

@@ -1,0 +1,406 @@
+//! Transactions: what is sent, what the answers mean, how a transaction ends.
+
+use pgdyno_wire::{Columns, ProtocolError, Row, ServerMessage, TransactionStatus};
+
+use super::Worker;
+use crate::client::Step;
+use crate::link::{Capturing, Doing, Failure};
+use crate::plan::{GroupPlan, Protocol, ScriptPlan};
+use crate::script::{CaptureKind, Command, Statement};
+use crate::sys::monotonic_ns;
+use crate::tally::{Code, ErrorKey, Place, ScriptTally};
+
+/// Failures that are worth another try: serialization failure and deadlock.
+const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")];
+/// Failures after which the server's prepared statements may not be what they were: none of that
+/// name, one of that name already, and a plan whose result changed.
+const DOUBTFUL: [Code; 3] = [
+    Code::Sqlstate(*b"26000"),
+    Code::Sqlstate(*b"42P05"),
+    Code::Sqlstate(*b"0A000"),
+];
+
+impl Worker {
+    /// Executes the client's script up to the next statement or sleep.
+    pub(super) fn run_script(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        let Some(client) = &mut link.client else {
+            return;
+        };
+        match client.step(&self.shared.plan.groups[link.group]) {
+            Step::Send(command) => self.send_statement(slot, command),
+            Step::Sleep(time_ns) => {
+                link.doing = Doing::Sleeping;
+                self.set_timer(slot, now_ns.saturating_add(time_ns));
+            }
+            Step::Finished if link.status == TransactionStatus::Idle => {
+                self.end_well(slot, now_ns);
+            }
+            Step::Finished => {
+                let message = "the script ended without ending its transaction";
+                self.fail(slot, Failure::own("transaction-left-open", message), now_ns);
+            }
+            Step::Failed(message) => {
+                self.fail(slot, Failure::own("script-error", message), now_ns);
+            }
+        }
+    }
+
+    fn send_statement(&mut self, slot: usize, command: usize) {
+        if let Err(error) = self.write_statement(slot, command) {
+            self.out.clear();
+            let failure = Failure::own("statement-unsendable", error.to_string());
+            return self.fail(slot, failure, monotonic_ns());
+        }
+        let now_ns = monotonic_ns();
+        let link = &mut self.links[slot];
+        link.doing = Doing::Statement;
+        link.statement.command = command;
+        link.statement.sent_ns = now_ns;
+        if let Some(client) = &mut link.client
+            && client.sent_ns == 0
+        {
+            client.sent_ns = now_ns;
+            self.flying += 1;
+            let due_ns = client.intended_ns.max(client.granted_ns);
+            self.tally
+                .thread
+                .send_late
+                .record(now_ns.saturating_sub(due_ns));
+            let row = self.shared.plan.groups[link.group].scripts[client.script].row;
+            self.tally.scripts[row].sent += 1;
+        }
+        self.send(slot);
+    }
+
+    /// Puts a statement's messages into the output buffer.
+    fn write_statement(&mut self, slot: usize, command: usize) -> Result<(), ProtocolError> {
+        let link = &mut self.links[slot];
+        let (Some(session), Some(client)) = (&mut link.session, &link.client) else {
+            return Ok(());
+        };
+        let script = &self.shared.plan.groups[link.group].scripts[client.script];
+        let Command::Sql(statement) = &script.script.commands[command] else {
+            return Ok(());
+        };
+        link.statement.capture = statement.capture.as_ref().map(|_| Box::default());
+        let (out, text) = (&mut self.out, &mut self.text);
+        if self.shared.plan.protocol == Protocol::Simple {
+            text.clear();
+            statement.write_simple(&client.variables, text);
+            return session.query(text, out);
+        }
+        let mut name = String::new();
+        if self.shared.plan.protocol == Protocol::Prepared {
+            let row = script.statement_row + statement.position;
+            name = statement_name(row);
+            if !link.prepared.has(row) {
+                if link.prepared.doubtful {
+                    session.close_statement(&name, out)?;
+                }
+                session.parse(&name, &statement.parameterized, out)?;
+            }
+        } else {
+            session.parse("", &statement.parameterized, out)?;
+        }
+        let write = |slot: &crate::script::Slot, out: &mut bytes::BytesMut| {
+            text.clear();
+            let written = client.variables.write_parameter(*slot, text);
+            out.extend_from_slice(text);
+            written
+        };
+        session.bind(&name, &statement.parameters, write, out)?;
+        if statement.capture.is_some() {
+            session.describe(out)?;
+        }
+        session.execute(out)?;
+        session.sync(out);
+        Ok(())
+    }
+
+    pub(super) fn on_parsed(&mut self, slot: usize) {
+        if self.shared.plan.protocol == Protocol::Prepared
+            && let Some((script, statement)) = self.statement(slot)
+        {
+            let row = script.statement_row + statement.position;
+            self.links[slot].prepared.insert(row);
+        }
+    }
+
+    /// The statement under way on a connection.
+    fn statement(&self, slot: usize) -> Option<(&ScriptPlan, &Statement)> {
+        let link = &self.links[slot];
+        let client = link
+            .client
+            .as_ref()
+            .filter(|_| link.doing == Doing::Statement)?;
+        let script = &self.shared.plan.groups[link.group].scripts[client.script];
+        match &script.script.commands[link.statement.command] {
+            Command::Sql(statement) => Some((script, statement)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn on_columns(
+        &mut self,
+        slot: usize,
+        mut columns: Columns<'_>,
+    ) -> Result<(), ProtocolError> {
+        let Some((_, statement)) = self.statement(slot) else {
+            return Ok(());
+        };
+        let Some(capture) = &statement.capture else {
+            return Ok(());
+        };
+        let names = &self.shared.plan.groups[self.links[slot].group].names;
+        let mut slots = Vec::with_capacity(columns.count());
+        while let Some(name) = columns.name()? {
+            slots.push(names.find(&format!("{}{name}", capture.prefix)));
+        }
+        if let Some(capturing) = &mut self.links[slot].statement.capture {
+            capturing.columns = slots;
+            capturing.rows = 0;
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_row(&mut self, slot: usize, mut row: Row<'_>) -> Result<(), ProtocolError> {
+        let link = &mut self.links[slot];
+        let (Some(capturing), Some(client)) = (&mut link.statement.capture, &mut link.client)
+        else {
+            return Ok(());
+        };
+        capturing.rows += 1;
+        for column in &capturing.columns {
+            let Some(value) = row.value()? else { break };
+            if let Some(variable) = column {
+                // As in pgbench, NULL is stored as an empty text.
+                client
+                    .variables
+                    .set_text(*variable, value.unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_complete(&mut self, slot: usize) {
+        if let Some(capturing) = &mut self.links[slot].statement.capture {
+            if capturing.rows != 1 {
+                capturing.wrong_rows.get_or_insert(capturing.rows);
+            }
+            capturing.rows = 0;
+        }
+    }
+
+    pub(super) fn on_error(&mut self, slot: usize, error: &ServerMessage<'_>) {
+        let failure = Box::new(Failure {
+            code: Code::sqlstate(error.sqlstate),
+            message: error.message.to_owned(),
+            position: None,
+        });
+        let link = &mut self.links[slot];
+        match link.doing {
+            Doing::Statement if !error.is_fatal() => {
+                link.statement.error.get_or_insert(failure);
+            }
+            Doing::Connecting => self.on_lost(slot, failure),
+            // The connection ends; that is when the failure counts.
+            _ => link.failure = Some(failure),
+        }
+    }
+
+    /// A statement, or ROLLBACK, is over.
+    pub(super) fn on_ready(&mut self, slot: usize, status: TransactionStatus, now_ns: u64) {
+        self.links[slot].status = status;
+        match self.links[slot].doing {
+            Doing::Statement => self.end_statement(slot, now_ns),
+            Doing::RollingBack => {
+                if let Some(failure) = self.links[slot].failure.take() {
+                    self.end_badly(slot, failure, now_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_statement(&mut self, slot: usize, now_ns: u64) {
+        let Some((script, statement)) = self.statement(slot) else {
+            return;
+        };
+        let (position, expect) = (statement.position, statement.expect.map(Code::Sqlstate));
+        let wants_one = statement
+            .capture
+            .as_ref()
+            .is_some_and(|c| c.kind == CaptureKind::One);
+        let statement_row = script.statement_row + position;
+        let row = script.row;
+        let link = &mut self.links[slot];
+        link.doing = Doing::Idle;
+        let sent_ns = link.statement.sent_ns;
+        let capture = link.statement.capture.take();
+        let failure = match (link.statement.error.take(), expect) {
+            (None, None) => wrong_rows(capture.filter(|_| wants_one).as_deref()),
+            (None, Some(code)) => Some(missing(code)),
+            (Some(error), Some(code)) if error.code == code => {
+                self.tally.scripts[row].expected_errors += 1;
+                self.count_error(slot, &error.at(position), true, false);
+                None
+            }
+            (Some(error), _) => Some(error),
+        };
+        let tally = &mut self.tally.statements[statement_row];
+        match failure {
+            None => {
+                tally.done += 1;
+                tally.service.record(now_ns - sent_ns);
+                self.run_script(slot, now_ns);
+            }
+            Some(failure) => {
+                tally.failed += 1;
+                if DOUBTFUL.contains(&failure.code) {
+                    self.links[slot].prepared.doubt();
+                }
+                self.fail(slot, failure.at(position), now_ns);
+            }
+        }
+    }
+
+    /// The transaction cannot go on: rolls back what is open of it, then ends it.
+    fn fail(&mut self, slot: usize, failure: Box<Failure>, now_ns: u64) {
+        let link = &mut self.links[slot];
+        let Some(session) = link
+            .session
+            .as_mut()
+            .filter(|_| link.status != TransactionStatus::Idle)
+        else {
+            return self.end_badly(slot, failure, now_ns);
+        };
+        link.failure = Some(failure);
+        link.doing = Doing::RollingBack;
+        // A constant can always be sent.
+        let _ = session.query(b"rollback", &mut self.out);
+        self.send(slot);
+    }
+
+    /// The transaction failed: tries it again if that is worth it, else counts it.
+    fn end_badly(&mut self, slot: usize, failure: Box<Failure>, now_ns: u64) {
+        let link = &mut self.links[slot];
+        link.doing = Doing::Idle;
+        let Some(client) = &mut link.client else {
+            return;
+        };
+        let again = RETRIED.contains(&failure.code) && client.tries < self.shared.plan.tries_max;
+        if again {
+            client.restart();
+        }
+        self.count_error(slot, &failure, false, again);
+        if again {
+            self.script_tally(slot).retried += 1;
+            self.run_script(slot, now_ns);
+        } else {
+            self.script_tally(slot).failed += 1;
+            self.close_transaction(slot);
+            self.next_transaction(slot, now_ns);
+        }
+    }
+
+    fn end_well(&mut self, slot: usize, now_ns: u64) {
+        let Some(client) = &self.links[slot].client else {
+            return;
+        };
+        let sent_ns = if client.sent_ns == 0 {
+            now_ns
+        } else {
+            client.sent_ns
+        };
+        let queued_ns = if client.queued_ns == 0 {
+            client.granted_ns
+        } else {
+            client.queued_ns
+        };
+        let (intended_ns, granted_ns) = (client.intended_ns, client.granted_ns);
+        let tally = self.script_tally(slot);
+        tally.done += 1;
+        tally.response.record(now_ns.saturating_sub(intended_ns));
+        tally.wait.record(sent_ns.saturating_sub(intended_ns));
+        tally.pool_wait.record(granted_ns.saturating_sub(queued_ns));
+        tally.service.record(now_ns.saturating_sub(sent_ns));
+        self.close_transaction(slot);
+        self.next_transaction(slot, now_ns);
+    }
+
+    /// The connection was lost under a transaction.
+    pub(super) fn fail_lost(&mut self, slot: usize, failure: &Failure) {
+        let position = self
+            .statement(slot)
+            .map(|(script, s)| (script.statement_row, s.position));
+        let mut failure = failure.clone();
+        if let Some((row, position)) = position {
+            self.tally.statements[row + position].failed += 1;
+            failure.position = Some(position);
+        }
+        self.count_error(slot, &failure, false, false);
+        self.script_tally(slot).failed += 1;
+        self.close_transaction(slot);
+    }
+
+    /// The transaction of a connection's client is over, however it ended.
+    pub(super) fn close_transaction(&mut self, slot: usize) {
+        self.script_tally(slot).open -= 1;
+        if let Some(client) = &mut self.links[slot].client {
+            client.open = false;
+            if client.sent_ns != 0 {
+                self.flying -= 1;
+            }
+        }
+    }
+
+    pub(super) fn count_error(
+        &mut self,
+        slot: usize,
+        failure: &Failure,
+        expected: bool,
+        retried: bool,
+    ) {
+        let link = &self.links[slot];
+        let place = match &link.client {
+            Some(client) => Place::Script(client.script, failure.position),
+            None => Place::Idle,
+        };
+        let key = ErrorKey {
+            group: link.group,
+            place,
+            code: failure.code,
+            expected,
+            retried,
+        };
+        self.tally.error(key, &failure.message);
+    }
+
+    /// Counts of the script that a connection's client executes.
+    pub(super) fn script_tally(&mut self, slot: usize) -> &mut ScriptTally {
+        let link = &self.links[slot];
+        let script = link.client.as_ref().map_or(0, |client| client.script);
+        let group: &GroupPlan = &self.shared.plan.groups[link.group];
+        &mut self.tally.scripts[group.scripts[script].row]
+    }
+}
+
+fn wrong_rows(capture: Option<&Capturing>) -> Option<Box<Failure>> {
+    let rows = capture?.wrong_rows?;
+    let message = format!("\\gset expects one row, and the statement returned {rows}");
+    Some(Failure::own("gset-rows", message))
+}
+
+fn missing(code: Code) -> Box<Failure> {
+    let message = format!(
+        "the statement succeeded, and {} was expected",
+        code.as_str()
+    );
+    Failure::own("expected-error-missing", message)
+}
+
+/// What a prepared statement is called on the server.
+fn statement_name(row: usize) -> String {
+    format!("s{row}")
+}

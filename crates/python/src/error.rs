@@ -1,0 +1,57 @@
+//! Python's exceptions for the engine's errors.
+
+use pgdyno_load::script;
+use pgdyno_load::{LoadError, PlanError};
+use pyo3::prelude::*;
+
+pyo3::create_exception!(
+    _engine,
+    EngineError,
+    pyo3::exceptions::PyException,
+    "The engine cannot do what was asked. Attributes: code, message, hint."
+);
+pyo3::create_exception!(
+    _engine,
+    ScriptError,
+    EngineError,
+    "A script cannot be used. Attributes also: file, line, column (1-based)."
+);
+
+/// Puts the exception types into the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("EngineError", module.py().get_type::<EngineError>())?;
+    module.add("ScriptError", module.py().get_type::<ScriptError>())
+}
+
+/// An [`EngineError`].
+pub fn engine_error(py: Python<'_>, error: &LoadError) -> PyErr {
+    let raised = EngineError::new_err(error.message.clone());
+    let set = |raised: &Bound<'_, PyAny>| {
+        raised.setattr("code", error.code)?;
+        raised.setattr("message", &error.message)?;
+        raised.setattr("hint", &error.hint)
+    };
+    set(raised.value(py).as_any()).err().unwrap_or(raised)
+}
+
+/// A [`ScriptError`].
+pub fn script_error(py: Python<'_>, error: &script::ScriptError) -> PyErr {
+    let raised = ScriptError::new_err(error.to_string());
+    let set = |raised: &Bound<'_, PyAny>| {
+        raised.setattr("code", "script-invalid")?;
+        raised.setattr("message", error.to_string())?;
+        raised.setattr("hint", &error.hint)?;
+        raised.setattr("file", &error.file)?;
+        raised.setattr("line", error.line)?;
+        raised.setattr("column", error.column)
+    };
+    set(raised.value(py).as_any()).err().unwrap_or(raised)
+}
+
+/// Whichever of the two it is.
+pub fn plan_error(py: Python<'_>, error: &PlanError) -> PyErr {
+    match error {
+        PlanError::Load(error) => engine_error(py, error),
+        PlanError::Script(error) => script_error(py, error),
+    }
+}

@@ -1,0 +1,76 @@
+//! `pgdyno._engine`: the load engine as Python sees it. Glue only; `src/pgdyno/_engine.pyi` has the
+//! contract in Python's words.
+
+mod error;
+mod histogram;
+mod load;
+
+use pgdyno_load::script::{self, BUILTIN_NAMES, Source, builtin};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::script_error;
+
+/// What was built, and how.
+#[pyfunction]
+fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let info = PyDict::new(py);
+    info.set_item("version", env!("CARGO_PKG_VERSION"))?;
+    info.set_item(
+        "profile",
+        if cfg!(debug_assertions) {
+            "debug"
+        } else {
+            "release"
+        },
+    )?;
+    info.set_item("target", env!("PGDYNO_TARGET"))?;
+    Ok(info)
+}
+
+/// pgbench's built-in scripts, by name.
+#[pyfunction]
+fn builtin_scripts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let scripts = PyDict::new(py);
+    for name in BUILTIN_NAMES {
+        scripts.set_item(name, builtin(name))?;
+    }
+    Ok(scripts)
+}
+
+/// Parses a script; what it sends, and which variables it wants from outside.
+#[pyfunction]
+fn check_script<'py>(py: Python<'py>, text: &str, file: &str) -> PyResult<Bound<'py, PyDict>> {
+    let sources = [Source {
+        name: file,
+        text,
+        file,
+    }];
+    let group = script::parse(&sources, &[]).map_err(|error| script_error(py, &error))?;
+    let statements: Vec<&str> = group
+        .scripts
+        .iter()
+        .flat_map(|s| s.statements())
+        .map(|s| s.text.as_str())
+        .collect();
+    let unset: Vec<&str> = group
+        .scripts
+        .iter()
+        .flat_map(|s| &s.variables_unset)
+        .map(String::as_str)
+        .collect();
+    let found = PyDict::new(py);
+    found.set_item("statements", statements)?;
+    found.set_item("variables_used", unset)?;
+    Ok(found)
+}
+
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    error::register(module)?;
+    module.add_function(wrap_pyfunction!(build_info, module)?)?;
+    module.add_function(wrap_pyfunction!(builtin_scripts, module)?)?;
+    module.add_function(wrap_pyfunction!(check_script, module)?)?;
+    module.add_class::<histogram::Histogram>()?;
+    module.add_class::<load::Load>()
+}

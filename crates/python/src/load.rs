@@ -1,0 +1,132 @@
+//! `Load` for Python.
+
+use std::time::Duration;
+
+use pgdyno_load::{ErrorRow, Interval, Load as Inner, ScriptRow, State, StatementRow, ThreadRow};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::error::{engine_error, plan_error};
+
+/// A load on a server; see the stub file.
+#[pyclass(module = "pgdyno._engine", frozen)]
+pub struct Load(Inner);
+
+#[pymethods]
+impl Load {
+    #[new]
+    fn new(py: Python<'_>, config_json: &str) -> PyResult<Self> {
+        Inner::new(config_json)
+            .map(Self)
+            .map_err(|error| plan_error(py, &error))
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<u64> {
+        py.detach(|| self.0.start())
+            .map_err(|error| engine_error(py, &error))
+    }
+
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let intervals = py.detach(|| self.0.poll());
+        intervals
+            .iter()
+            .map(|interval| interval_dict(py, interval))
+            .collect()
+    }
+
+    fn cut(&self, py: Python<'_>, tag: Option<i64>) -> u64 {
+        py.detach(|| self.0.cut(tag))
+    }
+
+    fn set_clients(&self, py: Python<'_>, group: &str, n: u32) -> PyResult<()> {
+        py.detach(|| self.0.set_clients(group, n))
+            .map_err(|error| engine_error(py, &error))
+    }
+
+    fn set_pool_max(&self, py: Python<'_>, group: &str, n: Option<u32>) -> PyResult<()> {
+        py.detach(|| self.0.set_pool_max(group, n))
+            .map_err(|error| engine_error(py, &error))
+    }
+
+    fn state(&self) -> &'static str {
+        match self.0.state() {
+            State::New => "new",
+            State::Running => "running",
+            State::Stopping => "stopping",
+            State::Stopped => "stopped",
+        }
+    }
+
+    fn stop(&self, py: Python<'_>, drain_ms: u64) {
+        py.detach(|| self.0.stop(Duration::from_millis(drain_ms)));
+    }
+
+    fn fatal<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(error) = self.0.fatal() else {
+            return Ok(None);
+        };
+        let fatal = PyDict::new(py);
+        fatal.set_item("code", error.code)?;
+        fatal.set_item("message", error.message)?;
+        fatal.set_item("hint", error.hint)?;
+        Ok(Some(fatal))
+    }
+}
+
+/// A dict of a row's fields, by their own names; those after `;` are bytes.
+macro_rules! dict {
+    ($py:expr, $row:expr, $($field:ident),+ $(; $($bytes:ident),+)?) => {{
+        let dict = PyDict::new($py);
+        $(dict.set_item(stringify!($field), &$row.$field)?;)+
+        $($(dict.set_item(stringify!($bytes), PyBytes::new($py, &$row.$bytes))?;)+)?
+        dict
+    }};
+}
+
+fn interval_dict<'py>(py: Python<'py>, interval: &Interval) -> PyResult<Bound<'py, PyDict>> {
+    let dict = dict!(py, interval, started_ns, ended_ns, tag);
+    dict.set_item("scripts", list(py, &interval.scripts, script_dict)?)?;
+    dict.set_item(
+        "statements",
+        list(py, &interval.statements, statement_dict)?,
+    )?;
+    dict.set_item("errors", list(py, &interval.errors, error_dict)?)?;
+    dict.set_item("threads", list(py, &interval.threads, thread_dict)?)?;
+    Ok(dict)
+}
+
+fn list<'py, T>(
+    py: Python<'py>,
+    rows: &[T],
+    make: fn(Python<'py>, &T) -> PyResult<Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyList>> {
+    let dicts = rows
+        .iter()
+        .map(|row| make(py, row))
+        .collect::<PyResult<Vec<_>>>()?;
+    PyList::new(py, dicts)
+}
+
+fn script_dict<'py>(py: Python<'py>, row: &ScriptRow) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(
+        py, row, group, script, clients, connections, intended, sent, done, failed, skipped,
+        cancelled, backlog, retried, expected_errors, connects, reconnects;
+        response, wait, pool_wait, service
+    ))
+}
+
+fn statement_dict<'py>(py: Python<'py>, row: &StatementRow) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(py, row, group, script, position, statement, done, failed; service))
+}
+
+fn error_dict<'py>(py: Python<'py>, row: &ErrorRow) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(
+        py, row, group, script, statement, sqlstate, expected, retried, count, message
+    ))
+}
+
+fn thread_dict<'py>(py: Python<'py>, row: &ThreadRow) -> PyResult<Bound<'py, PyDict>> {
+    Ok(
+        dict!(py, row, thread, cpu_user_us, cpu_system_us, run_queue_delay_us, loop_stall_us_max; send_late),
+    )
+}

@@ -1,0 +1,100 @@
+//! What a server can do wrong, and what a log-in can lack.
+
+use std::fmt;
+
+/// The connection cannot be used any further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// A message says that it is shorter or longer than one of its type can be.
+    Length {
+        /// The message's type byte.
+        tag: u8,
+        /// What its length word says.
+        length: u32,
+    },
+    /// A type byte that no server message has.
+    UnknownMessage(u8),
+    /// A message that may not come now.
+    Unexpected {
+        /// The message's type byte.
+        tag: u8,
+        /// What the connection was doing.
+        during: &'static str,
+    },
+    /// A message's content does not follow its type's layout.
+    Malformed {
+        /// The message's type byte.
+        tag: u8,
+    },
+    /// The server wants a password and none is known.
+    PasswordMissing,
+    /// The server asks for a way to log in that is not supported.
+    AuthenticationUnsupported(&'static str),
+    /// The server failed to prove in the SCRAM exchange that it knows the password, or broke it off.
+    ServerNotAuthentic(String),
+    /// Something to be sent cannot be put into a message (a zero byte, or too long).
+    Unsendable(String),
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { tag, length } => {
+                write!(
+                    f,
+                    "the server sent a message of type {} with the impossible length {length}",
+                    Tag(*tag)
+                )
+            }
+            Self::UnknownMessage(tag) => {
+                write!(
+                    f,
+                    "the server sent a message of the unknown type {}",
+                    Tag(*tag)
+                )
+            }
+            Self::Unexpected { tag, during } => {
+                write!(
+                    f,
+                    "the server sent a message of type {} during {during}",
+                    Tag(*tag)
+                )
+            }
+            Self::Malformed { tag } => {
+                write!(
+                    f,
+                    "the server sent a malformed message of type {}",
+                    Tag(*tag)
+                )
+            }
+            Self::PasswordMissing => {
+                f.write_str("the server asks for a password and none was given")
+            }
+            Self::AuthenticationUnsupported(method) => {
+                write!(
+                    f,
+                    "the server asks for {method} authentication, which is not supported"
+                )
+            }
+            Self::ServerNotAuthentic(why) => {
+                write!(f, "the server did not complete the SCRAM log-in: {why}")
+            }
+            Self::Unsendable(why) => write!(f, "cannot be sent: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// Prints a type byte as a character where it is one.
+struct Tag(u8);
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_ascii_graphic() {
+            write!(f, "'{}'", char::from(self.0))
+        } else {
+            write!(f, "0x{:02x}", self.0)
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! PostgreSQL's client protocol (version 3.0) without I/O: bytes in, events out.
+//!
+//! No sockets and no clocks are in here; who drives a connection reads from its socket into a
+//! [`Scanner`], hands each [`Message`] to the connection's [`Session`], acts on the [`Event`] that
+//! comes back, and sends whatever the session wrote into the output buffer.
+//!
+//! ```text
+//! socket -> Scanner::scan -> Message -> Session::receive -> Event
+//! socket <- output buffer <- Session::start, query, parse, bind, execute, sync …
+//! ```
+//!
+//! Whatever a server sends, a scanner holds a bounded amount of memory, and a session answers with
+//! an event or a [`ProtocolError`]; neither panics.
+
+mod error;
+mod fields;
+mod login;
+mod scan;
+mod session;
+
+pub use error::ProtocolError;
+pub use fields::{Columns, Row, ServerMessage};
+pub use login::Identity;
+pub use scan::{MESSAGE_BYTES_MAX, Message, Scan, Scanner};
+pub use session::{BackendKey, Event, Session, TransactionStatus, write_cancel};

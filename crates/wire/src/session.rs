@@ -1,0 +1,379 @@
+//! One connection's state: log-in, then statement cycles, each ended by ReadyForQuery.
+//!
+//! The session writes what a driver asks for into the driver's buffer and checks that what the
+//! server sends can come at this point. It keeps no text and, once logged in, allocates nothing.
+
+use bytes::{BufMut, BytesMut};
+use postgres_protocol::IsNull;
+use postgres_protocol::message::frontend;
+
+use crate::fields::{Columns, Row, ServerMessage, split_text};
+use crate::login::{self, Identity, Login, unsendable};
+use crate::{Message, ProtocolError};
+
+/// What ReadyForQuery says of the transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Not in a transaction block.
+    Idle,
+    /// In one.
+    Open,
+    /// In one that failed: only ROLLBACK helps.
+    Failed,
+}
+
+/// What a message means to the driver.
+#[derive(Debug, Clone, Copy)]
+pub enum Event<'a> {
+    /// Nothing to act on.
+    Quiet,
+    /// Logged in; the first statement can be sent.
+    Connected,
+    /// A named or unnamed statement was parsed.
+    Parsed,
+    /// A result's columns.
+    Columns(Columns<'a>),
+    /// A row of it; its values are there only if the scanner keeps rows.
+    Row(Option<Row<'a>>),
+    /// A statement is done.
+    Complete,
+    /// A statement, or the connection, failed.
+    Error(ServerMessage<'a>),
+    /// A warning or remark.
+    Notice(ServerMessage<'a>),
+    /// A setting that the server reports.
+    Parameter {
+        /// Its name.
+        name: &'a str,
+        /// Its value.
+        value: &'a str,
+    },
+    /// NOTIFY on a channel that the connection listens to.
+    Notification,
+    /// The statement was a COPY FROM STDIN, for which no data is at hand: it was told to fail.
+    CopyRefused,
+    /// The cycle is over.
+    Ready(TransactionStatus),
+}
+
+/// What a cancel request must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BackendKey {
+    /// Process ID of the server process.
+    pub pid: i32,
+    /// The secret that came with it.
+    pub secret: i32,
+}
+
+enum State {
+    LoggingIn(Login),
+    /// Logged in; this many cycles are under way.
+    Cycles(u32),
+    Broken,
+}
+
+/// One connection's protocol state.
+pub struct Session {
+    state: State,
+    key: BackendKey,
+    simple: bool,
+}
+
+impl Session {
+    /// Begins a connection: writes the start-up message into `out`.
+    ///
+    /// # Errors
+    /// A zero byte in one of the identity's texts.
+    pub fn start(identity: &Identity, out: &mut BytesMut) -> Result<Self, ProtocolError> {
+        login::write_startup(identity, out)?;
+        Ok(Self {
+            state: State::LoggingIn(Login::Asked),
+            key: BackendKey::default(),
+            simple: false,
+        })
+    }
+
+    /// Whether log-in is over.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        matches!(self.state, State::Cycles(_))
+    }
+
+    /// Cycles sent and not yet ended by ReadyForQuery.
+    #[must_use]
+    pub fn cycles_pending(&self) -> u32 {
+        if let State::Cycles(pending) = self.state {
+            pending
+        } else {
+            0
+        }
+    }
+
+    /// What a cancel request for this connection needs.
+    #[must_use]
+    pub fn key(&self) -> BackendKey {
+        self.key
+    }
+
+    /// Writes a simple query; it is a whole cycle.
+    ///
+    /// # Errors
+    /// A zero byte in the text, or a text of 1 GiB or more.
+    pub fn query(&mut self, sql: &[u8], out: &mut BytesMut) -> Result<(), ProtocolError> {
+        let length = sql.len() + 5;
+        let length = i32::try_from(length)
+            .map_err(|_| ProtocolError::Unsendable("a statement of over 1 GB".into()))?;
+        if memchr::memchr(0, sql).is_some() {
+            return Err(ProtocolError::Unsendable(
+                "a zero byte in a statement".into(),
+            ));
+        }
+        out.put_u8(b'Q');
+        out.put_i32(length);
+        out.put_slice(sql);
+        out.put_u8(0);
+        self.simple = true;
+        self.begin_cycle();
+        Ok(())
+    }
+
+    /// Writes Parse, types of parameters left to the server.
+    ///
+    /// # Errors
+    /// A zero byte in the text, or a text of 1 GiB or more.
+    pub fn parse(
+        &mut self,
+        name: &str,
+        sql: &str,
+        out: &mut BytesMut,
+    ) -> Result<(), ProtocolError> {
+        frontend::parse(name, sql, [], out).map_err(unsendable)
+    }
+
+    /// Writes Bind to the unnamed portal, all values and results as text. `write` appends one
+    /// value, or returns false for NULL.
+    ///
+    /// # Errors
+    /// A value of 1 GiB or more, or too many of them.
+    pub fn bind<T>(
+        &mut self,
+        statement: &str,
+        values: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(T, &mut BytesMut) -> bool,
+        out: &mut BytesMut,
+    ) -> Result<(), ProtocolError> {
+        let serialize = |value: T, out: &mut BytesMut| {
+            Ok(if write(value, out) {
+                IsNull::No
+            } else {
+                IsNull::Yes
+            })
+        };
+        frontend::bind("", statement, [], values, serialize, [], out).map_err(|error| match error {
+            frontend::BindError::Conversion(error) => ProtocolError::Unsendable(error.to_string()),
+            frontend::BindError::Serialization(error) => unsendable(error),
+        })
+    }
+
+    /// Writes Describe for the unnamed portal: column names come before the rows.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn describe(&mut self, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        frontend::describe(b'P', "", out).map_err(unsendable)
+    }
+
+    /// Writes Execute of the unnamed portal, all rows at once.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn execute(&mut self, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        frontend::execute("", 0, out).map_err(unsendable)
+    }
+
+    /// Writes Close of a prepared statement. The server does not mind if there is none.
+    ///
+    /// # Errors
+    /// A zero byte in the name.
+    pub fn close_statement(&mut self, name: &str, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        frontend::close(b'S', name, out).map_err(unsendable)
+    }
+
+    /// Writes Sync: ends a cycle of Parse, Bind, Execute …
+    pub fn sync(&mut self, out: &mut BytesMut) {
+        frontend::sync(out);
+        self.simple = false;
+        self.begin_cycle();
+    }
+
+    /// Writes Terminate.
+    pub fn terminate(&mut self, out: &mut BytesMut) {
+        frontend::terminate(out);
+    }
+
+    fn begin_cycle(&mut self) {
+        if let State::Cycles(pending) = &mut self.state {
+            *pending += 1;
+        }
+    }
+
+    /// Takes one message from the server. Answers that log-in or a refused COPY need are written
+    /// into `out`.
+    ///
+    /// # Errors
+    /// The message cannot come now or is malformed, or log-in cannot go on. The connection is of no
+    /// use after that.
+    pub fn receive<'a>(
+        &mut self,
+        message: Message<'a>,
+        identity: &Identity,
+        out: &mut BytesMut,
+    ) -> Result<Event<'a>, ProtocolError> {
+        match std::mem::replace(&mut self.state, State::Broken) {
+            State::LoggingIn(login) => self.receive_login(login, message, identity, out),
+            State::Cycles(pending) => {
+                self.state = State::Cycles(pending);
+                self.receive_cycle(pending, message, out)
+                    .inspect_err(|_| self.state = State::Broken)
+            }
+            State::Broken => Err(ProtocolError::Unexpected {
+                tag: message.tag,
+                during: "a broken connection",
+            }),
+        }
+    }
+
+    fn receive_login<'a>(
+        &mut self,
+        login: Login,
+        message: Message<'a>,
+        identity: &Identity,
+        out: &mut BytesMut,
+    ) -> Result<Event<'a>, ProtocolError> {
+        let Message { tag, body } = message;
+        let mut next = State::LoggingIn(login);
+        let event = match (tag, next) {
+            (b'R', State::LoggingIn(login)) => {
+                next = State::LoggingIn(login::answer(login, body, identity, out)?);
+                Event::Quiet
+            }
+            (b'Z', State::LoggingIn(Login::Accepted)) => {
+                read_status(body)?;
+                next = State::Cycles(0);
+                Event::Connected
+            }
+            (b'K', State::LoggingIn(Login::Accepted)) => {
+                self.key = read_key(body)?;
+                next = State::LoggingIn(Login::Accepted);
+                Event::Quiet
+            }
+            (b'E', _) => {
+                next = State::Broken;
+                Event::Error(ServerMessage::read(tag, body)?)
+            }
+            (b'v', kept) => {
+                next = kept;
+                Event::Quiet
+            }
+            (b'S' | b'N' | b'A', kept) => {
+                next = kept;
+                read_unasked(message)?
+            }
+            _ => {
+                return Err(ProtocolError::Unexpected {
+                    tag,
+                    during: "log-in",
+                });
+            }
+        };
+        self.state = next;
+        Ok(event)
+    }
+
+    fn receive_cycle<'a>(
+        &mut self,
+        pending: u32,
+        message: Message<'a>,
+        out: &mut BytesMut,
+    ) -> Result<Event<'a>, ProtocolError> {
+        let Message { tag, body } = message;
+        if matches!(tag, b'S' | b'N' | b'A' | b'E') {
+            return read_unasked(message);
+        }
+        if pending == 0 {
+            return Err(ProtocolError::Unexpected {
+                tag,
+                during: "idle time",
+            });
+        }
+        match tag {
+            b'Z' => {
+                self.state = State::Cycles(pending - 1);
+                Ok(Event::Ready(read_status(body)?))
+            }
+            b'C' | b'I' => Ok(Event::Complete),
+            b'1' => Ok(Event::Parsed),
+            b'T' => Ok(Event::Columns(Columns::read(body)?)),
+            b'D' if body.is_empty() => Ok(Event::Row(None)),
+            b'D' => Ok(Event::Row(Some(Row::read(body)?))),
+            b'2' | b'3' | b'n' | b't' | b's' | b'H' | b'd' | b'c' => Ok(Event::Quiet),
+            b'G' => {
+                self.refuse_copy(out)?;
+                Ok(Event::CopyRefused)
+            }
+            _ => Err(ProtocolError::Unexpected {
+                tag,
+                during: "a statement",
+            }),
+        }
+    }
+
+    /// Ends a COPY FROM STDIN. In the extended protocol the server threw away the Sync that was
+    /// sent with the statement, so another one must follow.
+    fn refuse_copy(&mut self, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        frontend::copy_fail("pgdyno has no data for COPY FROM STDIN", out).map_err(unsendable)?;
+        if !self.simple {
+            frontend::sync(out);
+        }
+        Ok(())
+    }
+}
+
+/// Writes a cancel request, to be sent on a connection of its own.
+pub fn write_cancel(key: BackendKey, out: &mut BytesMut) {
+    frontend::cancel_request(key.pid, key.secret, out);
+}
+
+/// Messages that may come at any time, asked or not.
+fn read_unasked(message: Message<'_>) -> Result<Event<'_>, ProtocolError> {
+    let Message { tag, body } = message;
+    match tag {
+        b'S' => {
+            let (name, rest) = split_text(tag, body)?;
+            let (value, _) = split_text(tag, rest)?;
+            Ok(Event::Parameter { name, value })
+        }
+        b'N' => Ok(Event::Notice(ServerMessage::read(tag, body)?)),
+        b'E' => Ok(Event::Error(ServerMessage::read(tag, body)?)),
+        _ => Ok(Event::Notification),
+    }
+}
+
+fn read_status(body: &[u8]) -> Result<TransactionStatus, ProtocolError> {
+    match body {
+        b"I" => Ok(TransactionStatus::Idle),
+        b"T" => Ok(TransactionStatus::Open),
+        b"E" => Ok(TransactionStatus::Failed),
+        _ => Err(ProtocolError::Malformed { tag: b'Z' }),
+    }
+}
+
+fn read_key(body: &[u8]) -> Result<BackendKey, ProtocolError> {
+    const MALFORMED: ProtocolError = ProtocolError::Malformed { tag: b'K' };
+    let (pid, rest) = body.split_first_chunk::<4>().ok_or(MALFORMED)?;
+    let (secret, _) = rest.split_first_chunk::<4>().ok_or(MALFORMED)?;
+    Ok(BackendKey {
+        pid: i32::from_be_bytes(*pid),
+        secret: i32::from_be_bytes(*secret),
+    })
+}

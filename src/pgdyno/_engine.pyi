@@ -1,0 +1,233 @@
+"""The load engine (Rust, crates/load): clients that execute scripts, on one clock, fully counted.
+
+Times are nanoseconds of CLOCK_MONOTONIC, the clock of ``time.monotonic_ns()``. Everything here
+may be called from any thread; what waits releases the GIL.
+"""
+
+from typing import Literal, TypedDict, final
+
+class EngineError(Exception):
+    """The engine cannot do what was asked.
+
+    ``code`` is stable: ``config-invalid``, ``tls-unsupported``, ``script-unsupported``,
+    ``connection-failed``, ``connection-refused``, ``authentication-failed``, ``database-missing``,
+    ``connections-exhausted``, ``server-starting``, ``protocol-error``, ``group-unknown``,
+    ``not-started``, ``already-started``, ``system-limit``, ``histogram-invalid``, and for a
+    ScriptError ``script-invalid``. ``message`` has no final period; where the server refused, it is
+    PostgreSQL's own.
+    """
+
+    code: str
+    message: str
+    hint: str | None
+
+class ScriptError(EngineError):
+    """A script cannot be used; ``line`` and ``column`` count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+class BuildInfo(TypedDict):
+    """What was built, and how."""
+
+    version: str
+    profile: Literal["release", "debug"]
+    target: str
+
+class ScriptFacts(TypedDict):
+    """What a script sends, and the variables that it uses and does not set itself."""
+
+    statements: list[str]
+    variables_used: list[str]
+
+class ScriptRow(TypedDict):
+    """Counts of one script of one group in one interval.
+
+    The four histograms are HDR V2 deflate, see :class:`Histogram`, of transactions that are done:
+    response = intended → done, wait = intended → sent, pool_wait = the part of it in the pool's
+    queue, service = sent → done. ``clients``, ``connections`` (both of the whole group) and
+    ``backlog`` are as of the interval's end; ``connects`` and ``reconnects`` are the group's, in the
+    row of its first script.
+    """
+
+    group: str
+    script: str
+    clients: int
+    connections: int
+    intended: int
+    sent: int
+    done: int
+    failed: int
+    skipped: int
+    cancelled: int
+    backlog: int
+    retried: int
+    expected_errors: int
+    connects: int
+    reconnects: int
+    response: bytes
+    wait: bytes
+    pool_wait: bytes
+    service: bytes
+
+class StatementRow(TypedDict):
+    """Counts of one statement; ``position`` is its place in the script, from 0."""
+
+    group: str
+    script: str
+    position: int
+    statement: str
+    done: int
+    failed: int
+    service: bytes
+
+class ErrorRow(TypedDict):
+    """Errors of one kind, with the first message seen.
+
+    ``sqlstate`` is the server's, or a code of the engine's own: ``connection-lost``,
+    ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``,
+    ``script-error``, ``statement-unsendable``, ``gset-rows``, ``transaction-left-open``,
+    ``expected-error-missing``. ``script`` is empty for what happened outside of transactions:
+    then ``statement`` is ``connect``, or empty for a connection lost while idle.
+    """
+
+    group: str
+    script: str
+    statement: str
+    sqlstate: str
+    expected: bool
+    retried: bool
+    count: int
+    message: str
+
+class ThreadRow(TypedDict):
+    """One thread's audit of itself; ``send_late`` is due, and a connection at hand → first byte."""
+
+    thread: int
+    cpu_user_us: int
+    cpu_system_us: int
+    run_queue_delay_us: int
+    loop_stall_us_max: int
+    send_late: bytes
+
+class Interval(TypedDict):
+    """What happened from ``started_ns`` to ``ended_ns``, summed over threads."""
+
+    started_ns: int
+    ended_ns: int
+    tag: int | None
+    scripts: list[ScriptRow]
+    statements: list[StatementRow]
+    errors: list[ErrorRow]
+    threads: list[ThreadRow]
+
+class Fatal(TypedDict):
+    """Why a load cannot go on."""
+
+    code: str
+    message: str
+    hint: str | None
+
+def build_info() -> BuildInfo:
+    """Version, build profile and target of the engine."""
+
+def builtin_scripts() -> dict[str, str]:
+    """pgbench's built-in scripts: name → text."""
+
+def check_script(text: str, file: str) -> ScriptFacts:
+    """Parse a script; ``file`` is its name in messages. Raises ScriptError."""
+
+@final
+class Histogram:
+    """Counts of durations in nanoseconds: HDR, 2 significant digits, 1 hour at most.
+
+    Values above are counted as an hour. Percentiles, ``max``, ``min`` and ``mean`` have the
+    histogram's precision (1 %), and are 0 when it is empty.
+    """
+
+    def __init__(self) -> None: ...
+    @staticmethod
+    def decode(encoded: bytes) -> Histogram:
+        """From ``encode()``, or any HDR library's V2 encoding. Raises EngineError."""
+
+    def encode(self) -> bytes:
+        """HDR V2, deflated."""
+
+    def add(self, other: Histogram) -> None: ...
+    def add_encoded(self, encoded: bytes) -> None:
+        """Add what ``encode()`` gave. Raises EngineError."""
+
+    def record(self, ns: int, count: int = 1) -> None: ...
+    def percentile(self, p: float) -> int:
+        """The duration in ns that ``p`` per cent of the values do not exceed."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def max(self) -> int: ...
+    @property
+    def min(self) -> int: ...
+    @property
+    def mean(self) -> float: ...
+    def count_between(self, lo_ns: int, hi_ns: int) -> int:
+        """Values between the two, both included."""
+
+    def buckets(self) -> list[tuple[int, int]]:
+        """Buckets that are not empty: (highest duration in ns, count)."""
+
+@final
+class Load:
+    """A load: client groups that execute scripts on a server.
+
+    The configuration is JSON; every key but those marked has a default::
+
+        {"target": {"host" (required; a directory is a Unix socket's), "port" (required),
+                    "user" (required), "password", "database" (required), "application_name",
+                    "sslmode", "options"},
+         "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
+         "max_tries": 10, "connect_timeout_ms": 10000, "backoff_ms_min": 50,
+         "backoff_ms_max": 2000, "give_up_after_ms": 30000,
+         "groups" (required): [
+            {"name" (required), "clients" (required),
+             "schedule": [{"at_ms", "clients", "ramp_ms": 0}],
+             "pool": {"max", "max_wait_ms": 30000} | null, "think_ms": 0, "variables": {},
+             "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
+
+    With a schedule, a group begins with no client if the first step is at 0, else with
+    ``clients``; each step goes in a straight line to its ``clients`` over ``ramp_ms``. Without a
+    pool each client holds a connection of its own; the first transaction of a client is intended
+    when its connection is there. Transactions that fail with 40001 or 40P01 are tried again, from
+    the same random numbers and variables.
+    """
+
+    def __init__(self, config_json: str) -> None:
+        """Check the configuration; nothing is connected yet. Raises EngineError, ScriptError."""
+
+    def start(self) -> int:
+        """Make one connection to see that it works, then start; the schedules' zero in ns.
+
+        Raises EngineError, with PostgreSQL's message where the server refuses.
+        """
+
+    def poll(self) -> list[Interval]:
+        """Finished intervals since the last call, in order; never blocks."""
+
+    def cut(self, tag: int | None) -> int:
+        """End the current interval now; the next ones carry ``tag``. Returns when, in ns."""
+
+    def set_clients(self, group: str, n: int) -> None:
+        """Change a group's clients now; its schedule ends. Surplus ones finish first."""
+
+    def set_pool_max(self, group: str, n: int | None) -> None:
+        """Change a pool's limit now; None gives each client a connection of its own."""
+
+    def state(self) -> Literal["new", "running", "stopping", "stopped"]: ...
+    def stop(self, drain_ms: int) -> None:
+        """Begin no more, wait up to ``drain_ms`` for what is under way, cancel the rest, end.
+
+        The last intervals are there to ``poll()`` afterwards.
+        """
+
+    def fatal(self) -> Fatal | None:
+        """Set when the load cannot go on: no connection for ``give_up_after_ms``."""
