@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import psycopg
 
 _LEFT_ALONE = re.compile(r"\bcreate\b|\binto\s+temp|\\expect\s+42P01", re.IGNORECASE)
+# A variable's value does not matter for looking names up. Within quotes the replacement is harmless.
+_VARIABLE = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 _UNDEFINED_TABLE = b"42P01"
 
 
@@ -39,7 +41,7 @@ def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
     """What the server says about a missing table; ``None`` when none is missing."""
     from psycopg.pq import DiagnosticField, ExecStatus
 
-    result = conn.pgconn.prepare(b"", statement.encode())
+    result = conn.pgconn.prepare(b"", _VARIABLE.sub("null", statement).encode())
     if result.status != ExecStatus.FATAL_ERROR:
         return None
     if result.error_field(DiagnosticField.SQLSTATE) != _UNDEFINED_TABLE:
