@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _LEFT_ALONE = re.compile(r"\bcreate\b|\binto\s+temp|\\expect\s+42P01", re.IGNORECASE)
-# A variable's value does not matter for looking names up. Within quotes the replacement is harmless.
+# A variable's value does not matter for looking names up, and within quotes nothing does.
 _VARIABLE = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 _UNDEFINED_TABLE = b"42P01"
 
