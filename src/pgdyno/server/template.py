@@ -5,7 +5,7 @@ reflink where the file system can. A template has the superuser ``pgdyno``, no p
 database ``pgdyno``, UTF-8, the C locale (the one that every build has), and otherwise what this
 version's initdb does by default: data checksums from 18 on, for example.
 
-When root's own files hold the programs (a virtual environment under ``/root``), the unprivileged
+When the programs lie in root's home (a virtual environment there, for example), the unprivileged
 account cannot run them; then they are copied once to the cache.
 """
 
