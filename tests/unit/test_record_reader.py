@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pgdyno._engine import Histogram
 from record_samples import add_second, at, new_recorder, script_row, thread_row
 
+from pgdyno._engine import Histogram
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile, throughput_tps
 from pgdyno.record.fileformat import GAUGES, KEY_COLUMNS, columns
@@ -174,8 +174,25 @@ def test_latency_over_time_is_in_milliseconds_and_thinned_to_order(run: RunFile)
     np.testing.assert_allclose(series["max"], 9, rtol=0.01)
     thinned = run.latency_series("service", points_max=2)
     assert thinned["at_ms"].tolist() == [0, 2000]
-    empty = run.latency_series("wait", (99,))
-    assert np.isnan(empty["p99"]).all()
+    gathered = run.latency_series("wait", (99,))  # empty blobs: told by another interval
+    assert gathered["p99"].shape == (0,)
+
+
+def test_an_interval_without_an_answer_has_no_latency(tmp_path: Path) -> None:
+    with new_recorder(tmp_path / "run.db") as recorder:
+        add_second(recorder, 0, [script_row(service=hist())])
+        add_second(recorder, 1, [script_row(service=hist(2_000_000))])
+        recorder.finish("done")
+    with RunFile(recorder.path) as run:
+        first, second = run.latency_series("service", (50,))["p50"]
+        assert np.isnan(first)
+        assert second == pytest.approx(2, rel=0.02)
+
+
+def test_a_histogram_given_out_is_the_callers_own(run: RunFile) -> None:
+    taken = run.histogram("service")
+    taken.record(5)
+    assert run.histogram("service").count == taken.count - 1
 
 
 def test_errors_are_counted_by_kind(run: RunFile) -> None:
@@ -283,6 +300,10 @@ def test_a_growing_file_is_read_as_it_grows(tmp_path: Path) -> None:
         add_second(recorder, 0, [script_row(done=1)])
         recorder.flush()
         assert run.ledger().done == 1
+        assert run.histogram("service").count == 0
+        add_second(recorder, 1, [script_row(done=1, service=hist(7))])
+        recorder.flush()
+        assert run.histogram("service").count == 1
         recorder.finish("done")
         assert run.run.status == "done"
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from pgdyno._engine import EngineError, Histogram
 from record_samples import add_second, at, new_recorder, script_row, thread_row
 
+from pgdyno._engine import EngineError, Histogram
 from pgdyno.record import Recorder, RunFile
-from pgdyno.record.rollup import HOUR_MS, MINUTE_MS, RollUp, roll_up, tables, tiers
+from pgdyno.record.rollup import (
+    FRESH_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    10 * MINUTE_MS,
+    RollUp,
+    bucket,
+    roll_up,
+    tables,
+)
 
 WAITS = [("active", "IO", "WALSync"), ("active", "", ""), ("idle", "Client", "ClientRead")]
 
@@ -132,20 +140,22 @@ def copy_of(path: Path, to: Path) -> sqlite3.Connection:
     return sqlite3.connect(to, isolation_level=None)
 
 
-@pytest.mark.parametrize("bucket_ms", [10_000, 30_000, 60_000])
+@pytest.mark.parametrize("hours", [(1,), (6,), (24,), (1, 6, 24)])
 def test_totals_are_the_same_before_and_after(
-    original: Path, tmp_path: Path, bucket_ms: int
+    original: Path, tmp_path: Path, hours: tuple[int, ...]
 ) -> None:
     path = tmp_path / "rolled.db"
     db = copy_of(original, path)
     for table in tables():
-        roll_up(db, table, 0, 120_000, bucket_ms)
+        for hour in hours:
+            roll_up(db, table, 0, 10 * MINUTE_MS, hour * HOUR_MS)
         once = db.execute(f"select * from {table} order by 1, 2, 3, 4, 5").fetchall()
-        roll_up(db, table, 0, 120_000, bucket_ms)
+        roll_up(db, table, 0, 10 * MINUTE_MS, hours[-1] * HOUR_MS)
         assert db.execute(f"select * from {table} order by 1, 2, 3, 4, 5").fetchall() == once
     db.close()
     with RunFile(original) as before, RunFile(path) as after:
-        assert len(after.intervals()) < len(before.intervals()) / 4
+        assert len(after.intervals()) < len(before.intervals()) / 3
+        assert len(after.latency_series("service")["at_ms"]) < len(after.intervals())
         for slice_ids in (None, [1], [2], [1, 2]):
             assert after.ledger(slice_ids) == before.ledger(slice_ids)
             assert after.ledger(slice_ids).balanced
@@ -172,33 +182,32 @@ def test_a_roll_up_that_fails_changes_nothing(original: Path, tmp_path: Path) ->
     db.execute("update interval set service_hist = x'00' where at_ms = 5000")
     before = db.execute("select * from interval").fetchall()
     with pytest.raises(EngineError):
-        roll_up(db, "interval", 0, 60_000, 10_000)
+        roll_up(db, "interval", 0, 10 * MINUTE_MS, HOUR_MS)
     assert db.execute("select * from interval").fetchall() == before
     db.close()
 
 
-def test_four_days_stay_under_200_mb(tmp_path: Path) -> None:
-    """One ten-minute stretch is rolled up by the real tiers, and each tier's share of four days
-    reckoned from it: pg_stat_io with 40 rows, ten relations, seven statements, two threads."""
-    sizes: dict[tuple[str, int], float] = {}
+@pytest.mark.parametrize("hours", [1, 6, 24, 96])
+def test_a_run_of_any_length_stays_under_200_mb(tmp_path: Path, hours: int) -> None:
+    """Ten minutes are rolled up as in a run of that length, and its size is reckoned from them:
+    pg_stat_io with 40 rows, ten relations, seven statements, two threads, four full histograms."""
     recorder = new_recorder(tmp_path / "run.db")
     generator = random.Random(2)
-    for second in range(0, 600, 2):  # every other second, to be quick; the sizes are doubled
+    for second in range(0, 600, 4):  # every fourth second, to be quick
         add_everything(recorder, second, generator, wide=40)
     recorder.finish("done")
     db = sqlite3.connect(recorder.path, isolation_level=None)
-    four_days_ms = 4 * 24 * HOUR_MS
-    total_bytes = 0.0
-    for table in tables():
-        steps = [(0, 1000), *tiers(table), (four_days_ms, 0)]
-        for (age_ms, bucket_ms), (next_age_ms, _) in pairwise(steps):
-            if bucket_ms > 1000:
-                roll_up(db, table, 0, 10 * MINUTE_MS, bucket_ms)
-            doubled = 2 if bucket_ms == 1000 else 1
-            sizes[table, bucket_ms] = doubled * table_bytes(db, table)
-            total_bytes += sizes[table, bucket_ms] * (next_age_ms - age_ms) / (10 * MINUTE_MS)
+    fresh_bytes = 4 * sum(table_bytes(db, table) for table in tables())
+    just_before_ms, after_ms = hours * HOUR_MS - 1, hours * HOUR_MS
+    total_bytes = []
+    for run_ms in (just_before_ms, after_ms):
+        for table in tables():
+            roll_up(db, table, 0, run_ms)
+        rolled = bucket("interval", run_ms) > 0
+        step_bytes = sum(table_bytes(db, table) for table in tables()) if rolled else fresh_bytes
+        total_bytes.append(fresh_bytes + step_bytes * run_ms / 10 * MINUTE_MS)
     db.close()
-    assert total_bytes < 200e6, {name: round(size / 1000) for name, size in sizes.items()}
+    assert max(total_bytes) < 200e6
 
 
 def table_bytes(db: sqlite3.Connection, table: str) -> int:
@@ -214,14 +223,31 @@ def table_bytes(db: sqlite3.Connection, table: str) -> int:
     return int(size)
 
 
-def test_the_recorder_catches_up_in_bounded_steps(original: Path, tmp_path: Path) -> None:
+def test_catching_up_goes_in_bounded_steps_and_comes_to_an_end(
+    original: Path, tmp_path: Path
+) -> None:
     db = copy_of(original, tmp_path / "run.db")
+    count = "select count(*), sum(length(service_hist) > 0) from interval"
     catching_up = RollUp()
-    for _ in range(2 * len(tables())):
-        catching_up.catch_up(db, HOUR_MS + 9 * MINUTE_MS)
-    assert db.execute("select count(*) from interval").fetchone() == (120,)  # too young
-    for _ in range(2 * len(tables())):
-        catching_up.catch_up(db, HOUR_MS + 10 * MINUTE_MS)
-    (left,) = db.execute("select count(*) from interval").fetchone()
-    assert left < 20
+    assert not catching_up.catch_up(db, HOUR_MS - 1)  # young runs keep every second
+    assert db.execute(count).fetchone() == (120, 120)
+    steps = 0
+    while catching_up.catch_up(db, HOUR_MS):
+        steps += 1
+    assert steps == 50 * len(tables())  # fifty minutes, one at a time
+    rows, filled = db.execute(count).fetchone()
+    assert (rows, filled) == (24, 8)  # 5 s, and 20 s, cut at 25, 60 and 85 s
+    while catching_up.catch_up(db, 24 * HOUR_MS):  # another stage: once more from the start
+        pass
+    assert db.execute(count).fetchone()[0] == 4  # a minute, cut likewise
+    db.close()
+
+
+def test_the_newest_minutes_stay_as_they_are(original: Path, tmp_path: Path) -> None:
+    db = copy_of(original, tmp_path / "run.db")
+    db.execute("update interval set at_ms = at_ms + ?", (HOUR_MS,))
+    catching_up = RollUp()
+    while catching_up.catch_up(db, HOUR_MS + FRESH_MS - 1):
+        pass
+    assert db.execute("select count(*) from interval").fetchone() == (120,)
     db.close()

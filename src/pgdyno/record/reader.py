@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -56,6 +56,8 @@ class RunFile:
     def __init__(self, path: Path | str) -> None:
         """Opens ``path``; UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
         self.path = Path(path)
+        self._version = -1
+        self._histograms: dict[tuple[Any, ...], Histogram] = {}
         check_header(self.path)
         with self._reading():
             self._db = connect(self.path)
@@ -93,16 +95,17 @@ class RunFile:
     def ledger(self, slice_ids: Collection[int] | None = None) -> Ledger:
         """Where the intended transactions went, in the whole run or in some slices."""
         sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in LEDGER_SUMS)
+        names = ", ".join((*LEDGER_SUMS, "backlog"))  # not *: the blobs would be carried along
         among = _among(slice_ids)
         row = self._one(
             f"""
             with stepped as (
-                select *, backlog - lag(backlog, 1, 0) over (
-                    partition by client_group, script order by at_ms, rowid) as grown,
-                    rowid as id
+                select {names}, at_ms, slice_id, client_group, script, rowid as id,
+                    backlog - lag(backlog, 1, 0) over (
+                        partition by client_group, script order by at_ms, rowid) as grown
                 from interval
             ), chosen as (
-                select *, row_number() over (
+                select {names}, grown, row_number() over (
                     partition by client_group, script order by at_ms desc, id desc) as from_last
                 from stepped {among}
             )
@@ -150,12 +153,18 @@ class RunFile:
 
         ``send_late`` is the generator's own lateness and knows no groups.
         """
+        from pgdyno._engine import Histogram
+
         table = "metric_generator" if kind == "send_late" else "interval"
         only = {"slice_id": slice_ids, "client_group": group, "script": script}
         where, values = _where(table, only, skip_none=True)
-        return self._merged(
-            blob for (blob,) in self._tuples(f"select {kind}_hist from {table} {where}", values)
+        sql = f"select {kind}_hist from {table} {where}"
+        merged = self._remembered(
+            (sql, *values), lambda: self._merged(blob for (blob,) in self._tuples(sql, values))
         )
+        copy = Histogram()
+        copy.add(merged)
+        return copy
 
     def latency_series(
         self,
@@ -169,15 +178,17 @@ class RunFile:
     ) -> dict[str, NDArray[np.float64]]:
         """Percentiles over time, in milliseconds: at_ms, slice_id and p50, p99, … ('max' for 100).
 
-        Neighbouring intervals of one slice are merged if there are more than ``points_max``. An
-        interval in which nothing ended is NaN.
+        Neighbouring intervals of one slice are merged if there are more than ``points_max``; an
+        interval in which nothing ended is NaN. Where a long run's histograms were gathered, there
+        are fewer points than intervals.
         """
         import numpy as np
 
         table = "metric_generator" if kind == "send_late" else "interval"
         only = {"slice_id": slice_ids, "client_group": group, "script": script}
         where, values = _where(table, only, skip_none=True)
-        points = self._latency_points(f"from {table} {where}", values, f"{kind}_hist", points_max)
+        source = f"from {table} {where or 'where true'} and length({kind}_hist) > 0"
+        points = self._latency_points(source, values, f"{kind}_hist", points_max)
         names = ["max" if p == 100 else f"p{p:g}" for p in percentiles]
         columns: dict[str, list[float]] = {name: [] for name in ("at_ms", "slice_id", *names)}
         for at_ms, slice_id, total in points:
@@ -381,6 +392,19 @@ class RunFile:
         except (EngineError, TypeError) as error:
             raise damaged(self.path, f"a histogram in it cannot be read: {error}") from error
         return total
+
+    def _remembered(self, key: tuple[Any, ...], make: Callable[[], Histogram]) -> Histogram:
+        """What ``make`` gives, made once for as long as the file does not change.
+
+        A report asks for the same histogram again and again, and merging is what takes longest.
+        """
+        ((version,),) = self._tuples("pragma data_version")
+        if version != self._version:
+            self._version = version
+            self._histograms.clear()
+        if key not in self._histograms:
+            self._histograms[key] = make()
+        return self._histograms[key]
 
     def _all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
         return [self._decoded(kind, row) for row in self._rows(sql, values)]

@@ -26,6 +26,9 @@ from pgdyno.record.rollup import RollUp
 COMMIT_EVERY_S = 0.4
 """Below the promised 0.5 s by what a commit itself may take."""
 
+ROLL_UP_S = 0.02
+"""How long rolling up may keep others from writing, but for the step that it is in."""
+
 UNFINISHED = "recording was closed before it was finished"
 
 CURRENT: Any = object()
@@ -346,8 +349,10 @@ class Recorder:
         """A row that cannot be merged costs room in the file; it must not end the recording."""
         if self._roll_up is None:
             return
+        enough_s = time.monotonic() + ROLL_UP_S
         try:
-            self._roll_up.catch_up(self._db, self.at_ms())
+            while self._roll_up.catch_up(self._db, self.at_ms()) and time.monotonic() < enough_s:
+                pass
         except sqlite3.Error:
             raise
         except Exception as error:

@@ -1,8 +1,11 @@
-"""Rolls old rows up, so that a run of days stays a file of megabytes.
+"""Rolls rows up as a run grows long, so that a run of days stays a file of megabytes.
 
-Rows older than a tier's age are merged into that tier's buckets, never across a slice's edge. What
-counts per interval is summed, its histograms merged; of cumulative counters and gauges the last
-sample of a bucket is kept, and the first of a slice, from which differences are taken.
+All but the last minutes of a run are merged into buckets whose length depends on how long the run
+has lasted; so a chart has the same resolution throughout, and some thousand points at most. Buckets
+never reach across a slice's edge. What counts per interval is summed, its histograms merged; of
+cumulative counters and gauges the last sample of a bucket is kept, and the first of a slice, from
+which differences are taken. Histograms are large and counts small, so the histograms of several
+rows may be gathered in the first of them; an empty blob in the others stands for that.
 """
 
 from __future__ import annotations
@@ -15,25 +18,33 @@ from typing import Any, NamedTuple
 from pgdyno.record import fileformat
 
 
-class Tier(NamedTuple):
-    """Rows older than ``age_ms`` are merged into buckets of ``bucket_ms``."""
+class Stage(NamedTuple):
+    """Once a run has lasted ``run_ms``, rows are merged into buckets of ``bucket_ms``."""
 
-    age_ms: int
+    run_ms: int
     bucket_ms: int
 
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
-TIERS = (Tier(HOUR_MS, 10_000), Tier(24 * HOUR_MS, 60_000))
-"""For tables with one row, or a few, per second."""
+FINE = (Stage(HOUR_MS, 5_000), Stage(6 * HOUR_MS, 20_000), Stage(24 * HOUR_MS, 60_000))
+"""For counts, and tables of one row per second: 720 to 5,760 points up to four days."""
 
-WIDE_TIERS = (Tier(HOUR_MS, 30_000), Tier(6 * HOUR_MS, 60_000), Tier(24 * HOUR_MS, 300_000))
-"""For tables with many rows per second (one per statement, relation, I/O context, wait event)."""
+COARSE = (Stage(HOUR_MS, 20_000), Stage(6 * HOUR_MS, 60_000), Stage(24 * HOUR_MS, 300_000))
+"""For histograms, and tables of many rows per second: 180 to 1,440 points up to four days."""
 
-WIDE = ("statement_interval", "wait_sample", "metric_io", "metric_table")
-STEP_MS = 10 * MINUTE_MS
-"""How much is rolled up at a time; a multiple of every bucket."""
+FINE_TABLES = frozenset(
+    {
+        *("interval", "error", "metric_database", "metric_checkpointer", "metric_bgwriter"),
+        *("metric_wal", "metric_age", "metric_lock", "metric_host"),
+    }
+)
+GATHERED = "interval"
+"""The table whose histograms are gathered more coarsely than its counts are merged."""
+
+FRESH_MS = 10 * MINUTE_MS
+"""What is younger stays as it was recorded."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +88,26 @@ class RollUp:
     """Remembers how far each table is rolled up, and catches up a bounded step at a time."""
 
     def __init__(self) -> None:
-        self._done_ms: dict[tuple[str, Tier], int] = {}
+        self._done: dict[str, tuple[int, int]] = {}
 
-    def catch_up(self, db: sqlite3.Connection, now_ms: int) -> None:
-        """Rolls up at most one step of one table, so that a writer never waits for long."""
+    def catch_up(self, db: sqlite3.Connection, now_ms: int) -> bool:
+        """Rolls up at most one step of one table, so that a writer never waits for long.
+
+        False if there was nothing to do.
+        """
+        coarse_ms = _bucket(COARSE, now_ms)
+        if not coarse_ms:
+            return False
+        step_ms = max(coarse_ms, MINUTE_MS)
         for table in tables():
-            for tier in tiers(table):
-                since = self._done_ms.get((table, tier), 0)
-                if since + STEP_MS <= now_ms - tier.age_ms:
-                    roll_up(db, table, since, since + STEP_MS, tier.bucket_ms)
-                    self._done_ms[table, tier] = since + STEP_MS
-                    return
+            done_coarse_ms, done_ms = self._done.get(table, (0, 0))
+            if done_coarse_ms != coarse_ms:
+                done_ms = 0  # the run has grown into another stage: once more from the start
+            if done_ms + step_ms <= now_ms - FRESH_MS:
+                roll_up(db, table, done_ms, done_ms + step_ms, now_ms)
+                self._done[table] = (coarse_ms, done_ms + step_ms)
+                return True
+        return False
 
 
 def tables() -> list[str]:
@@ -95,32 +115,39 @@ def tables() -> list[str]:
     return [name for name in fileformat.columns() if name in MERGES or _is_sampled(name)]
 
 
-def tiers(table: str) -> Sequence[Tier]:
-    """The tiers of ``table``, youngest first."""
-    return WIDE_TIERS if table in WIDE else TIERS
+def bucket(table: str, run_ms: int) -> int:
+    """Length of the buckets of ``table`` in a run that has lasted ``run_ms``; 0 if it is young."""
+    return _bucket(FINE if table in FINE_TABLES else COARSE, run_ms)
 
 
-def roll_up(
-    db: sqlite3.Connection, table: str, since_ms: int, until_ms: int, bucket_ms: int
-) -> None:
-    """Merges the rows of ``table`` with since_ms ≤ at_ms < until_ms into buckets.
+def roll_up(db: sqlite3.Connection, table: str, since_ms: int, until_ms: int, run_ms: int) -> None:
+    """Merges the rows of ``table`` with since_ms ≤ at_ms < until_ms as befits a run of ``run_ms``.
 
-    Both ends are multiples of ``bucket_ms``. Doing it twice changes nothing more. ``db`` must be
-    in autocommit mode with no transaction open; one is made and committed.
+    Both ends are multiples of the buckets of that stage. Doing it twice changes nothing more. ``db`` must be in
+    autocommit mode with no transaction open; one is made and committed.
     """
+    window = (since_ms, until_ms, bucket(table, run_ms))
+    if not window[-1]:
+        return
     db.execute("begin")
     try:
         if table == "wait_sample":
-            _sum_waits(db, since_ms, until_ms, bucket_ms)
+            _sum_waits(db, *window)
         elif table in MERGES:
-            _merge(db, table, since_ms, until_ms, bucket_ms)
+            _merge(db, table, *window)
         else:
-            _thin(db, table, since_ms, until_ms, bucket_ms)
+            _thin(db, table, *window)
+        if table == GATHERED:
+            _gather_histograms(db, since_ms, until_ms, _bucket(COARSE, run_ms))
         db.execute("commit")
     except BaseException:
         if db.in_transaction:
             db.execute("rollback")
         raise
+
+
+def _bucket(stages: Sequence[Stage], run_ms: int) -> int:
+    return max((stage.bucket_ms for stage in stages if stage.run_ms <= run_ms), default=0)
 
 
 def _is_sampled(table: str) -> bool:
@@ -199,6 +226,26 @@ def _merge(db: sqlite3.Connection, table: str, since: int, until: int, bucket: i
     )
 
 
+def _gather_histograms(db: sqlite3.Connection, since: int, until: int, bucket: int) -> None:
+    """Moves the histograms of a bucket, slice and key into its first row."""
+    merge = MERGES[GATHERED]
+    names = merge.histograms
+    cursor = db.execute(
+        f"select rowid, at_ms / ?, slice_id, {', '.join((*merge.keys, *names))} from {GATHERED}"
+        " where at_ms >= ? and at_ms < ? order by at_ms, rowid",
+        (bucket, since, until),
+    )
+    alike: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    for row in cursor:
+        alike.setdefault(row[1 : -len(names)], []).append((row[0], *row[-len(names) :]))
+    sets = ", ".join(f"{name} = ?" for name in names)
+    for rows in alike.values():
+        rowids, *columns = zip(*rows, strict=True)
+        gathered = [_merged_histogram(column) for column in columns]
+        changed = [(*gathered, rowids[0]), *((*(b"" for _ in names), each) for each in rowids[1:])]
+        db.executemany(f"update {GATHERED} set {sets} where rowid = ?", changed)
+
+
 def _merged(merge: Merge, rows: list[dict[str, Any]]) -> dict[str, Any]:
     last = dict(rows[-1])
     if len(rows) > 1:
@@ -214,8 +261,10 @@ def _merged(merge: Merge, rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _merged_histogram(encoded: Sequence[bytes]) -> bytes:
     from pgdyno._engine import Histogram
 
+    filled = list(filter(None, encoded))
+    if len(filled) < 2:
+        return filled[0] if filled else b""
     total = Histogram()
-    for one in filter(None, encoded):  # an empty blob is an empty histogram
+    for one in filled:
         total.add_encoded(one)
-    merged: bytes = total.encode()
-    return merged
+    return total.encode()
