@@ -19,7 +19,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[int]):
     """A duration on the command line, in milliseconds; a bare number is seconds, as in pgbench."""
 
     name = "time"

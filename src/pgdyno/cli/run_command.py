@@ -52,14 +52,20 @@ def _intervals(path: Path) -> Iterator[dict[str, Any]]:
     """One row per second, for CSV."""
     from pgdyno.record import RunFile
 
-    for interval in RunFile(path).intervals():
+    run = RunFile(path)
+    latency = run.latency_series("response", (50, 95, 99), points_max=1_000_000)
+    by_time = dict(
+        zip(latency["at_ms"], zip(latency["p50"], latency["p99"], strict=True), strict=True)
+    )
+    for interval in run.intervals():
+        p50, p99 = by_time.get(interval.at_ms, (float("nan"), float("nan")))
         yield {
             "at_s": interval.at_ms / 1000,
             "seconds": round(interval.duration_ms / 1000, 3),
             "clients": interval.clients,
             "done": interval.done,
             "failed": interval.failed,
-            "throughput_tps": round(interval.done / max(interval.duration_ms / 1000, 1e-6), 1),
-            "response_ms_p50": interval.response.percentile(50) / 1e6,
-            "response_ms_p99": interval.response.percentile(99) / 1e6,
+            "throughput_tps": round(interval.throughput_tps, 1),
+            "response_ms_p50": round(float(p50), 3),
+            "response_ms_p99": round(float(p99), 3),
         }

@@ -44,6 +44,8 @@ def list_servers(pg_bindir: str | None, output_format: str) -> None:
         lacks = [name for name in _CAPABILITIES if not each.capabilities.get(name)]
         click.echo(f"{each.version:<8} {each.bindir}  ({each.source})")
         click.echo(f"{'':8} has {', '.join(has) or 'none of them'}")
+        if each.note:
+            click.echo(f"{'':8} {each.note}")
         click.echo(f"{'':8} lacks {', '.join(lacks) or 'nothing'}")
 
 

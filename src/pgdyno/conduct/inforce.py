@@ -7,7 +7,7 @@ nothing where two slices in a row have the same value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from psycopg import sql
@@ -94,8 +94,14 @@ class InForce:
                 code="restart-refused",
                 hint="set it yourself, restart, and run again",
             )
+        before, touched = self.change.settings, {*step.settings, *step.settings_back}
         self.apply(step)
-        self._target.restart()
+        try:
+            self._target.restart(touched)
+        except SetupError:
+            left = {name: value for name, value in before.items() if name not in touched}
+            self.change = replace(step.to, settings=left)
+            raise
 
     def apply_event(self, settings: Mapping[str, str]) -> None:
         """Change settings in the middle of a run and say so in the run file."""

@@ -26,6 +26,7 @@ from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
+from pgdyno.server import sweep
 from pgdyno.spec import Change, Spec
 from pgdyno.workload import Workload, load_workload, prepare
 
@@ -54,6 +55,7 @@ class Session:
 
     def reader(self) -> RunFile:
         """The run file as it stands now."""
+        self.recorder.flush()
         return RunFile(self.recorder.path)
 
     def start_load(self, *, scheduled: bool = False) -> int:
@@ -206,6 +208,8 @@ def open_session(
     workload = load_workload(spec.workload)
     with ExitStack() as stack:
         stack.enter_context(stop_signals())
+        for line in sweep():
+            watcher.note(line)
         target = open_target(spec, stack, watcher, may_apply=may_apply)
         stack.callback(ignore_stop_signals)
         prepare(target.conninfo, workload, spec.workload.scale, watcher.progress)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,13 +44,19 @@ class Target:
         """Whether pgdyno started it, so that restarts and settings are ours to make."""
         return self.cluster is not None
 
-    def restart(self) -> None:
-        """Restart an embedded server. Raises :class:`SetupError` for any other."""
+    def restart(self, changed: Collection[str] = ()) -> None:
+        """Restart an embedded server; one that does not start with the ``changed`` settings is
+        started without them, and the reason raised as :class:`SetupError`."""
         if self.cluster is None:
             raise SetupError(
                 "pgdyno does not restart a server that it did not start", code="restart-refused"
             )
-        self.cluster.restart()
+        try:
+            self.cluster.restart()
+        except SetupError:
+            self.cluster.forget_settings(changed)
+            self.cluster.start()
+            raise
 
 
 def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:

@@ -16,12 +16,13 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding, verdict
+from pgdyno.errors import SetupError
 from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
 from pgdyno.investigate.trial import Answer, Question, run_trial
-from pgdyno.record import throughput_tps
+from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
 from pgdyno.spec import Change
 from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor
@@ -148,7 +149,12 @@ class _Investigation:
         progress, session = self._progress, self._session
         progress.tried.add(progress.tried_key(candidate))
         session.watcher.phase(f"trying {candidate.title}")
-        answer = self._run(self._question(candidate), noise)
+        try:
+            answer = self._run(self._question(candidate), noise)
+        except SetupError as problem:
+            # The server does not take it: a value that only its start could judge.
+            self._leave_out(candidate, f"not measured: {problem.message}")
+            return
         keep = improves(answer)
         self._note_step(candidate, answer, "kept" if keep else "rejected")
         if not keep:
@@ -356,5 +362,5 @@ def _within_range(value: float, bounds: tuple[float, float]) -> float:
     return min(max(value, bounds[0]), bounds[1])
 
 
-def _p99_ms(run: Any, slices: list[int]) -> float:
+def _p99_ms(run: RunFile, slices: list[int]) -> float:
     return round(run.histogram("response", slices).percentile(99) / 1e6, 3)

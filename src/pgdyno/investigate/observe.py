@@ -7,7 +7,6 @@ from typing import Any
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.investigate.result import run_result
-from pgdyno.record import RunFile
 
 
 def observe(session: Session) -> dict[str, Any]:
@@ -21,7 +20,7 @@ def observe(session: Session) -> dict[str, Any]:
 
 def record_diagnosis(session: Session, slice_ids: list[int], *, step: int) -> list[Finding]:
     """Diagnose the slices and write the findings into the run file, with their row ids kept."""
-    findings = diagnose(RunFile(session.recorder.path), slice_ids, step=step)
+    findings = diagnose(session.reader(), slice_ids, step=step)
     for finding in findings:
         session.recorder.add_finding(finding.to_row())
     return findings

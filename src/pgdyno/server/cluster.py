@@ -23,7 +23,7 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -177,6 +177,15 @@ class Cluster:
         """A fast stop and a start; port, password and data stay."""
         self.stop()
         self.start()
+
+    def forget_settings(self, names: Collection[str]) -> None:
+        """Drop what ALTER SYSTEM wrote for ``names``, while the server is down.
+
+        The way back from a setting with which it does not start.
+        """
+        path = self.data_dir / "postgresql.auto.conf"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if line.split(" ", 1)[0] not in names))
 
     def kill(self) -> None:
         """``kill -9`` of the postmaster, and wait until its children have left too."""
