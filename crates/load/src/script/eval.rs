@@ -154,16 +154,30 @@ fn overflow(operation: &str) -> EvalError {
     EvalError::new(format!("bigint {operation} out of range"))
 }
 
+/// Evaluates the arguments, in order, into an array on the stack: a short one where that is enough,
+/// since most calls are `random(a, b)`.
 fn call(function: Function, arguments: &[Node], variables: &Variables, rng: &mut Rng) -> Outcome {
-    let mut values = [Value::Null; ARGUMENTS_MAX];
-    for (value, argument) in values.iter_mut().zip(arguments) {
-        *value = node(argument, variables, rng)?;
+    match arguments {
+        [first, second] => {
+            let first = node(first, variables, rng)?;
+            let second = node(second, variables, rng)?;
+            apply_function(function, &[first, second], rng)
+        }
+        _ => {
+            let mut values = [Value::Null; ARGUMENTS_MAX];
+            for (value, argument) in values.iter_mut().zip(arguments) {
+                *value = node(argument, variables, rng)?;
+            }
+            apply_function(function, &values[..arguments.len().min(ARGUMENTS_MAX)], rng)
+        }
     }
-    let values = &values[..arguments.len().min(ARGUMENTS_MAX)];
+}
+
+fn apply_function(function: Function, values: &[Value], rng: &mut Rng) -> Outcome {
     if function == Function::Debug {
         return Ok(debug(values[0]));
     }
-    if values.contains(&Value::Null) {
+    if values.iter().any(|value| matches!(value, Value::Null)) {
         return Ok(Value::Null);
     }
     match function {

@@ -9,7 +9,18 @@
 //! - `\expect SQLSTATE` before a statement: that error is expected of the statement that follows;
 //! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator.
 //!
-//! What differs from pgbench on purpose is listed in `docs/` and said where it is done.
+//! What is different from pgbench, on purpose:
+//!
+//! - A statement with a variable inside quotes (`':name'`), or of several queries joined by `\;`,
+//!   means the same in every protocol ([`Statement::simple_only`]); pgbench breaks it in the
+//!   extended ones.
+//! - A `:name` that nothing can set is left as written in every protocol, so that `a[1:n]` and
+//!   `'{"a":true}'` work; pgbench makes parameters of them in the extended protocols.
+//! - A variable that is NULL is a NULL parameter; pgbench would send the word `NULL`.
+//! - `\shell` and `\setshell` are refused, and so is a script that never sends anything.
+//! - Quotes, comments and parentheses that are never closed, invalid variable names and calls with
+//!   too many arguments are found before the run; so are misplaced pipeline commands, where that
+//!   can be known. A comment after the last statement is not sent as an empty query.
 
 mod builtin;
 mod error;
