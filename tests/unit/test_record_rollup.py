@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,6 @@ from pgdyno.record.rollup import (
     FRESH_MS,
     HOUR_MS,
     MINUTE_MS,
-    10 * MINUTE_MS,
     RollUp,
     bucket,
     roll_up,
@@ -202,10 +203,10 @@ def test_a_run_of_any_length_stays_under_200_mb(tmp_path: Path, hours: int) -> N
     total_bytes = []
     for run_ms in (just_before_ms, after_ms):
         for table in tables():
-            roll_up(db, table, 0, run_ms)
+            roll_up(db, table, 0, 10 * MINUTE_MS, run_ms)
         rolled = bucket("interval", run_ms) > 0
         step_bytes = sum(table_bytes(db, table) for table in tables()) if rolled else fresh_bytes
-        total_bytes.append(fresh_bytes + step_bytes * run_ms / 10 * MINUTE_MS)
+        total_bytes.append(fresh_bytes + step_bytes * run_ms / (10 * MINUTE_MS))
     db.close()
     assert max(total_bytes) < 200e6
 
@@ -251,3 +252,37 @@ def test_the_newest_minutes_stay_as_they_are(original: Path, tmp_path: Path) -> 
         pass
     assert db.execute("select count(*) from interval").fetchone() == (120,)
     db.close()
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Waits for another thread; the test's own time limit ends it."""
+    while not happened():
+        time.sleep(0.05)
+
+
+def two_hours_in(path: Path, service: bytes) -> Recorder:
+    """A recorder that has, by its clock, run for two hours, of which one minute left rows."""
+    recorder = new_recorder(path)
+    recorder.started_ns -= 2 * HOUR_MS * 1_000_000
+    for second in range(60):
+        add_second(recorder, second, [script_row(intended=1, done=1, service=service)])
+    recorder.flush()
+    return recorder
+
+
+def test_the_recorder_rolls_up_by_itself(tmp_path: Path) -> None:
+    recorder = two_hours_in(tmp_path / "run.db", latencies(random.Random(3), 10))
+    with RunFile(recorder.path) as run:
+        until(lambda: len(run.intervals()) == 12)  # 5 s each
+        assert run.ledger().done == 60
+        assert run.histogram("service").count == 600
+    recorder.finish("done")
+
+
+def test_what_cannot_be_rolled_up_is_kept_and_said(tmp_path: Path) -> None:
+    recorder = two_hours_in(tmp_path / "run.db", b"no histogram")
+    with RunFile(recorder.path) as run:
+        until(lambda: run.events("warning"))
+        add_second(recorder, 61, [script_row(done=1)])
+        recorder.finish("done")
+        assert len(run.intervals()) == 61

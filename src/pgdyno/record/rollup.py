@@ -123,8 +123,8 @@ def bucket(table: str, run_ms: int) -> int:
 def roll_up(db: sqlite3.Connection, table: str, since_ms: int, until_ms: int, run_ms: int) -> None:
     """Merges the rows of ``table`` with since_ms ≤ at_ms < until_ms as befits a run of ``run_ms``.
 
-    Both ends are multiples of the buckets of that stage. Doing it twice changes nothing more. ``db`` must be in
-    autocommit mode with no transaction open; one is made and committed.
+    Both ends are multiples of the buckets of that stage. Doing it twice changes nothing more.
+    ``db`` must be in autocommit mode with no transaction open; one is made and committed.
     """
     window = (since_ms, until_ms, bucket(table, run_ms))
     if not window[-1]:
