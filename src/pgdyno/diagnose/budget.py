@@ -105,7 +105,7 @@ def image_part_of_flush(s: Situation) -> float:
         return 0.0
     transfer = TRANSFER_PART
     if wal.sync_ms and wal.syncs:
-        transfer = min(1.0, wal.bytes / TRANSFER_BYTES_S / (wal.sync_ms / 1000))
+        transfer = min(1.0, 1000 * wal.bytes / TRANSFER_BYTES_S / wal.sync_ms)
     return transfer * wal.full_page_bytes / wal.bytes
 
 

@@ -72,7 +72,7 @@ class ClosedLoop:
         lo, hi = 0.0, self.service_s
         if replace(self, rest_s=0.0).predict() <= self.throughput_tps:
             return replace(self, rest_s=0.0)
-        for _ in range(30):
+        for _ in range(24):
             middle = (lo + hi) / 2
             if replace(self, rest_s=middle).predict() > self.throughput_tps:
                 lo = middle
@@ -143,31 +143,37 @@ class ClosedLoop:
 
     def _solve_whole(self, m: int, cpu_s: float, delay_s: float, hold_s: float) -> float:
         """Iterates over the wait for rows; without rows that are hot, a single round."""
-        waiting, throughput = 0.0, 0.0
-        for _ in range(_ROUNDS if hold_s > 0 else 1):
+        throughput = self._repairman(m, cpu_s, delay_s)
+        if hold_s <= 0:
+            return throughput
+        waiting = 0.0
+        for _ in range(_ROUNDS):
             row_wait_s = hold_s * waiting * (m - 1) / m
-            throughput = self._repairman(m, cpu_s, delay_s + row_wait_s)
             at_row = min(float(m), throughput * (hold_s + row_wait_s))
             waiting = (waiting + at_row) / 2
+            before = throughput
+            throughput = self._repairman(m, cpu_s, delay_s + hold_s * waiting * (m - 1) / m)
+            if abs(throughput - before) < 1e-6 * throughput:
+                break
         return throughput
 
     def _repairman(self, m: int, cpu_s: float, delay_s: float) -> float:
         """The machine-repairman model's throughput; weights are kept as logarithms."""
+        import numpy as np
+
         demand_s = cpu_s / self._queue_cost(self.queue_now)
         if demand_s <= 0:
             return m / max(delay_s, 1e-9)
-        rates = [min(j, self.cores) / (demand_s * self._queue_cost(j)) for j in range(1, m + 1)]
+        j = np.arange(1, m + 1)
+        costs = 1.0 + QUEUE_COST * np.log(np.maximum(1.0, j / self.cores))
+        rates = np.minimum(j, self.cores) / (demand_s * costs)
         if delay_s <= 0:
-            return rates[-1]
-        weights, log_weight = [0.0], 0.0
-        for j, rate in enumerate(rates):
-            # from j to j + 1 sessions at the CPU: one of m - j comes from its delay
-            log_weight += math.log((m - j) / (delay_s * rate))
-            weights.append(log_weight)
-        highest = max(weights)
-        chances = [math.exp(weight - highest) for weight in weights]
-        served = sum(chance * rate for chance, rate in zip(chances[1:], rates, strict=True))
-        return served / sum(chances)
+            return float(rates[-1])
+        # From j - 1 to j sessions at the CPU: one of the others comes from its delay.
+        weights = np.cumsum(np.log((m - j + 1) / (delay_s * rates)))
+        highest = max(0.0, float(weights.max()))
+        chances = np.exp(weights - highest)
+        return float((chances * rates).sum() / (chances.sum() + math.exp(-highest)))
 
     def _queue_cost(self, queue: float) -> float:
         """Factor on the CPU demand with ``queue`` sessions running or ready."""

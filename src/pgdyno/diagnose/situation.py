@@ -229,7 +229,7 @@ class Situation:
                 idle = wait.state != "active"
                 key = ("Client", "ClientRead") if idle else (wait.wait_event_type, wait.wait_event)
                 averages[key] = averages.get(key, 0.0) + wait.average
-        if not averages:
+        if not any(averages.values()):
             raise Skip(self._why_missing("wait", "no session was sampled at work"))
         return averages
 

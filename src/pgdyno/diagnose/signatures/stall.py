@@ -5,8 +5,8 @@ constant load. Each drop is tied to what overlapped it (see ``drops``), and the 
 reason cost most.
 
 Thresholds: 20 % of the median is what a graph shows as "drops to zero"; db-triage calls a
-checkpoint whose average sync takes 5 s an alarm, which is late. The bars for what overlaps are calibrated by
-injection: a table lock, and a checkpoint of many dirty pages on a busy disk.
+checkpoint whose average sync takes 5 s an alarm, which is late. The bars for what overlaps are
+calibrated by injection: a table lock, and a checkpoint of many dirty pages on a busy disk.
 """
 
 from __future__ import annotations

@@ -1,0 +1,197 @@
+"""Run files made by hand from a description of a load, for the tests of the diagnosis.
+
+A :class:`Load` says what happened on average; ``written`` puts it into a real run file, one row a
+second as the engine and the probes would, and ``diagnosed`` gives the findings by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from record_samples import add_second, at, new_recorder, script_row, thread_row
+
+from pgdyno._engine import Histogram
+from pgdyno.diagnose import Finding, diagnose
+from pgdyno.record import Recorder, RunFile
+
+SECONDS = 10
+SETTINGS = {
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "wal_compression": "off",
+    "commit_delay": "0",
+    "commit_siblings": "5",
+    "max_wal_size": "1GB",
+    "checkpoint_timeout": "5min",
+    "checkpoint_completion_target": "0.9",
+    "backend_flush_after": "0",
+}
+CPU = ("", "")
+WAL_SYNC = ("IO", "WalSync")
+WAL_QUEUE = ("LWLock", "WALWrite")
+ROW = ("Lock", "transactionid")
+IDLE = ("Client", "ClientRead")
+
+
+@dataclass
+class Load:
+    """What a stretch of a run looked like, per second."""
+
+    clients: int = 4
+    pool: int | None = None
+    cores: int = 2
+    tps: float = 1000.0
+    pool_wait_ms: float = 0.0
+    lag_ms: float = 0.0
+    service_ms: float = 4.0
+    sessions: Mapping[tuple[str, str], float] = field(default_factory=lambda: {CPU: 0.8})
+    statement: str = "update pgbench_branches set bbalance = bbalance + $1 where bid = $2"
+    busy: float | None = 0.4
+    """Part of the host's cores at work; None leaves the host out."""
+    system: float = 0.4
+    server: float = 0.8
+    """Part of what is busy that is the server's."""
+    generator_busy: float = 0.1
+    generator_queued: float = 0.0
+    late_ms: float = 0.1
+    wal: Mapping[str, float] | None = None
+    """Counters of metric_wal per second."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    server_facts: Mapping[str, Any] = field(default_factory=dict)
+    change: Mapping[str, Any] = field(default_factory=dict)
+    tps_by_second: Sequence[float] | None = None
+    locks: Mapping[str, Any] | None = None
+    tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    by_second: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Second → what is otherwise then: ``sessions``, the ``checkpointer``'s wait, a table under
+    ``vacuum``, columns of ``host``, ``held_us`` for which tasks waited for I/O."""
+
+
+def diagnosed(tmp_path: Path, load: Load, **given: Any) -> dict[str, Finding]:
+    """Findings on ``load`` by id."""
+    return {finding.id: finding for finding in ranked(tmp_path, load, **given)}
+
+
+def ranked(tmp_path: Path, load: Load, **given: Any) -> list[Finding]:
+    """Findings on ``load`` in their order."""
+    with written(tmp_path, load) as run:
+        return diagnose(run, [part.id for part in run.slices()], **given)
+
+
+def written(tmp_path: Path, load: Load) -> RunFile:
+    """A finished run file of ``load``."""
+    path = tmp_path / f"run-{len(list(tmp_path.iterdir()))}.db"
+    pool = None if load.pool is None else {"max": load.pool, "max_wait": "30s"}
+    recorder = new_recorder(
+        path,
+        spec={"name": "sample", "clients": [{"name": "web", "count": load.clients, "pool": pool}]},
+        server={
+            "version_num": 180006,
+            "settings": SETTINGS | dict(load.settings),
+            "capabilities": {},
+        }
+        | dict(load.server_facts),
+        host={"cores": load.cores, "same_host_as_server": True},
+    )
+    slice_id = recorder.open_slice("run", change=load.change, ns=at(recorder, 0))
+    for second in range(SECONDS):
+        _add_load(recorder, load, second)
+        _add_waits(recorder, load, second)
+    for edge in range(SECONDS + 1):
+        _add_counters(recorder, load, edge)
+    recorder.close_slice(slice_id, ns=at(recorder, SECONDS))
+    recorder.finish("done")
+    return RunFile(path)
+
+
+def _add_load(recorder: Recorder, load: Load, second: int) -> None:
+    tps = load.tps if load.tps_by_second is None else load.tps_by_second[second]
+    done = round(tps)
+    wait_ms = load.pool_wait_ms + load.lag_ms
+    row = script_row(
+        clients=load.clients,
+        connections=load.pool or load.clients,
+        intended=done,
+        sent=done,
+        done=done,
+        response=_times(wait_ms + load.service_ms, done),
+        wait=_times(wait_ms, done),
+        pool_wait=_times(load.pool_wait_ms, done),
+        service=_times(load.service_ms, done),
+    )
+    thread = thread_row(
+        cpu_user_us=round(load.generator_busy * 1e6),
+        run_queue_delay_us=round(load.generator_queued * 1e6),
+        send_late=_times(load.late_ms, done),
+    )
+    add_second(recorder, second, [row], threads=[thread])
+
+
+def _times(ms: float, count: int) -> bytes:
+    histogram = Histogram()
+    if count:
+        histogram.record(round(ms * 1e6), count)
+    return histogram.encode()
+
+
+def _add_waits(recorder: Recorder, load: Load, second: int) -> None:
+    other = load.by_second.get(second, {})
+    statement = recorder.statement_id(load.statement)
+    rows: list[dict[str, Any]] = [
+        {
+            "ticks": 100,
+            "backend_type": "client backend",
+            "state": "active",
+            "wait_event_type": kind,
+            "wait_event": event,
+            "statement_id": statement,
+            "count": round(average * 100),
+        }
+        for (kind, event), average in other.get("sessions", load.sessions).items()
+    ]
+    if "checkpointer" in other:
+        kind, event = other["checkpointer"]
+        wait = {"wait_event_type": kind, "wait_event": event, "count": 90}
+        rows.append({"ticks": 100, "backend_type": "checkpointer", "state": ""} | wait)
+    recorder.add_rows("wait_sample", rows, ns=at(recorder, second + 0.5))
+    if "vacuum" in other:
+        row = {"pid": 1, "relation": other["vacuum"], "phase": "scanning heap"}
+        recorder.add_rows("metric_vacuum", [row], ns=at(recorder, second + 0.5))
+    if load.locks is not None:
+        recorder.add_rows("metric_lock", [load.locks], ns=at(recorder, second + 0.5))
+
+
+def _add_counters(recorder: Recorder, load: Load, edge: int) -> None:
+    """Cumulative counters as they stand ``edge`` seconds into the run."""
+    ns = at(recorder, edge)
+    if load.busy is not None:
+        recorder.add_rows("metric_host", [_host_row(load, edge)], ns=ns)
+        used_ms = load.busy * load.cores * load.server * edge * 1000
+        process = {"role": "client backend", "count": load.clients, "cpu_system_ms": 0.0}
+        recorder.add_rows("metric_process", [process | {"cpu_user_ms": used_ms}], ns=ns)
+    if load.wal is not None:
+        row = {name: rate * edge for name, rate in load.wal.items()}
+        recorder.add_rows("metric_wal", [row], ns=ns)
+    for relation, rates in load.tables.items():
+        row = {name: rate * edge for name, rate in rates.items()}
+        recorder.add_rows("metric_table", [row | {"relation": relation}], ns=ns)
+
+
+def _host_row(load: Load, edge: int) -> dict[str, float]:
+    assert load.busy is not None
+    all_ms = load.cores * edge * 1000.0
+    held_us = sum(load.by_second.get(second, {}).get("held_us", 0) for second in range(edge))
+    row = {
+        "cpu_user_ms": all_ms * load.busy * (1 - load.system),
+        "cpu_system_ms": all_ms * load.busy * load.system,
+        "cpu_iowait_ms": 0.0,
+        "cpu_steal_ms": 0.0,
+        "cpu_idle_ms": all_ms * (1 - load.busy),
+        "dirty_bytes": 0,
+        "writeback_bytes": 0,
+        "pressure_io_some_us": held_us,
+    }
+    return row | dict(load.by_second.get(edge, {}).get("host", {}))

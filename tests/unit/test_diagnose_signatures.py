@@ -1,0 +1,264 @@
+"""Each signature finds its bottleneck in a run that has it, and clears it in one that has not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from diagnose_runs import (
+    CPU,
+    IDLE,
+    ROW,
+    SECONDS,
+    WAL_QUEUE,
+    WAL_SYNC,
+    Load,
+    diagnosed,
+    ranked,
+)
+
+from pgdyno.diagnose import verdict
+from pgdyno.spec.change import Change
+
+# Sixteen clients behind two connections; the server waits for its disk half of the time.
+SMALL_POOL = Load(
+    clients=16,
+    pool=2,
+    tps=2500,
+    pool_wait_ms=5.6,
+    service_ms=0.8,
+    sessions={CPU: 0.7, WAL_SYNC: 1.1, IDLE: 0.1},
+    busy=0.5,
+)
+# Sixteen connections that mostly wait for the WAL.
+FLUSH = Load(
+    clients=16,
+    tps=5300,
+    service_ms=3.0,
+    sessions={CPU: 3.0, WAL_SYNC: 3.0, WAL_QUEUE: 8.0, IDLE: 1.0},
+    busy=0.75,
+    wal={
+        "wal_bytes": 4e6,
+        "wal_records": 42_000,
+        "wal_fpi": 50,
+        "wal_sync": 900,
+        "wal_sync_time_ms": 720,
+        "wal_buffers_full": 0,
+    },
+)
+# Sixteen connections, commits that wait for nothing, two cores.
+CROWD = Load(
+    clients=16,
+    tps=8700,
+    service_ms=1.8,
+    sessions={CPU: 13.0, IDLE: 1.0},
+    busy=0.99,
+    settings={"synchronous_commit": "off"},
+)
+
+
+def test_small_pool_is_the_limit_and_larger_ones_are_proposed(tmp_path: Path) -> None:
+    findings = ranked(tmp_path, SMALL_POOL)
+    first = findings[0]
+    assert (first.id, first.status, first.rank) == ("client-pool", "found", 1)
+    assert "5.6 of 6.4 ms for one of 2 connections" in first.sentence
+    assert "50 % idle" in first.sentence
+    sizes = [proposal.change.pool_max["web"] for proposal in first.proposals]
+    assert sizes
+    assert all(size is not None and 2 < size <= 16 for size in sizes)
+    assert all(1.03 <= proposal.predicted_ratio < 8 for proposal in first.proposals)
+    assert verdict(findings)["finding"] == "client-pool"
+
+
+def test_pool_before_a_saturated_server_is_not_the_limit(tmp_path: Path) -> None:
+    busy = replace(
+        SMALL_POOL, tps=12_000, pool_wait_ms=1.1, service_ms=0.165, sessions={CPU: 1.7}, busy=0.97
+    )
+    assert diagnosed(tmp_path, busy)["client-pool"].status == "cleared"
+
+
+def test_pool_that_nobody_waits_for_is_cleared(tmp_path: Path) -> None:
+    roomy = replace(SMALL_POOL, pool=16, pool_wait_ms=0.0)
+    assert diagnosed(tmp_path, roomy)["client-pool"].status == "cleared"
+
+
+def test_commit_flush_is_found_and_asynchronous_commit_predicted(tmp_path: Path) -> None:
+    finding = diagnosed(tmp_path, FLUSH)["commit-flush"]
+    assert (finding.status, finding.rank) == ("found", 1)
+    assert "73 % of the server's time" in finding.sentence
+    best = finding.proposals[0]
+    assert best.remedy_id == "synchronous-commit-off"
+    assert 1.2 < best.predicted_ratio < 3
+    assert all(p.remedy_id != "fsync-off" for p in finding.proposals)
+
+
+def test_fsync_off_is_proposed_only_where_it_is_allowed(tmp_path: Path) -> None:
+    finding = diagnosed(tmp_path, FLUSH, allow="D3")["commit-flush"]
+    assert "fsync-off" in {p.remedy_id for p in finding.proposals}
+
+
+def test_commit_flush_is_cleared_when_commits_do_not_wait(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, CROWD)["commit-flush"].status == "cleared"
+
+
+def test_crowd_on_the_cores_is_found_and_smaller_pools_proposed(tmp_path: Path) -> None:
+    finding = diagnosed(tmp_path, CROWD)["connections"]
+    assert (finding.status, finding.rank) == ("found", 1)
+    sizes = {proposal.change.pool_max["web"] for proposal in finding.proposals}
+    assert 2 in sizes
+    assert all(1.03 <= proposal.predicted_ratio < 2 for proposal in finding.proposals)
+
+
+def test_sessions_that_wait_for_the_disk_are_no_crowd(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, FLUSH)["connections"].status == "cleared"
+
+
+def test_saturated_cores_are_found_and_are_a_symptom_of_the_crowd(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, CROWD)["server-cpu"]
+    assert found.status == "found"
+    assert found.causes == ("connections",)
+    assert diagnosed(tmp_path, FLUSH)["server-cpu"].status == "cleared"
+
+
+def test_saturation_without_a_crowd_has_no_such_cause(tmp_path: Path) -> None:
+    alone = replace(CROWD, clients=2, tps=12_000, service_ms=0.16, sessions={CPU: 1.8})
+    found = diagnosed(tmp_path, alone)
+    assert found["server-cpu"].status == "found"
+    assert found["server-cpu"].causes == ()
+    assert found["connections"].status == "cleared"
+
+
+def test_cores_that_others_keep_busy_are_not_the_server_s(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, replace(CROWD, server=0.3))["server-cpu"].status == "cleared"
+
+
+def test_updates_that_are_not_hot_ask_for_a_fillfactor(tmp_path: Path) -> None:
+    tables = {"public.wide": {"n_tup_upd": 8700.0, "n_tup_ins": 0.0, "n_tup_hot_upd": 870.0}}
+    finding = diagnosed(tmp_path, replace(CROWD, tables=tables))["server-cpu"]
+    assert finding.proposals[0].change == Change(
+        table_options={"public.wide": {"fillfactor": "82"}}
+    )
+
+
+def test_hot_rows_held_through_the_flush_are_its_symptom(tmp_path: Path) -> None:
+    load = replace(
+        FLUSH,
+        tps=2000,
+        service_ms=7.5,
+        sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
+        locks={
+            "waiting": 10,
+            "behind_one_max": 9,
+            "relation": "public.pgbench_branches",
+            "blocker_statement": "END",
+        },
+    )
+    finding = diagnosed(tmp_path, load)["hot-row"]
+    assert (finding.status, finding.rank) == ("found", 1)
+    assert finding.causes == ("commit-flush",)
+    assert "public.pgbench_branches" in finding.sentence
+    evidence = {item.name: item.value for item in finding.evidence}
+    assert evidence["waiting statement"] == load.statement
+
+
+def test_a_waiter_now_and_then_is_no_hot_row(tmp_path: Path) -> None:
+    calm = replace(FLUSH, sessions={**FLUSH.sessions, ROW: 0.3})
+    assert diagnosed(tmp_path, calm)["hot-row"].status == "cleared"
+
+
+def test_image_storm_asks_for_distance_and_compression(tmp_path: Path) -> None:
+    wal = {
+        **(FLUSH.wal or {}),
+        "wal_bytes": 45e6,
+        "wal_fpi": 5300.0,
+        "wal_sync": 300.0,
+        "wal_sync_time_ms": 900.0,
+    }
+    load = replace(FLUSH, wal=wal, server_facts={"capabilities": {"lz4": True}})
+    finding = diagnosed(tmp_path, load)["checkpoint-fpi"]
+    assert finding.status == "found"
+    assert "every 13 s" in finding.sentence  # 1 GB / 1.9 at 45 MB/s
+    proposed = {p.remedy_id: p.change.settings for p in finding.proposals}
+    assert proposed["wal-compression"] == {"wal_compression": "lz4"}
+    assert proposed["checkpoint-distance"]["max_wal_size"] == "64GB"
+    assert proposed["full-page-writes-off"] == {"full_page_writes": "off"}
+
+
+@pytest.mark.parametrize(("version_num", "value"), [(140012, "on"), (150020, "pglz")])
+def test_compression_without_libraries_falls_back(
+    tmp_path: Path, version_num: int, value: str
+) -> None:
+    wal = {**(FLUSH.wal or {}), "wal_bytes": 45e6, "wal_fpi": 5300.0, "wal_sync_time_ms": 200.0}
+    slow_disk = replace(FLUSH, wal=wal, busy=0.3)
+    facts = {"version_num": version_num, "capabilities": {"lz4": False}}
+    finding = diagnosed(tmp_path, replace(slow_disk, server_facts=facts))["checkpoint-fpi"]
+    proposed = {p.remedy_id: p.change.settings for p in finding.proposals}
+    assert proposed["wal-compression"] == {"wal_compression": value}
+
+
+def test_images_own_their_part_of_the_flush_once(tmp_path: Path) -> None:
+    wal = {**(FLUSH.wal or {}), "wal_bytes": 45e6, "wal_fpi": 5300.0}
+    plain, storm = (diagnosed(tmp_path, replace(FLUSH, wal=w)) for w in (FLUSH.wal, wal))
+    together = storm["commit-flush"].share + storm["checkpoint-fpi"].share
+    assert storm["checkpoint-fpi"].share > 0.05
+    assert together == pytest.approx(plain["commit-flush"].share, rel=0.02)
+
+
+def test_small_records_far_from_a_checkpoint_are_cleared(tmp_path: Path) -> None:
+    calm = replace(FLUSH, settings={"max_wal_size": "64GB"})
+    assert diagnosed(tmp_path, calm)["checkpoint-fpi"].status == "cleared"
+
+
+STEADY = [5000.0] * SECONDS
+STALLED = [*STEADY[:4], 20.0, 0.0, *STEADY[6:]]
+STALLS = {
+    "lock": {"sessions": {("Lock", "relation"): 15.0}},
+    "a checkpoint": {"checkpointer": ("IO", "DataFileSync")},
+    "the kernel": {"host": {"writeback_bytes": 500 << 20}, "held_us": 900_000},
+    "vacuum": {"vacuum": "public.pgbench_accounts"},
+    "WAL's device": {"sessions": {WAL_SYNC: 1.0, WAL_QUEUE: 14.0}},
+    "nothing that was watched": {},
+}
+
+
+@pytest.mark.parametrize("cause", STALLS)
+def test_stall_is_tied_to_what_overlaps_it(tmp_path: Path, cause: str) -> None:
+    idle = {"sessions": {CPU: 0.2}}
+    load = replace(
+        FLUSH,
+        tps_by_second=STALLED,
+        by_second={second: {**idle, **STALLS[cause]} for second in (4, 5)},
+    )
+    finding = diagnosed(tmp_path, load)["stall"]
+    assert finding.status == "found"
+    assert cause in finding.sentence
+    assert "once, for up to 2 s" in finding.sentence
+    assert finding.share == pytest.approx(0.2, abs=0.01)
+    drop = finding.evidence[-1]
+    assert drop.window_ms == (4000, 6000)
+
+
+def test_steady_load_has_no_stall(tmp_path: Path) -> None:
+    uneven = [5000, 4000, 6000, 3000, 5000, 2000, 5000, 4500, 5200, 4800]
+    load = replace(FLUSH, tps_by_second=uneven)
+    assert diagnosed(tmp_path, load)["stall"].status == "cleared"
+
+
+def test_saturated_generator_comes_before_everything(tmp_path: Path) -> None:
+    load = replace(SMALL_POOL, generator_busy=0.97, lag_ms=3.0)
+    findings = ranked(tmp_path, load)
+    assert findings[0].id == "client-limited"
+    assert verdict(findings)["finding"] == "client-limited"
+
+
+def test_generator_beside_a_saturated_server_is_not_limited(tmp_path: Path) -> None:
+    load = replace(CROWD, generator_busy=0.45, generator_queued=0.5, lag_ms=0.1, late_ms=8.0)
+    found = diagnosed(tmp_path, load)
+    assert found["client-limited"].status == "cleared"
+    assert found["server-cpu"].status == "found"
+
+
+def test_starved_generator_is_limited(tmp_path: Path) -> None:
+    load = replace(CROWD, generator_busy=0.3, generator_queued=0.65, lag_ms=1.5, late_ms=20.0)
+    assert diagnosed(tmp_path, load)["client-limited"].status == "found"
