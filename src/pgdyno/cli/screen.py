@@ -31,7 +31,7 @@ def watcher_for(*, quiet: bool, every_s: float) -> Iterator[Watcher]:
 
 
 class _Lines:
-    """One line per phase, per tenth of a long phase, and per ``every_s`` of load."""
+    """One line per phase, per second of its progress, and per ``every_s`` of load."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = max(every_s, 0.1)
@@ -39,7 +39,7 @@ class _Lines:
         self._lock = threading.Lock()
         self._ticks: list[Tick] = []
         self._last_s: float | None = None
-        self._tenths: dict[str, int] = {}
+        self._progress_s = 0.0
 
     def phase(self, text: str) -> None:
         """A line of its own."""
@@ -50,10 +50,10 @@ class _Lines:
         self._write(text)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """A line each time another tenth is done."""
-        tenth = done * 10 // max(total, 1)
-        if tenth > self._tenths.get(what, 0):
-            self._tenths[what] = tenth
+        """A line a second, and one at the end."""
+        now_s = time.monotonic()
+        if done >= total or now_s - self._progress_s >= 1.0:
+            self._progress_s = now_s
             self._write(f"{what}: {done:,} of {total:,}")
 
     def tick(self, tick: Tick) -> None:

@@ -263,11 +263,10 @@ def _finished(recorder: Recorder) -> Iterator[None]:
     try:
         yield
         status = "done"
-    except (Interrupted, KeyboardInterrupt) as stop:
-        status, detail = "interrupted", str(stop)
-        raise
     except PgdynoError as problem:
+        status = "interrupted" if isinstance(problem, Interrupted) else "failed"
         detail = problem.message
+        problem.hint = problem.hint or f"what was recorded is kept: pgdyno show {recorder.path}"
         raise
     except BaseException as problem:
         detail = f"{type(problem).__name__}: {problem}"
