@@ -163,9 +163,7 @@ class CheckpointWatch:
         else:
             ended_ns, seen = stretch.ended_ns or ns, "waits"
             began_ns = stretch.began_ns
-            sync_ns = _sync_of(stretch)
-            if sync_ns is None and sync_ms:
-                sync_ns = (max(began_ns, ended_ns - int(sync_ms * MS)), ended_ns)
+            sync_ns = _widened(_sync_of(stretch), int(sync_ms * MS), began_ns, ended_ns)
         reason = self._cause_since(began_ns)
         self._causes = [cause for cause in self._causes if cause[0] > ended_ns]
         self._reported, self._waited = row, None
@@ -198,6 +196,19 @@ def _sync_of(stretch: Stretch) -> tuple[int, int] | None:
     if stretch.sync_began_ns is None or stretch.sync_ended_ns is None:
         return None
     return stretch.sync_began_ns, stretch.sync_ended_ns
+
+
+def _widened(
+    seen: tuple[int, int] | None, length_ns: int, began_ns: int, ended_ns: int
+) -> tuple[int, int] | None:
+    """The sync phase as seen in ticks, grown to the length that the counters give it.
+
+    It grows to both sides, within the checkpoint. Unseen, it is put at the end, where it belongs.
+    """
+    if seen is None:
+        return (max(began_ns, ended_ns - length_ns), ended_ns) if length_ns else None
+    lacking_ns = max(0, length_ns - (seen[1] - seen[0]))
+    return max(began_ns, seen[0] - lacking_ns // 2), min(ended_ns, seen[1] + lacking_ns // 2)
 
 
 def _rise(before: Mapping[str, Any], row: Mapping[str, Any], name: str) -> float:

@@ -30,6 +30,7 @@ SESSION_SETTINGS = {
 }
 CONNECT_VALUES = {
     "application_name": APPLICATION_NAME,
+    "client_encoding": "utf8",
     "connect_timeout": 5,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
@@ -177,6 +178,9 @@ def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
         **(conninfo.kwargs() | CONNECT_VALUES), autocommit=True, row_factory=dict_row
     )
     settings = "; ".join(f"set {name} = '{value}'" for name, value in SESSION_SETTINGS.items())
+    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+        # Texts are whatever bytes somebody stored; in this encoding all bytes are characters.
+        settings += "; set client_encoding = 'latin1'"
     connection.execute(settings.encode())
     return connection
 

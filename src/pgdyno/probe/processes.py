@@ -236,16 +236,13 @@ def _row(role: str, used: Amount, count: int, rss_bytes: int) -> dict[str, Any]:
 def find_postmaster(backend_pid: int, started_unix_s: float) -> int | None:
     """The postmaster of the backend with this process ID, if both run where we can see them.
 
-    ``started_unix_s`` is pg_postmaster_start_time(): a process of another machine's server could
-    have the same number here, but hardly a parent that began within two seconds of that.
+    ``started_unix_s`` is when that backend began, by pg_stat_activity: a process of another
+    machine's server could have the same number here, but hardly the same two seconds of birth.
     """
     backend = read_process(backend_pid)
     if backend is None or not backend.command.startswith("postgres"):
         return None
-    postmaster = read_process(backend.parent)
-    if postmaster is None:
-        return None
-    began_unix_s = _boot_unix_s() + postmaster.started * TICK_MS / 1000
+    began_unix_s = _boot_unix_s() + backend.started * TICK_MS / 1000
     return backend.parent if abs(began_unix_s - started_unix_s) < 2.0 else None
 
 

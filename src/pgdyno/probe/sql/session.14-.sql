@@ -1,6 +1,7 @@
 -- What this session may see and what the server measures; read once per connection.
 select pg_backend_pid() as backend_pid,
-       extract(epoch from pg_postmaster_start_time())::float8 as started_unix_s,
+       (select extract(epoch from backend_start)::float8
+          from pg_stat_activity where pid = pg_backend_pid()) as started_unix_s,
        pg_has_role(current_user, 'pg_read_all_stats', 'usage') as sees_all,
        current_user as role,
        current_setting('track_io_timing')::boolean as track_io_timing,
