@@ -113,7 +113,8 @@ def run_here(
     }
     load = _engine.Load(json.dumps(config))
     load.start()
-    done, errors = 0, []
+    done = 0
+    errors: list[object] = []
     deadline = time.monotonic() + 20
     while not done and not errors and time.monotonic() < deadline:
         time.sleep(0.02)
