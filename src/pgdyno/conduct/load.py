@@ -177,6 +177,8 @@ class RunningLoad:
         try:
             while not self._stopping.wait(_POLL_SECONDS):
                 self._collect()
+                if self._recorder.failure is not None:
+                    raise self._recorder.failure
                 if (fatal := self._load.fatal()) is not None:
                     raise RunError(fatal["message"], code=fatal["code"], hint=fatal.get("hint"))
             self._collect()

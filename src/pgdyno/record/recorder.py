@@ -62,6 +62,7 @@ class Recorder:
         self._statement_ids: dict[str, int] = {}
         self._roll_up: RollUp | None = RollUp()
         self._failure: RunError | None = None
+        self._told = False
         self._over = False
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._commit_regularly, name="pgdyno-record")
@@ -125,6 +126,11 @@ class Recorder:
     def current_slice(self) -> int | None:
         """The slice that samples and events fall into when not told otherwise."""
         return self._slice_id
+
+    @property
+    def failure(self) -> RunError | None:
+        """Why recording ended before its time, if it has; whoever was told of it first."""
+        return self._failure
 
     def set_slice(self, slice_id: int | None) -> None:
         """Says what slice samples and events from now on fall into; None for none."""
@@ -326,9 +332,9 @@ class Recorder:
 
     def _tell(self) -> None:
         """Raises a failure that nobody was told of, once."""
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        if self._failure is not None and not self._told:
+            self._told = True
+            raise self._failure
 
     def _commit(self) -> None:
         if self._db.in_transaction:

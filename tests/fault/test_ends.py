@@ -1,0 +1,185 @@
+"""However a run ends, what was recorded is kept, and nothing of ours is left: kill -9, Ctrl-C, a
+server that goes away, a disk that fills up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster
+
+PGDYNO = [sys.executable, "-m", "pgdyno"]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Runs in processes of their own, none of which outlives the test."""
+    runs: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: str) -> subprocess.Popen[str]:
+        run = subprocess.Popen(
+            [*PGDYNO, *arguments],
+            cwd=tmp_path,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        runs.append(run)
+        return run
+
+    yield begin
+    for run in runs:
+        run.kill()
+        run.communicate()
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 40) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.1)
+
+
+def intervals(path: Path) -> int:
+    """Rows of table interval, 0 while there is no such file or table."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return int(db.execute("select count(*) from interval").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def servers_below(home: Path) -> list[str]:
+    """Command lines of processes that mention the folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(home) in line:
+            found.append(line)
+    return found
+
+
+@pytest.fixture
+def home(_pgdyno_home: None) -> Path:
+    return Path(os.environ["PGDYNO_HOME"])
+
+
+def test_kill_9_keeps_the_file_and_leaves_no_server(
+    start: Start, tmp_path: Path, home: Path
+) -> None:
+    before = servers_below(home)
+    run = start("run", "tpcb-like", "-c", "2", "-T", "30", "-o", "run.db", "-q")
+    path = tmp_path / "run.db"
+    wait_for(lambda: intervals(path) >= 4, "four intervals")
+    run.kill()
+    killed_unix_ms = time.time() * 1000
+    run.communicate()
+    with closing(sqlite3.connect(path)) as db:
+        started_ms, last_ms = db.execute(
+            "select started_unix_ms, (select max(at_ms + duration_ms) from interval) from run"
+        ).fetchone()
+    assert killed_unix_ms - (started_ms + last_ms) < 2_500, "more than the last interval is missing"
+    wait_for(lambda: servers_below(home) == before, "the server ends with pgdyno", 5)
+    assert RunFile(path).run.status == "interrupted"
+    assert RunFile(path).ledger().balanced
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_ends_it_in_order(
+    start: Start, tmp_path: Path, home: Path, number: signal.Signals
+) -> None:
+    before = servers_below(home)
+    run = start("run", "tpcb-like", "-c", "2", "-T", "30", "-o", "run.db", "-q")
+    wait_for(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
+    run.send_signal(number)
+    _, err = run.communicate(timeout=20)
+    assert run.returncode == 130
+    assert err.startswith(f"error: interrupted by {number.name}\n")
+    assert "pgdyno show run.db" in err
+    assert servers_below(home) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.db"], "left-over files"
+    assert RunFile(tmp_path / "run.db").ledger().balanced
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.4, 0.9, 1.4])
+def test_ctrl_c_at_any_moment_leaves_nothing(
+    start: Start, tmp_path: Path, home: Path, delay_s: float
+) -> None:
+    before = servers_below(home)
+    run = start("run", "tpcb-like", "-c", "2", "-T", "30", "-o", "run.db", "-q")
+    time.sleep(delay_s)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=20)
+    assert run.returncode in (130, -signal.SIGINT)
+    assert "Traceback" not in err
+    wait_for(lambda: servers_below(home) == before, "the server is gone", 5)
+
+
+def test_a_server_that_goes_away(
+    start: Start, tmp_path: Path, new_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = new_cluster()
+    uri = cluster.conninfo.uri_without_password
+    run = start("run", uri, "-c", "2", "-T", "60", "-o", "run.db", "-q")
+    wait_for(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
+    cluster.kill()
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+    kept = RunFile(tmp_path / "run.db")
+    assert kept.run.status == "failed"
+    assert kept.ledger().balanced
+    assert {error.sqlstate for error in kept.errors()} & {"connection-lost", "57P02", "57P01"}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 3 MB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_under_the_run_file(small_disk: Path, start: Start, tmp_path: Path) -> None:
+    path = small_disk / "run.db"
+    run = start("run", "tpcb-like", "-c", "2", "-T", "60", "-o", str(path), "-q")
+    wait_for(lambda: intervals(path) >= 2, "two intervals")
+    filler = small_disk / "filler"
+    file = os.open(filler, os.O_WRONLY | os.O_CREAT)
+    with suppress(OSError):
+        while True:
+            os.write(file, b"x" * 4096)
+    os.close(file)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 2, err
+    assert "full" in err
+    assert "Traceback" not in err
+    filler.unlink(missing_ok=True)
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    for suffix in ("-wal", "-shm"):
+        if (extra := Path(f"{path}{suffix}")).exists():
+            shutil.copy(extra, f"{copy}{suffix}")
+    assert intervals(copy) >= 2
