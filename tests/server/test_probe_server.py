@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 import time
@@ -15,6 +17,7 @@ import psycopg
 import pytest
 
 from pgdyno.probe import Probes, is_local, locate_postmaster
+from pgdyno.probe import link as link_module
 from pgdyno.probe.link import Link, connect
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.queries import queries_for
@@ -331,8 +334,8 @@ def test_receivers_of_wal_are_listed(pg: Cluster, written: Written, tmp_path: Pa
         finally:
             process.terminate()
             process.wait()
-    [row] = written.rows("select distinct application_name from metric_replication")
-    assert row["application_name"] == "receiver"
+    names = written.rows("select distinct application_name from metric_replication")
+    assert {"application_name": "receiver"} in names
 
 
 def test_a_locked_table_keeps_nothing_waiting(pg: Cluster, table: str, written: Written) -> None:
@@ -398,6 +401,28 @@ def test_a_server_that_dies_is_waited_for_in_silence(
         own = written.rows("select count(*) as n from metric_process where role = 'pgdyno'")
     assert own[0]["n"] >= 3, "what is not the server's goes on"
     assert len(written.events("probe")) == 1
+
+
+def test_a_server_that_hangs_keeps_nobody(
+    pg: Cluster, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "STUCK_S", 0.5)
+    backends = "select pid from pg_stat_activity where application_name = 'pgdyno probe'"
+    with session(pg, "pgdyno control") as connection, running(probes_for(written, pg)) as probes:
+        written.wait_for("select 1 from wait_sample")
+        pids = [pid for (pid,) in connection.execute(backends)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            probes.sample_now()
+            written.wait_for("select 1 from event where label = 'server away'")
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        written.wait_for("select 1 from event where label = 'server back'")
+        last = written.recorder.at_ms()
+        written.wait_for("select 1 from wait_sample where at_ms > ?", last)
+    assert len(pids) == 2
 
 
 def test_elsewhere_there_is_no_host_to_see(pg: Cluster, written: Written) -> None:

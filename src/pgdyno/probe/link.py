@@ -6,7 +6,10 @@ or role can never answer. Its session reads only, gives up soon, and keeps out o
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
+import socket
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +40,8 @@ CONNECT_VALUES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+STUCK_S = 5.0
+"""Longer than any answer takes that statement_timeout allows."""
 BACK_OFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 QUIET = logging.NullHandler()
 FAILURES_MAX = 5
@@ -62,6 +67,7 @@ class Link:
         self._queries: dict[str, Query] = {}
         self._failures: dict[str, int] = {}
         self._cancelled = 0
+        self._busy_since_s: float | None = None
         self._attempts = 0
         self._not_before_s = 0.0
         self.connections = 0
@@ -92,6 +98,7 @@ class Link:
         """
         import psycopg
 
+        self._busy_since_s = time.monotonic()
         try:
             connection = self._connect()
             if connection is None:
@@ -110,6 +117,21 @@ class Link:
         except psycopg.OperationalError:
             self._lose()
             return None
+        finally:
+            self._busy_since_s = None
+
+    def hang_up_if_stuck(self) -> None:
+        """Ends a fetch that has got no answer for too long, from another thread.
+
+        A server that is stopped or cut off would otherwise hold whoever asked for ever.
+        """
+        since_s, connection = self._busy_since_s, self._connection
+        if since_s is None or connection is None or time.monotonic() - since_s < STUCK_S:
+            return
+        with contextlib.suppress(Exception):  # it may be closed between any two steps
+            line = socket.socket(fileno=os.dup(connection.fileno()))
+            line.shutdown(socket.SHUT_RDWR)
+            line.close()
 
     def _connect(self) -> psycopg.Connection[Row] | None:
         """The connection, made anew if need be; None if it is too early to try again."""

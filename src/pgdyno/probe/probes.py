@@ -1,8 +1,9 @@
-"""The probes of one run: two threads, two connections, started and stopped together.
+"""The probes of one run: two connections with a thread each, started and stopped together.
 
 One thread samples the server's views and the host once a second, the other the wait events ten
 times a second. Neither ever stands in the way of the run: a tick that comes late is left out, not
-made up for, and a server that goes away is waited for in silence.
+made up for, and a server that goes away is waited for in silence. A third thread hangs up on a
+server that is there and does not answer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from pgdyno.errors import PgdynoError
 from pgdyno.probe.checkpoints import CheckpointWatch
 from pgdyno.probe.host_sampler import HostSampler
-from pgdyno.probe.link import Connectable, Link
+from pgdyno.probe.link import STUCK_S, Connectable, Link
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.server_sampler import ServerSampler
 from pgdyno.probe.wait_sampler import WaitSampler
@@ -25,8 +26,9 @@ from pgdyno.record import Recorder
 
 SAMPLE_EVERY_S = 1.0
 TICK_EVERY_S = 0.1
-PATIENCE_S = 5.0
-"""How long to wait for a thread that hangs on a server that does not answer."""
+GUARD_EVERY_S = 1.0
+PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
+"""How long to wait for a thread; one that hangs on the server is set free within it."""
 
 
 class Probes:
@@ -80,6 +82,7 @@ class Probes:
             # Each tick falls somewhere in its tenth of a second, or what the server itself does
             # in such a rhythm would be seen always or never.
             self._thread("pgdyno-waits", TICK_EVERY_S, self._tick, rng.random),
+            threading.Thread(target=self._guard, name="pgdyno-guard", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -87,8 +90,9 @@ class Probes:
     def stop(self) -> None:
         """Ends the threads, writes what they have gathered, disconnects. May be called twice."""
         self._stopping.set()
+        give_up_s = time.monotonic() + PATIENCE_S
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(max(0.0, give_up_s - time.monotonic()))
         with _held(self._ticking) as mine:
             if mine:
                 self._waits.flush()
@@ -153,6 +157,15 @@ class Probes:
                 self._waits.tick()
             finally:
                 self._ticking.release()
+
+    def _guard(self) -> None:
+        """Sets free whoever hangs on a server that does not answer, until nobody can any more."""
+        first, second, _ = self._threads
+        while not self._stopping.wait(GUARD_EVERY_S) or first.is_alive() or second.is_alive():
+            self._link.hang_up_if_stuck()
+            self._wait_link.hang_up_if_stuck()
+            if self._stopping.is_set():
+                time.sleep(TICK_EVERY_S)
 
     def _thread(
         self, name: str, every_s: float, act: Callable[[], None], place: Callable[[], float]
