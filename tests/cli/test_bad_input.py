@@ -18,103 +18,275 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_command(pgdyno: Pgdyno) -> None:
     said = pgdyno("rnu")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: no such command 'rnu'
+
+hint: pgdyno --help
+""",
+        )
+    )
 
 
 def test_unknown_option(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "--clinets", "3")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: no such option '--clinets'. (Did you mean one of: '--clients', '--quiet'?)
+
+hint: pgdyno run --help
+""",
+        )
+    )
 
 
 def test_unknown_workload(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "tpcc")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: "tpcc" is neither a built-in workload, nor a .toml file, nor a connection string
+
+hint: workloads are tpcb-like, simple-update, select-only, mixed; a script file is given with -f
+""",
+        )
+    )
 
 
 def test_clients_of_zero(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-c", "0")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-c' / '--clients': 0 is not in the range x>=1
+
+hint: pgdyno run --help
+""",
+        )
+    )
 
 
 def test_a_number_with_rubbish(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-c", "8x")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-c' / '--clients': '8x' is not a valid integer range
+
+hint: pgdyno run --help
+""",
+        )
+    )
 
 
 def test_a_time_with_rubbish(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-T", "10 parsecs")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-T' / '--time': "10 parsecs": "parsecs" is not a unit of duration (us, ms, s, min, h, d)
+
+hint: pgdyno run --help
+""",
+        )
+    )
 
 
 def test_a_missing_script(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-f", "absent.sql")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", "error: the script absent.sql cannot be read: No such file or directory\n")
+    )
 
 
 def test_a_bad_weight(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-f", "x.sql@many")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", 'error: -f x.sql@many: the weight "many" is not a whole number\n')
+    )
 
 
 def test_a_script_with_a_syntax_error(pgdyno: Pgdyno) -> None:
     Path("bad.sql").write_text("\\set aid random(1, )\nselect :aid;\n")
     said = pgdyno("run", "-f", "bad.sql")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", 'error: bad.sql:1:20: found ")" where a value should be\n')
+    )
 
 
 def test_an_assignment_that_is_none(pgdyno: Pgdyno) -> None:
     said = pgdyno("compare", "--set", "synchronous_commit")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: --set "synchronous_commit" is not NAME=VALUE
+
+hint: for example --set synchronous_commit=off
+""",
+        )
+    )
 
 
 def test_nothing_to_compare(pgdyno: Pgdyno) -> None:
     said = pgdyno("compare", "tpcb-like")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: nothing to compare: say what the other side has
+
+hint: --set NAME=VALUE, --pool-max N or --vary KEY=VALUE
+""",
+        )
+    )
 
 
 def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
     said = pgdyno("compare", "--vary", "server.version=15")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: server.version: not a key that can differ between slices
+
+hint: keys of load, workload and clients.GROUP can, for example load.protocol=simple
+""",
+        )
+    )
 
 
 def test_two_workloads(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "mixed", "tpcb-like")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            'error: "tpcb-like": only one workload or spec and one connection string can be given\n',
+        )
+    )
 
 
 def test_a_missing_spec(pgdyno: Pgdyno) -> None:
     said = pgdyno("investigate", "absent.toml")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: absent.toml: No such file or directory
+
+hint: scenarios/ has specs to start from
+""",
+        )
+    )
 
 
 def test_a_missing_run_file(pgdyno: Pgdyno) -> None:
     said = pgdyno("show", "absent.db")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: absent.db does not exist
+
+hint: give a file that pgdyno run, compare or investigate wrote with -o
+""",
+        )
+    )
 
 
 def test_a_foreign_file(pgdyno: Pgdyno) -> None:
     Path("notes.txt").write_text("not a database, but long enough to look at\n" * 10)
     said = pgdyno("report", "notes.txt")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: notes.txt is not a run file of pgdyno
+
+hint: give a file that pgdyno run, compare or investigate wrote with -o
+""",
+        )
+    )
 
 
 def test_an_output_that_exists(pgdyno: Pgdyno) -> None:
     Path("run.db").write_text("precious")
     said = pgdyno("run", "-o", "run.db")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: run.db: there is a file of this name
+
+hint: runs are never overwritten; choose another name or move it away
+""",
+        )
+    )
     assert Path("run.db").read_text() == "precious"
 
 
 def test_a_server_that_is_not_there(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "postgresql://nobody@127.0.0.1:1/postgres", "-T", "1", "-q")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: no PostgreSQL answers at 127.0.0.1:1
+
+hint: is it running there? Without a connection string, pgdyno starts a server of its own
+""",
+        )
+    )
 
 
 def test_encryption_is_refused(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "postgresql://127.0.0.1/postgres?sslmode=verify-full", "-q")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: sslmode=verify-full: this version of pgdyno has no TLS
+
+hint: sslmode=prefer and sslmode=disable connect in clear, for a network you trust
+""",
+        )
+    )
 
 
 def test_folder_without_a_server(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "--pg-bindir", "/usr/share", "-q")
-    assert (said.status, said.out, said.err) == snapshot()
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: /usr/share holds no postgres and no initdb
+
+hint: give the directory of the server's programs, as /usr/lib/postgresql/17/bin
+""",
+        )
+    )

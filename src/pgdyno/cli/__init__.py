@@ -86,11 +86,11 @@ def main() -> NoReturn:
 
 def _status() -> int:
     try:
-        outcome = cli.main(standalone_mode=False)
+        outcome = cli.main(prog_name="pgdyno", standalone_mode=False)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as problem:
-        _print_error(problem.format_message().rstrip("."), _usage_hint(problem))
+        _print_error(_lowered(problem.format_message()), _usage_hint(problem))
         return 1
     except (click.Abort, KeyboardInterrupt):
         _print_error("interrupted", None)
@@ -111,6 +111,11 @@ def _status() -> int:
         )
         return 2
     return outcome if isinstance(outcome, int) else 0
+
+
+def _lowered(message: str) -> str:
+    """click's sentences in the voice of ours: no capital, no stop."""
+    return (message[:1].lower() + message[1:]).rstrip(".")
 
 
 def _usage_hint(problem: click.ClickException) -> str | None:

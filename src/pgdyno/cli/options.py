@@ -37,13 +37,13 @@ class Duration(click.ParamType[int]):
 
 _LOAD_OPTIONS = [
     click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml] [CONNINFO]"),
-    click.option("-c", "--clients", type=int, metavar="N", help="Clients."),
-    click.option("-j", "--threads", type=int, metavar="N", help="Threads of the load engine."),
+    click.option("-c", "--clients", type=click.IntRange(1), metavar="N", help="Clients."),
+    click.option("-j", "--threads", type=click.IntRange(1), metavar="N", help="Threads of the load engine."),
     click.option("--ramp", type=Duration(), help="Linear ramp from no client to all of them."),
-    click.option("--pool-max", type=int, metavar="N", help="Clients share a pool of N."),
+    click.option("--pool-max", type=click.IntRange(1), metavar="N", help="Clients share a pool of N."),
     click.option("--pool-max-wait", type=Duration(), help="How long a client waits for one."),
     click.option("--think", type=Duration(), help="Pause of a client after each transaction."),
-    click.option("-s", "--scale", type=int, metavar="N", help="Scale of pgbench's tables."),
+    click.option("-s", "--scale", type=click.IntRange(1), metavar="N", help="Scale of pgbench's tables."),
     click.option(
         "-f", "--file", "files", multiple=True, metavar="FILE[@W]", help="Script with weight."
     ),
@@ -58,16 +58,16 @@ _LOAD_OPTIONS = [
     ),
     click.option(
         "--max-tries",
-        type=int,
+        type=click.IntRange(1),
         metavar="N",
         help="Tries of a transaction that a serialization failure or a deadlock ends (default 10).",
     ),
-    click.option("--seed", type=int, metavar="N", help="Seed of all randomness."),
+    click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all randomness."),
 ]
 
 _SERVER_OPTIONS = [
     click.option("-h", "--host", metavar="HOST", help="Your server's host or socket folder."),
-    click.option("-p", "--port", type=int, metavar="PORT", help="Its port."),
+    click.option("-p", "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Its port."),
     click.option("-U", "--username", metavar="NAME", help="User to connect as."),
     click.option("-d", "--dbname", metavar="DB|CONNINFO", help="Database or connection string."),
     click.option("--pg-bindir", metavar="DIR", help="Programs of the server to start."),

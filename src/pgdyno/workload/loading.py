@@ -71,11 +71,7 @@ def _check(script: WeightedScript) -> None:
     try:
         check_script(script.text, script.file)
     except ScriptError as error:
-        raise UsageError(
-            f"{error.file}:{error.line}:{error.column}: {error.message}",
-            code="script-syntax",
-            hint=error.hint,
-        ) from None
+        raise UsageError(error.message, code="script-syntax", hint=error.hint) from None
 
 
 def _distinct_names(stems: list[str]) -> list[str]:
