@@ -7,6 +7,7 @@ commit flush does. Nothing is random: the same file comes out each time, but for
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,6 @@ from statistics import NormalDist
 from typing import Any
 
 from pgdyno._engine import Histogram
-
 from pgdyno.record import Recorder
 
 MS = 1_000_000
@@ -129,6 +129,7 @@ class Writer:
             "host": HOST, "engine": ENGINE,
         }  # fmt: skip
         self.recorder = Recorder.create(path, **(facts | run))
+        self.seconds = seconds
         self.recorder.started_ns -= int(seconds * 1000) * MS
         self.at_ms = 0
         self.left = 0
@@ -206,7 +207,9 @@ class Writer:
         parts["idle"] = max(0.0, 1 - sum(parts.values()))
         for name, part in parts.items():
             self.cpu[name] += part * 2 * length_ms
-        add("metric_host", [{f"cpu_{n}_ms": v for n, v in self.cpu.items()}], ns=self.ns)
+        host = {f"cpu_{name}_ms": value for name, value in self.cpu.items()}
+        host |= {"dirty_bytes": 3e7 + 2e7 * math.sin(self.at_ms / 9000), "writeback_bytes": 2e6}
+        add("metric_host", [host], ns=self.ns)
         self.wal_bytes += done * 2600
         self.fpi += done // 9
         add("metric_wal", [{"wal_bytes": self.wal_bytes, "wal_fpi": self.fpi}], ns=self.ns)
@@ -241,6 +244,8 @@ class Writer:
         self.recorder.close_slice(slice_id, ns=self.ns)
 
     def finish(self, status: str = "done", detail: str = "") -> Path:
+        # What is written lies back in time; this sets the moment of the end, whatever writing took.
+        self.recorder.started_ns = time.monotonic_ns() - int(self.seconds * 1000) * MS
         self.recorder.finish(status, detail)
         return self.recorder.path
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal
 
 from bokeh.models import (
@@ -143,6 +144,7 @@ def time_figure(x_range: Range1d, height: int = 220, *, log: bool = False) -> fi
         plot.yaxis.ticker = LogTicker(mantissas=[1, 2, 5])
         plot.ygrid.ticker = LogTicker(mantissas=[1, 2, 5])
     plot.add_tools(BoxZoomTool(dimensions="width"))
+    plot.toolbar.active_drag = None  # the page makes it active where there is a mouse
     show_all = CustomJS(args={"x": x_range}, code="x.setv({start: x.bounds[0], end: x.bounds[1]})")
     plot.js_on_event("doubletap", show_all)
     return plot
@@ -164,11 +166,28 @@ def read_off(plot: figure, source: ColumnDataSource, rows: Mapping[str, str], to
             renderers=[line],
             mode="vline",
             line_policy="nearest",
-            tooltips=[("at", "@x{custom}"), *rows.items()],
+            tooltips=tip([("at", "@x{custom}"), *rows.items()]),
             formatters={"@x": hover_clock()},
             attachment="horizontal",
         )
     )
+
+
+def tip(rows: Sequence[tuple[str, str]]) -> str:
+    """The tooltip of labels and ``@column{format}``, in the page's colours."""
+    lines = "".join(
+        f'<div style="color:var(--ink-soft)">{_spelled(label)}</div><div>{field}</div>'
+        for label, field in rows
+    )
+    return (
+        '<div style="display:grid;grid-template-columns:auto auto;gap:0 .7em;color:var(--ink);'
+        f'font:13px/1.45 {FONT};font-variant-numeric:tabular-nums">{lines}</div>'
+    )
+
+
+def _spelled(label: str) -> str:
+    """A label that bokeh's templates take for nothing but text."""
+    return escape(label).replace("@", "&#64;").replace("$", "&#36;")
 
 
 def source_of(at_ms: Floats, columns: Mapping[str, Floats]) -> ColumnDataSource:

@@ -5,6 +5,7 @@ Scripts, styles and data are in the file; a content security policy forbids it t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -16,11 +17,14 @@ from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
 from pgdyno.report import accounts, numbers, sections, wording
 from pgdyno.report.chart import Chart
+from pgdyno.report.clockwork import Clockwork, clockwork
 from pgdyno.report.loadcharts import budget_chart, client_charts
-from pgdyno.report.overtime import Clockwork, clockwork, time_charts
+from pgdyno.report.overtime import time_charts
 from pgdyno.report.page import Page
 from pgdyno.report.stepcharts import chain_charts, pairs_chart, waits_chart
 from pgdyno.report.story import Story
+
+UNIT_GAP = re.compile(r"(?<=\d) (?=%|(?:ms|µs|s|min|tps|B|kB|MB|GB|TB)\b)")
 
 
 def write_html(run: RunFile, path: Path | str) -> Path:
@@ -124,13 +128,20 @@ def _bokeh_js() -> Markup:
 
 @cache
 def _templates() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("pgdyno.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["nobreak"] = _with_units_kept
+    return environment
+
+
+def _with_units_kept(text: str) -> str:
+    """A number and its unit stay on one line."""
+    return UNIT_GAP.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _verbatim(name: str) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from pgdyno.report.chart import (
     name_row,
     plain_figure,
     row_figure,
+    tip,
 )
 from pgdyno.report.series import Floats
 from pgdyno.report.story import Story
@@ -133,22 +134,32 @@ def _merged_by_class(
     run: RunFile, classes: Mapping[int, Sequence[Interval]]
 ) -> dict[int, Histogram]:
     """Response times of each class of intervals; classes in which nothing ended are left out."""
-    from pgdyno._engine import Histogram
-
     level_at = {
         (interval.at_ms, interval.slice_id): level
         for level, members in classes.items()
         for interval in members
     }
-    merged = {level: Histogram() for level in classes}
+    merged = _merged_histograms(run, "response", level_at.get)
+    return {level: merged[level] for level in classes if level in merged}
+
+
+def _merged_histograms(
+    run: RunFile, kind: str, key_of: Callable[[tuple[int, int | None]], int | None]
+) -> dict[int, Histogram]:
+    """Histograms of all intervals with the same key; ``key_of`` takes (at_ms, slice_id).
+
+    In a long run one interval holds the histograms of its neighbours; theirs are empty.
+    """
+    from pgdyno._engine import Histogram
+
     columns = run.series("interval")
-    for at_ms, slice_id, blob in zip(
-        columns["at_ms"], columns["slice_id"], columns["response_hist"], strict=True
-    ):
-        key = (int(at_ms), None if np.isnan(slice_id) else int(slice_id))
-        if key in level_at:
-            merged[level_at[key]].add_encoded(blob)
-    return {level: histogram for level, histogram in merged.items() if histogram.count}
+    merged: dict[int, Histogram] = {}
+    rows = zip(columns["at_ms"], columns["slice_id"], columns[f"{kind}_hist"], strict=True)
+    for at_ms, slice_id, blob in rows:
+        key = key_of((int(at_ms), None if np.isnan(slice_id) else int(slice_id)))
+        if blob and key is not None:
+            merged.setdefault(key, Histogram()).add_encoded(blob)
+    return {key: histogram for key, histogram in merged.items() if histogram.count}
 
 
 def _against_clients(most: int) -> figure:
@@ -163,7 +174,7 @@ def _hover_clients(plot: figure, line: DataRenderer, rows: Sequence[tuple[str, s
     plot.add_tools(
         HoverTool(
             renderers=[line], mode="vline", line_policy="nearest",
-            tooltips=[("clients", "@clients"), *rows],
+            tooltips=tip([("clients", "@clients"), *rows]),
         )
     )  # fmt: skip
 
@@ -272,7 +283,9 @@ def _draw_parts(
         y=position, left="left", right="right", height=0.3, source=ColumnDataSource(rows),
         fill_color="colour", line_color=None,
     )  # fmt: skip
-    plot.add_tools(HoverTool(renderers=[bars], tooltips=[("", "@name"), ("mean", "@says")]))
+    plot.add_tools(
+        HoverTool(renderers=[bars], tooltips=tip([("part", "@name"), ("mean", "@says")]))
+    )
 
 
 def _budget_says(rows: Mapping[str, Mapping[str, float]]) -> str:
@@ -288,17 +301,15 @@ def _budget_says(rows: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def response_parts(run: RunFile) -> tuple[Floats, dict[str, Floats]]:
-    """Mean client lag, pool wait and service in milliseconds over time, one row per interval."""
-    from pgdyno._engine import Histogram
-
-    columns = run.series("interval")
-    times, row_of = np.unique(columns["at_ms"], return_inverse=True)
+    """Mean client lag, pool wait and service in milliseconds over time, where anything ended."""
     means = {}
-    for kind in ("wait", "pool_wait", "service"):
-        merged = [Histogram() for _ in times]
-        for row, blob in zip(row_of.tolist(), columns[f"{kind}_hist"], strict=True):
-            merged[row].add_encoded(blob)
-        means[kind] = np.array([h.mean / 1e6 if h.count else np.nan for h in merged])
-    lag = np.maximum(means["wait"] - means["pool_wait"], 0)
-    parts = {"service": means["service"], POOL: means["pool_wait"], LAG: lag}
-    return times.astype(np.float64), parts
+    for kind in ("service", "wait", "pool_wait"):
+        merged = _merged_histograms(run, kind, lambda place: place[0])
+        means[kind] = {at_ms: histogram.mean / 1e6 for at_ms, histogram in merged.items()}
+    times = sorted(means["service"])
+    service, wait, pool = (
+        np.array([means[kind].get(at_ms, 0.0) for at_ms in times])
+        for kind in ("service", "wait", "pool_wait")
+    )
+    parts = {"service": service, POOL: pool, LAG: np.maximum(wait - pool, 0)}
+    return np.array(times, dtype=np.float64), parts

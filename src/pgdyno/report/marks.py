@@ -16,10 +16,12 @@ from bokeh.plotting import figure
 
 from pgdyno.record import Event, FindingRow, RunFile, Slice
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, Table, hover_clock, plain_figure, time_figure
+from pgdyno.report.chart import Chart, Key, Table, hover_clock, plain_figure, time_figure, tip
 
 LISTED_MAX = 60
 """Rows of the table of events; a page is not a log file."""
+
+ONE = {"sql": "SQL event", "setting": "change of a setting"}
 
 SHADE = Key("change in force", palette.GREY, "shade")
 
@@ -39,6 +41,8 @@ class Marks:
     """All events and shaded stretches of a run, to be put on one chart after the other."""
 
     marks: Sequence[Mark]
+    trials: Sequence[Mark]
+    """From the first to the last slice of each trial."""
     changed: Sequence[Slice]
     """Slices with a change in force, of trials."""
     end_ms: float
@@ -46,7 +50,7 @@ class Marks:
     def put_on(self, plot: figure) -> None:
         """Draws the shading, and a line with a label for each event, behind ``plot``'s data."""
         if self.changed:
-            self._shade(plot)
+            self.shade(plot)
         lined = [m for m in self.marks if not (self.changed and m.kind in ("setting", "restart"))]
         if not lined:
             return
@@ -58,7 +62,8 @@ class Marks:
         bands.level = lines.level = "underlay"
         plot.add_tools(_hover([lines]))
 
-    def _shade(self, plot: figure) -> None:
+    def shade(self, plot: figure) -> None:
+        """Shades the slices with a change in force."""
         strips = plot.vstrip(
             [s.started_ms / 1000 for s in self.changed],
             [(s.ended_ms or self.end_ms) / 1000 for s in self.changed],
@@ -74,7 +79,8 @@ def marks_of(run: RunFile, end_ms: float) -> Marks:
     marks = [_mark(event) for event in run.events() if not tells_of_missing_probe(event)]
     marks += _stalls(run.findings())
     changed = [s for s in run.slices(kind="trial") if s.side == "b"]
-    return Marks(sorted(marks, key=lambda mark: mark.from_ms), changed, end_ms)
+    in_order = sorted(marks, key=lambda mark: mark.from_ms)
+    return Marks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
 
 
 def tells_of_missing_probe(event: Event) -> bool:
@@ -84,21 +90,21 @@ def tells_of_missing_probe(event: Event) -> bool:
 
 def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
     """A lane for each kind of event. None if nothing happened."""
-    if not marks.marks:
+    shown = [*marks.trials, *marks.marks]
+    if not shown:
         return None
-    present = {mark.kind for mark in marks.marks}
+    present = {mark.kind for mark in shown}
     kinds = [k for k in palette.EVENTS if k in present] + sorted(present - set(palette.EVENTS))
     plot = time_figure(x_range, height=40 + 26 * len(kinds))
     plot.y_range = plain_figure(1, y_range=(len(kinds) - 0.4, -0.6)).y_range
     plot.yaxis.visible = False
     plot.ygrid.visible = False
     if marks.changed:
-        marks._shade(plot)
-    source = _source(marks.marks)
-    source.data["lane"] = [kinds.index(mark.kind) for mark in marks.marks]
-    source.data["end_s"] = [
-        max(mark.to_ms, mark.from_ms + marks.end_ms / 400) / 1000 for mark in marks.marks
-    ]
+        marks.shade(plot)
+    source = _source(shown)
+    source.data["lane"] = [kinds.index(mark.kind) for mark in shown]
+    shortest_ms = marks.end_ms / 400
+    source.data["end_s"] = [max(mark.to_ms, mark.from_ms + shortest_ms) / 1000 for mark in shown]
     bars = plot.hbar(
         y="lane", left="from_s", right="end_s", height=0.7, source=source, fill_color="colour",
         line_color="colour",
@@ -108,11 +114,19 @@ def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
     return Chart(
         id="events",
         title="What happened when",
-        says=_says(marks.marks, kinds),
+        says=_says(shown, kinds),
         plot=plot,
-        table=_table(marks.marks),
+        table=_table(shown),
         key=[*key, SHADE] if marks.changed else key,
     )
+
+
+def _trial_marks(run: RunFile, end_ms: float) -> Iterable[Mark]:
+    for trial in run.trials():
+        if slices := run.slices(trial_id=trial.id):
+            last_ms = max(piece.ended_ms or end_ms for piece in slices)
+            gap_ms = end_ms / 600
+            yield Mark("trial", trial.title, slices[0].started_ms + gap_ms, last_ms - gap_ms)
 
 
 def _mark(event: Event) -> Mark:
@@ -151,26 +165,29 @@ def _label(mark: Mark) -> str:
 def _hover(renderers: list[DataRenderer]) -> HoverTool:
     return HoverTool(
         renderers=renderers,
-        tooltips=[("@kind", "@label"), ("at", "@from_s{custom}")],
+        tooltips=tip([("what", "@label"), ("at", "@from_s{custom}")]),
         formatters={"@from_s": hover_clock()},
     )
 
 
 def _plural(kind: str) -> str:
-    return {"sql": "SQL events"}.get(kind, f"{kind}s")
+    return {"sql": "SQL events", "setting": "changes of settings"}.get(kind, f"{kind}s")
 
 
 def _says(marks: Sequence[Mark], kinds: Sequence[str]) -> str:
     counts = {kind: sum(mark.kind == kind for mark in marks) for kind in kinds}
     parts = [
-        f"{count} {_plural(kind) if count > 1 else kind.replace('sql', 'SQL event')}"
+        f"{count} {_plural(kind) if count > 1 else ONE.get(kind, kind)}"
         for kind, count in counts.items()
     ]
     return f"{numbers.listed(parts)}."
 
 
 def _table(marks: Sequence[Mark]) -> Table:
-    rows = [[numbers.clock(m.from_ms), m.kind, _label(m)] for m in marks[:LISTED_MAX]]
+    rows = [
+        [numbers.clock(m.from_ms), m.kind, _label(m)]
+        for m in sorted(marks, key=lambda mark: mark.from_ms)[:LISTED_MAX]
+    ]
     left_out = len(marks) - len(rows)
     caption = "Events in the order in which they began"
     if left_out > 0:

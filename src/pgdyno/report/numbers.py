@@ -170,7 +170,11 @@ def listed(words: Sequence[str]) -> str:
 
 def sentence(text: str) -> str:
     """``text`` with a capital and a period; findings and errors are stored without."""
-    text = text.strip()
-    if not text:
-        return ""
-    return f"{text[0].upper()}{text[1:]}{'' if text[-1] in '.!?…:' else '.'}"
+    text = capital(text.strip())
+    return f"{text}{'' if text[-1] in '.!?…:' else '.'}" if text else ""
+
+
+def capital(text: str) -> str:
+    """``text`` with a capital, unless it begins with the name of a setting."""
+    first = text.split(" ", 1)[0]
+    return text if "_" in first or "." in first else f"{text[:1].upper()}{text[1:]}"

@@ -45,9 +45,10 @@ DECISIONS = {
 """What became of a change: colour and marker."""
 
 EVENTS = {
+    "trial": PURPLE,
     "checkpoint": BLUE,
     "vacuum": OLIVE,
-    "setting": PURPLE,
+    "setting": BROWN,
     "restart": RED,
     "sql": TEAL,
     "fault": RED,

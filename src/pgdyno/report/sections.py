@@ -101,7 +101,7 @@ def step_texts(story: Story) -> list[StepText]:
     return [
         StepText(
             number=step.number,
-            title=_capital(finding_name(step.finding)) or "Further changes",
+            title=numbers.capital(finding_name(step.finding)) or "Further changes",
             sentence=step.sentence,
             table=_attempts_table(step),
         )
@@ -132,10 +132,6 @@ def closing(story: Story) -> list[str]:
     return [numbers.sentence(text) for text in said if text]
 
 
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
 def finding_cards(story: Story) -> list[Card]:
     """What was found, the limits first, step by step."""
     found = [f for f in story.findings if f.status not in ("cleared", "skipped")]
@@ -164,7 +160,7 @@ def _finding_card(finding: FindingRow, when: str) -> Card:
         ("Might help", numbers.sentence("; ".join(wording.proposals(finding)))),
     ]
     return Card(
-        title=_capital(finding_name(finding.finding)),
+        title=numbers.capital(finding_name(finding.finding)),
         tags=tags,
         terms=[(term, text) for term, text in terms if text],
         sentence=numbers.sentence(finding.sentence),
@@ -200,7 +196,9 @@ def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
         "skipped": "Skipped: not checked, so not cleared either",
     }
     head = ["Checked", "Why it is cleared" if status == "cleared" else "Why it was skipped"]
-    rows = [[_capital(finding_name(f.finding)), numbers.sentence(f.sentence)] for f in chosen]
+    rows = [
+        [numbers.capital(finding_name(f.finding)), numbers.sentence(f.sentence)] for f in chosen
+    ]
     return Table(captions[status], head, rows)
 
 
@@ -305,11 +303,11 @@ def zooms(run: RunFile, story: Story, end_ms: float) -> list[Zoom]:
     """Buttons: all of the run, and each trial."""
     buttons = [Zoom("All of the run", 0, end_ms / 1000)]
     for attempt in story.all_attempts:
-        label = {"noise": "noise floor", "recheck": attempt.trial.title}
+        label = {"noise": "Noise floor", "recheck": attempt.trial.title}
         slices = run.slices(trial_id=attempt.trial.id)
         if slices:
             last_ms = max(s.ended_ms or end_ms for s in slices)
-            name = _capital(label.get(attempt.trial.kind, attempt.title))
+            name = label.get(attempt.trial.kind, attempt.title)
             buttons.append(Zoom(name, slices[0].started_ms / 1000, last_ms / 1000))
     return buttons
 

@@ -131,3 +131,8 @@ def pivot(at_ms: Floats, names: Iterable[str], values: Floats) -> tuple[Floats, 
     for name, row, value in zip(names, row_of.tolist(), values.tolist(), strict=True):
         columns.setdefault(name, np.zeros(len(times)))[row] += value
     return times, columns
+
+
+def growth(counter: Floats) -> float:
+    """How much a cumulative counter grew in all, resets left out."""
+    return float(np.nansum(np.maximum(np.diff(counter), 0)))

@@ -27,9 +27,11 @@ from pgdyno.report.chart import (
     name_row,
     plain_figure,
     row_figure,
+    tip,
 )
 from pgdyno.report.story import Attempt, Ratio, Story
 
+WHISKERS = "Markers show after, whiskers its 95 % interval."
 LABEL_MAX = 46
 """Letters of a row's name that fit a phone."""
 
@@ -59,7 +61,7 @@ def _throughput_chart(attempts: Sequence[Attempt]) -> Chart | None:
         before, effect = attempt.trial.baseline_tps, attempt.throughput
         if before and effect:
             rows.append(_row(attempt, before, effect, attempt.trial.predicted_ratio))
-    return _dumbbells("chain-tps", "Throughput, transactions per second", rows, numbers.tps, "0,0")
+    return _dumbbells("chain-tps", "Throughput before and after, tps", rows, numbers.tps, "0,0")
 
 
 def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
@@ -68,7 +70,9 @@ def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
         before, effect = attempt.p99_before_ms, attempt.latency_p99
         if before and effect:
             rows.append(_row(attempt, before, effect, None))
-    return _dumbbells("chain-p99", "Response time p99, milliseconds", rows, numbers.ms, "0,0.[0]")
+    return _dumbbells(
+        "chain-p99", "p99 of response time before and after, ms", rows, numbers.ms, "0,0.[0]"
+    )
 
 
 def _row(attempt: Attempt, before: float, effect: Ratio, predicted: float | None) -> Row:
@@ -99,13 +103,13 @@ def _dumbbells(
     _explain_rows(plot, rows, say)
     last = rows[-1]
     outcomes = dict.fromkeys(row.outcome for row in rows)
-    key = [Key("before", palette.GREY, "dash")]
+    key = [Key("before", palette.GREY)]
     key += [Key(outcome, _decision(outcome)[0]) for outcome in outcomes]
     if any(row.predicted for row in rows):
         key.append(Key("predicted", palette.PURPLE, "line"))
     return Chart(
         id=chart_id,
-        title=f"{title}: before and after each change, with 95 % intervals",
+        title=title,
         says=_chain_says(rows, say) if len(rows) > 1 else
         f"{last.label}: from {say(last.before)} to {say(last.after)}.",
         plot=plot,
@@ -125,10 +129,10 @@ def _dumbbells(
 def _chain_says(rows: Sequence[Row], say: Callable[[float], str]) -> str:
     kept = [row for row in rows if row.outcome == "kept"]
     if not kept:
-        return f"{len(rows)} changes measured, none kept."
+        return f"{len(rows)} changes measured, none kept. {WHISKERS}"
     steps = [f"{row.label} brought {say(row.before)} to {say(row.after)}"
              for row in kept]  # fmt: skip
-    return f"{len(rows)} changes measured; of those kept, {numbers.listed(steps)}."
+    return f"{len(rows)} changes measured; of those kept, {numbers.listed(steps)}. {WHISKERS}"
 
 
 def _decision(outcome: str) -> tuple[str, str]:
@@ -175,7 +179,7 @@ def _explain_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]
         }
     )
     unseen = plot.scatter("x", "y", source=source, size=26, fill_alpha=0, line_alpha=0)
-    tips = [("", "@what"), ("before → after", "@says"), ("decision", "@outcome")]
+    tips = tip([("change", "@what"), ("before → after", "@says"), ("decision", "@outcome")])
     plot.add_tools(HoverTool(renderers=[unseen], tooltips=tips))
 
 

@@ -280,10 +280,11 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
     sides = {side: [s.id for s in slices if s.side == side] for side in ("a", "b")}
     base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
     p99_ns = run.histogram("response", sides["a"]).percentile(99) if sides["a"] else 0
+    change = without(Change.from_json(trial.change), base)
     return Attempt(
         trial=trial,
-        change=without(Change.from_json(trial.change), base),
-        remedy=catalogue().get(trial.remedy) if trial.remedy else None,
+        change=change,
+        remedy=catalogue().get(trial.remedy) if trial.remedy else _like(change),
         throughput=_ratio(
             trial.throughput_ratio, trial.throughput_ratio_lo, trial.throughput_ratio_hi
         ),
@@ -293,6 +294,23 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
         slices=sides,
         p99_before_ms=p99_ns / 1e6 or None,
     )
+
+
+def _like(change: Change) -> Remedy | None:
+    """The remedy that a change of the user's own amounts to, for its price; None if it is none.
+
+    A remedy that gives up durability does so by switching something off; switching it on is none.
+    """
+    if change.table_options or change.clients or change.spec:
+        return None
+    if change.pool_max:
+        return None if change.settings else catalogue().get("pool-size")
+    switched_on = any(value in ("on", "true", "yes", "1") for value in change.settings.values())
+    for remedy in catalogue().values():
+        covers = set(change.settings) <= set(remedy.settings)
+        if change.settings and covers and not (switched_on and remedy.durability_class != "D0"):
+            return remedy
+    return None
 
 
 def _ratio(ratio: float | None, lo: float | None, hi: float | None) -> Ratio | None:

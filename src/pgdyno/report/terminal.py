@@ -21,6 +21,8 @@ from pgdyno.report.wording import finding_name
 
 LINES_MAX = 39
 PLAIN_WIDTH = 120
+ENDING_MIN = 5
+"""Lines at the end that are always printed: the result stands there."""
 LABEL_WIDTH = 12
 TITLE_WIDTH = 30
 FINDINGS_MAX = 4
@@ -91,16 +93,17 @@ def _without_double_blanks(lines: Sequence[Line]) -> list[Line]:
 
 
 def _fit(lines: Sequence[Line]) -> list[Line]:
-    """At most LINES_MAX lines: spare ones are left out from the end, and that is said."""
+    """At most LINES_MAX lines: spare ones go first, then the middle; what went is counted."""
     too_many = len(lines) - LINES_MAX
     if too_many <= 0:
         return list(lines)
-    spare = [number for number, line in enumerate(lines) if line.spare]
-    left_out = set(spare[-(too_many + 1) :])
+    middle = range(len(lines) - ENDING_MIN)
+    by_worth = sorted(middle, key=lambda number: (not lines[number].spare, -number))
+    left_out = set(by_worth[: too_many + 1])  # one more, for the line that says so
+    note = Line(f"{GAP}… and {len(left_out)} more lines, in the report", "dim")
+    place = min(left_out)
     kept = [line for number, line in enumerate(lines) if number not in left_out]
-    place = min(left_out, default=LINES_MAX - 1)
-    kept.insert(place, Line(f"{GAP}… and {len(left_out)} more lines, in the report", "dim"))
-    return kept[:LINES_MAX]
+    return [*kept[:place], note, *kept[place:]]
 
 
 def _wrapped(
@@ -165,7 +168,9 @@ def _investigation(run: RunFile, story: Story, width: int) -> list[Line]:
 def _step_lines(step: Step, width: int) -> list[Line]:
     name = finding_name(step.finding) or "further changes"
     head = f"{step.number}  {name}"
-    lines = _labelled(head, step.sentence or " ", width, label_width=max(24, len(head) + 2))
+    helped = any(a.outcome not in ("rejected", NOT_MEASURED) for a in step.attempts)
+    indent = max(24, len(head) + 2)
+    lines = _labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
     for attempt in step.attempts:
         lines += _attempt_lines(attempt, width)
     return lines

@@ -31,7 +31,8 @@ KIND_MEANING = {
 
 def setting_of_run(info: RunInfo) -> list[str]:
     """What was run where, in a few words each, for the line under the title."""
-    parts = [_server_words(info), _host_words(info.host), _workload_words(info.spec)]
+    parts = [_server_words(info), _host_words(info.host), emulated_disk(info)]
+    parts.append(_workload_words(info.spec))
     parts += _client_words(info.spec)
     return [part for part in parts if part]
 

@@ -1,0 +1,118 @@
+"""Charts over time of the host: its processors, its memory's dirty pages, its disks."""
+
+from __future__ import annotations
+
+import numpy as np
+from bokeh.models import Range1d
+
+from pgdyno.report import numbers, palette
+from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
+from pgdyno.report.clockwork import Clockwork, finish, stacked
+from pgdyno.report.series import Buckets, floats, rate, shares
+
+CPU_PARTS = {
+    "user": palette.GREEN,
+    "system": palette.BLUE,
+    "I/O wait": palette.ORANGE,
+    "steal": palette.RED,
+}
+
+
+def host_cpu(clock: Clockwork) -> Chart | None:
+    """Processor time of the host, stacked, as a share of all its cores."""
+    samples = clock.run.series("metric_host")
+    at_ms = floats(samples["at_ms"])
+    names = {"user": "user", "system": "system", "I/O wait": "iowait", "steal": "steal"}
+    counters = {label: floats(samples[f"cpu_{name}_ms"]) for label, name in names.items()}
+    if len(at_ms) < 2 or np.isnan(counters["user"]).all():
+        return None
+    parts = shares({**counters, "idle": floats(samples["cpu_idle_ms"])})
+    idle = parts.pop("idle")
+    parts = {name: 100 * values for name, values in parts.items()}
+    means = {name: float(np.nan_to_num(np.nanmean(v))) for name, v in parts.items()}
+    shown = {name: parts[name] for name in CPU_PARTS if name != "steal" or means["steal"] > 0.05}
+    plot = stacked(clock, at_ms[1:], shown, CPU_PARTS, "0.0")
+    plot.y_range = Range1d(start=0, end=100)
+    cores = clock.run.run.host.get("cores")
+    rows = [[name, f"{numbers.significant(means[name], 2)} %"] for name in shown]
+    rows.append(["idle", f"{numbers.significant(100 * float(np.nanmean(idle)), 2)} %"])
+    where = "" if clock.run.run.host.get("same_host_as_server", True) else (
+        " The server is on another machine: this is the load generator's."
+    )  # fmt: skip
+    return Chart(
+        id="cpu",
+        title=f"Host CPU, % of {cores} cores" if cores else "Host CPU, %",
+        says=f"On average {means['user'] + means['system']:.0f} % busy, of which"
+        f" {means['system']:.0f} in the kernel; {means['I/O wait']:.0f} % idle with I/O"
+        f" outstanding.{where}",
+        plot=plot,
+        table=figures_table("Host CPU over all of the run", ["", "% of all cores"], rows),
+        key=[Key(name, CPU_PARTS[name]) for name in reversed(shown)],
+    )
+
+
+def disk_writes(clock: Clockwork) -> Chart | None:
+    """Bytes written per second to the devices that hold data and WAL."""
+    samples = clock.run.series("metric_disk")
+    held = np.array([bool(holds) for holds in samples["holds"]], dtype=bool)
+    if not held.any():
+        return None
+    plot = time_figure(clock.x_range, 200)
+    key, rows, said = [], [], []
+    devices = dict.fromkeys(zip(samples["device"][held], samples["holds"][held], strict=True))
+    for (device, holds), colour in zip(devices, palette.SERIES, strict=False):
+        chosen = held & (samples["device"] == device)
+        at_ms, per_second = rate(
+            floats(samples["at_ms"][chosen]), floats(samples["write_bytes"][chosen])
+        )
+        if not len(at_ms) or np.isnan(per_second).all():
+            continue
+        _, busy = rate(floats(samples["at_ms"][chosen]), floats(samples["busy_ms"][chosen]))
+        buckets = Buckets(at_ms)
+        columns = {"mb": buckets.reduce(per_second / 1024**2), "busy": buckets.reduce(busy / 10)}
+        source = source_of(buckets.at_ms, columns)
+        plot.line("x", "mb", source=source, line_color=colour, line_width=1.8)
+        read_off(plot, source, {device: "@mb{0,0.0} MB/s", "busy": "@busy{0} %"}, "mb")
+        name = f"{device} ({holds.replace(',', ' and ').replace('wal', 'WAL')})"
+        mean, busy_mean = float(np.nanmean(per_second)), float(np.nanmean(busy)) / 1000
+        key.append(Key(name, colour, "line"))
+        rows.append([name, f"{numbers.size(mean)}/s", numbers.percent(busy_mean)])
+        said.append(f"{name} took {numbers.size(mean)} per second and was"
+                    f" {numbers.percent(busy_mean)} busy")  # fmt: skip
+    if not rows:
+        return None
+    return Chart(
+        id="disk",
+        title="Written to disk, MB per second",
+        says=f"On average {numbers.listed(said)}.",
+        plot=finish(clock, plot),
+        table=figures_table("Disks over all of the run", ["Device", "written", "busy"], rows),
+        key=key,
+    )
+
+
+def dirty_memory(clock: Clockwork) -> Chart | None:
+    """Memory that waits to be written to disk by the kernel, and that is being written."""
+    samples = clock.run.series("metric_host")
+    at_ms = floats(samples["at_ms"])
+    waiting = floats(samples["dirty_bytes"]) / 1024**2
+    written = floats(samples["writeback_bytes"]) / 1024**2
+    if len(at_ms) < 2 or np.isnan(waiting).all():
+        return None
+    parts = {"being written": np.nan_to_num(written), "dirty": waiting}
+    colours = {"being written": palette.ORANGE, "dirty": palette.TEAL}
+    most, mean = float(np.nanmax(waiting)), float(np.nanmean(waiting))
+    at = numbers.clock(float(at_ms[int(np.nanargmax(waiting))]))
+    rows = [
+        [name, *(numbers.size(float(f(values)) * 1024**2) for f in (np.nanmean, np.nanmax))]
+        for name, values in parts.items()
+    ]
+    return Chart(
+        id="dirty",
+        title="Memory that the kernel has yet to write, MB",
+        says=f"{numbers.size(mean * 1024**2)} on average, at most {numbers.size(most * 1024**2)},"
+        f" at {at}.",
+        plot=stacked(clock, at_ms, parts, colours, "0,0.0", height=170),
+        table=figures_table("Dirty memory over all of the run", ["", "mean", "most"], rows),
+        key=[Key(name, colour) for name, colour in reversed(colours.items())],
+    )

@@ -1,0 +1,142 @@
+"""The HTML report in a real browser: drawn, quiet, within the screen, in both colour schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chromium
+import pytest
+import report_runs
+
+from pgdyno.record import RunFile
+from pgdyno.report import write_html
+
+pytestmark = pytest.mark.skipif(chromium.installed() is None, reason="no Chromium is installed")
+
+RUNS = {
+    "run": report_runs.plain_run,
+    "investigate": report_runs.investigation_run,
+    "compare": report_runs.comparison_run,
+    "broken-off": report_runs.empty_run,
+}
+VIEWS = {
+    "desktop-light": {"width": 1280, "dark": False},
+    "desktop-dark": {"width": 1280, "dark": True},
+    "phone-light": {"width": 390, "dark": False, "phone": True},
+    "phone-dark": {"width": 390, "dark": True, "phone": True},
+}
+
+# For each chart: its size, and what its canvases show. A pixel with colour belongs to a series;
+# pixels without are rules and letters, of which the darkest and the lightest are told.
+LOOK = """
+(() => {
+  const canvases = (node) => [...node.querySelectorAll("*")].flatMap((child) =>
+    [...(child.tagName === "CANVAS" ? [child] : []),
+     ...(child.shadowRoot ? canvases(child.shadowRoot) : [])]);
+  return [...document.querySelectorAll("figure")].map((figure) => {
+    const box = figure.querySelector(".plot").getBoundingClientRect();
+    let coloured = 0, darkest = 255, lightest = 0;
+    for (const canvas of canvases(figure)) {
+      if (!canvas.width || !canvas.height) continue;
+      const pixels = canvas.getContext("2d")
+        .getImageData(0, 0, canvas.width, canvas.height).data;
+      for (let i = 0; i < pixels.length; i += 4) {
+        if (pixels[i + 3] < 200) continue;
+        const [r, g, b] = pixels.slice(i, i + 3);
+        if (Math.max(r, g, b) - Math.min(r, g, b) > 50) coloured += 1;
+        else if (Math.max(r, g, b) - Math.min(r, g, b) < 25) {
+          darkest = Math.min(darkest, r); lightest = Math.max(lightest, r);
+        }
+      }
+    }
+    return {id: figure.id, width: box.width, height: box.height, coloured, darkest, lightest};
+  });
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    return {
+        name: write_html(RunFile(make(folder / f"{name}.db")), folder / f"{name}.html")
+        for name, make in RUNS.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[chromium.Browser]:
+    with chromium.browser() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("run", RUNS)
+def test_the_page_is_drawn(
+    tab: chromium.Browser, reports: dict[str, Path], run: str, view: str
+) -> None:
+    tab.open(reports[run], **VIEWS[view])
+    assert tab.errors == []
+    assert tab.requests == [reports[run].resolve().as_uri()]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= VIEWS[view]["width"]
+    charts: list[dict[str, Any]] = tab.evaluate(LOOK)
+    assert bool(charts) == (run != "broken-off")
+    for chart in charts:
+        assert chart["width"] > 250, chart
+        assert chart["height"] > 60, chart
+        assert chart["coloured"] > 30, f"an empty chart: {chart}"
+        if VIEWS[view]["dark"]:
+            assert chart["lightest"] > 150, f"no letters on the dark page: {chart}"
+        else:
+            assert chart["darkest"] < 110, f"no letters on the light page: {chart}"
+
+
+def test_charts_follow_a_change_of_scheme(tab: chromium.Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["investigate"], width=1280)
+    tab.scheme(dark=True)
+    tab.settle()
+    tab.settle()
+    assert all(chart["lightest"] > 150 for chart in tab.evaluate(LOOK))
+    assert tab.errors == []
+
+
+def test_one_zoom_moves_all_time_charts(tab: chromium.Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["investigate"], width=1280)
+    ranges = """
+        [...Bokeh.documents[0].all_models].filter(m => m.name === "time")
+            .map(range => [range.start, range.end])
+    """
+    whole = tab.evaluate(ranges)
+    assert len(whole) == 1, "all time charts share one range"
+    tab.evaluate("document.querySelectorAll('.zoom button')[2].click()")
+    zoomed = tab.evaluate(ranges)
+    assert zoomed[0][0] > whole[0][0]
+    assert zoomed[0][1] < whole[0][1]
+    tab.evaluate("document.querySelectorAll('.zoom button')[0].click()")
+    assert tab.evaluate(ranges) == whole
+    assert tab.errors == []
+
+
+def test_a_finger_on_a_chart_scrolls_the_page(
+    tab: chromium.Browser, reports: dict[str, Path]
+) -> None:
+    tab.open(reports["run"], width=390, phone=True)
+    taken = """
+        (() => {
+          const events = (node) => [...node.querySelectorAll("*")].flatMap((child) =>
+            [...(child.classList.contains("bk-events") ? [child] : []),
+             ...(child.shadowRoot ? events(child.shadowRoot) : [])]);
+          return [...document.querySelectorAll(".plot")].flatMap(events)
+            .map((layer) => getComputedStyle(layer).touchAction);
+        })()
+    """
+    assert set(tab.evaluate(taken)) == {"auto"}
+
+
+def test_lines_to_apply_can_be_copied(tab: chromium.Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["investigate"], width=1280)
+    boxes = tab.evaluate("document.querySelectorAll('.copyable').length")
+    assert boxes == tab.evaluate("document.querySelectorAll('.copyable button').length")
+    assert boxes >= 5

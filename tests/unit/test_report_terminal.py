@@ -1,0 +1,172 @@
+"""Summaries for the terminal: what they say, how they fit, when they are plain."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+import report_runs
+from inline_snapshot import snapshot
+from rich.console import Console
+
+from pgdyno.record import RunFile
+from pgdyno.report import stdout_console, terminal_summary
+from pgdyno.report.terminal import LINES_MAX, summary_lines
+
+
+def summary(path: Path, width: int = 98) -> str:
+    return "\n".join(line.text for line in summary_lines(RunFile(path), width))
+
+
+def test_investigation(tmp_path: Path) -> None:
+    assert summary(report_runs.investigation_run(tmp_path / "run.db")) == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+noise   two identical slices differ by up to 3.1 % (6 pairs); nothing smaller will be called an
+        effect
+
+1  client pool limit    clients wait 5.4 of 6.3 ms for one of 2 connections while the server is 38
+                        % idle
+   pool 2 → 16                      predicted 1.9x   measured 2.14x [2.06, 2.23]   p99 -37 %
+      kept
+2  commit flush         62 % of the server's time is spent waiting for the WAL to reach the disk
+   commit_delay = 100us             predicted 1.1x   measured 1.01x [0.97, 1.05]
+      rejected: no difference
+   synchronous_commit = off  D1     predicted 1.7x   measured 1.64x [1.57, 1.70]   p99 -26 %
+      offered: commits acknowledged within the last three times wal_writer_delay (600 ms by
+      default) may be lost after a crash; what remains is consistent
+taken back in turn: pool 2 → 16 still earns 2.14x
+next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the disk
+
+2,480 → 5,310 tps (2.1x) · p99 29.9 → 14.0 ms · 2 min 11 s\
+""")
+
+
+def test_comparison(tmp_path: Path) -> None:
+    assert summary(report_runs.comparison_run(tmp_path / "run.db")) == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+noise       two identical slices differ by up to 4.0 % (6 pairs); nothing smaller will be called
+            an effect
+change      synchronous_commit = off
+throughput  1.64x [1.57, 1.70]   5,310 → 8,700 tps   6 pairs
+p99         0.74x [0.69, 0.80]   14.0 → 10.4 ms
+
+better: 1.64x the throughput, far beyond the noise\
+""")
+
+
+def test_single_run(tmp_path: Path) -> None:
+    path = report_runs.plain_run(tmp_path / "run.db")
+    assert summary(path).replace(str(path), "run.db") == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+throughput  2,391 tps [2,192, 2,590] over 50 s
+latency, ms            p50       p95       p99       max
+  response            6.36      21.6      29.9       253
+   wait               5.54      15.8      20.8      20.8
+    for a pool        5.51      15.7      20.8      20.8
+   service           0.819      2.34      3.08      61.6
+
+ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog
+errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01
+            deadlock detected (tried again)
+generator   9.00 µs of CPU per transaction, 99 of 100 sent within 0.193 ms of when they could be
+
+limit       client pool limit: clients wait 5.4 of 6.3 ms for one of 2 connections while the
+            server is 38 % idle
+found       stall to zero: throughput fell below a fifth for 2 s while a checkpoint synced its
+            files
+might help  pool 16 (predicted 1.9x)
+cleared     CPU saturated, hot row, client limited
+skipped     checkpoint storm
+run file    run.db\
+""")
+
+
+def test_a_run_that_broke_off_says_so_and_invents_nothing(tmp_path: Path) -> None:
+    path = report_runs.empty_run(tmp_path / "run.db")
+    assert summary(path).replace(str(path), "run.db") == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+errors      none
+
+verdict     the run failed before it could be judged
+run file    run.db
+
+status      failed: the server went away\
+""")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_lines_fit_the_terminal(tmp_path: Path, width: int) -> None:
+    for make in (report_runs.plain_run, report_runs.investigation_run, report_runs.comparison_run):
+        path = make(tmp_path / f"{make.__name__}.db")
+        text = summary(path, width).replace(str(path), "run.db")
+        assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_many_trials_stay_under_forty_lines(tmp_path: Path) -> None:
+    writer = report_runs.Writer(tmp_path / "run.db", 400, command="investigate")
+    for number in range(60):
+        decision = "kept" if number % 20 == 0 else "rejected"
+        tried = report_runs.Tried(
+            "remedy", f"setting_{number} = on", report_runs.FREE, report_runs.FREE,
+            {"settings": {f"setting_{number}": "on"}},
+            columns={"finding": f"finding-{number % 7}", "decision": decision, "step": number + 1},
+            pairs=2,
+        )  # fmt: skip
+        report_runs.write_trial(writer, tried)
+    lines = summary_lines(RunFile(writer.finish()), 80)
+    assert len(lines) <= LINES_MAX
+    text = "\n".join(line.text for line in lines)
+    assert "more lines, in the report" in text
+    assert "tps" in lines[-1].text
+
+
+def test_what_is_not_trusted_says_so(tmp_path: Path) -> None:
+    writer = report_runs.Writer(tmp_path / "run.db", 3, command="run")
+    writer.second(report_runs.FREE)
+    reasons = ["the load generator was the limit"]
+    writer.recorder.update_run(result={"trustworthy": False, "distrust": reasons})
+    assert "not trusted the load generator was the limit" in summary(writer.finish())
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [
+        ({}, False),
+        ({"PG_COLOR": "always"}, True),
+        ({"PG_COLOR": "never"}, False),
+        ({"PG_COLOR": "always", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_the_users_choice(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    environment: dict[str, str],
+    coloured: bool,
+) -> None:
+    for name in ("PG_COLOR", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    terminal_summary(RunFile(report_runs.plain_run(tmp_path / "run.db")), stdout_console())
+    assert ("\x1b[" in capsys.readouterr().out) == coloured
+
+
+def test_text_of_the_server_is_not_taken_for_markup(tmp_path: Path) -> None:
+    writer = report_runs.Writer(tmp_path / "run.db", 3, command="run")
+    writer.second(report_runs.FREE)
+    strange = report_runs.finding("odd", "found", "[bold]not markup[/bold] :smile:", rank=1)
+    writer.recorder.add_finding(strange)
+    out = io.StringIO()
+    terminal_summary(RunFile(writer.finish()), Console(file=out, force_terminal=True))
+    assert "[bold]not markup[/bold] :smile:" in out.getvalue()
