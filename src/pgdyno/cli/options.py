@@ -38,12 +38,18 @@ class Duration(click.ParamType[int]):
 _LOAD_OPTIONS = [
     click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml] [CONNINFO]"),
     click.option("-c", "--clients", type=click.IntRange(1), metavar="N", help="Clients."),
-    click.option("-j", "--threads", type=click.IntRange(1), metavar="N", help="Threads of the load engine."),
+    click.option(
+        "-j", "--threads", type=click.IntRange(1), metavar="N", help="Threads of the load engine."
+    ),
     click.option("--ramp", type=Duration(), help="Linear ramp from no client to all of them."),
-    click.option("--pool-max", type=click.IntRange(1), metavar="N", help="Clients share a pool of N."),
+    click.option(
+        "--pool-max", type=click.IntRange(1), metavar="N", help="Clients share a pool of N."
+    ),
     click.option("--pool-max-wait", type=Duration(), help="How long a client waits for one."),
     click.option("--think", type=Duration(), help="Pause of a client after each transaction."),
-    click.option("-s", "--scale", type=click.IntRange(1), metavar="N", help="Scale of pgbench's tables."),
+    click.option(
+        "-s", "--scale", type=click.IntRange(1), metavar="N", help="Scale of pgbench's tables."
+    ),
     click.option(
         "-f", "--file", "files", multiple=True, metavar="FILE[@W]", help="Script with weight."
     ),

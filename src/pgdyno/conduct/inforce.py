@@ -24,6 +24,7 @@ from pgdyno.spec.dotted import with_keys
 class Step:
     """What has to be done to get from one change to the next."""
 
+    start: Change
     to: Change
     settings: dict[str, str] = field(default_factory=dict)
     settings_back: set[str] = field(default_factory=set)
@@ -31,6 +32,10 @@ class Step:
     table_options_back: dict[str, set[str]] = field(default_factory=dict)
     needs_restart: bool = False
     needs_load_restart: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return self.start != self.to
 
 
 class InForce:
@@ -65,6 +70,7 @@ class InForce:
         }
         restart = bool(self._target.settings.needs_restart([*settings, *back]))
         return Step(
+            start=now,
             to=change,
             settings=settings,
             settings_back=back,

@@ -119,7 +119,7 @@ class Session:
             self.start_load()
             self._set_groups(change)
             self.wait(SETTLE_RESTART_SECONDS)
-        else:
+        elif step:
             self._set_groups(change)
             self.wait(SETTLE_SECONDS)
         if checkpoint:

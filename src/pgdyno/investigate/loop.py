@@ -34,7 +34,7 @@ _SLICE_SECONDS_RANGE = (0.8, 30.0)
 _BASELINE_SHARE = 1 / 14
 _BASELINE_SECONDS_RANGE = (5.0, 120.0)
 # Slices that must see a checkpoint through are this much longer.
-_CHECKPOINT_SLICE_FACTOR = 2.0
+_CHECKPOINT_SLICE_FACTOR = 1.5
 # A trial that is not about throughput may still be kept when p99 falls this far and no throughput
 # is lost: the remedies of stalls work on the tail.
 _TAIL_GAIN_RATIO = 0.9
@@ -88,16 +88,18 @@ class _Investigation:
         self._progress = Progress()
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
+        self._noise = NoiseFloor(1.0, 1.0, 0.0)
 
     def run(self) -> dict[str, Any]:
         baseline = self._measure_baseline()
-        noise = measure_noise(self._session, self._slice_s, self._rng, deadline_s=self._deadline_s)
-        self._try_remedies(noise)
-        self._take_back_in_turn(noise)
-        self._offer(noise)
-        self._session.put_in_force(Change())
+        self._noise = measure_noise(
+            self._session, self._slice_s, self._rng, deadline_s=self._deadline_s
+        )
+        self._try_remedies()
+        self._take_back_in_turn()
+        self._offer()
         self._session.stop_load()
-        result = self._result(baseline, noise)
+        result = self._result(baseline)
         self._session.recorder.update_run(result=result)
         return result
 
@@ -115,23 +117,25 @@ class _Investigation:
         session.watcher.phase("measuring the baseline")
         slices = [session.slice(self._baseline_s, kind="baseline")]
         self._progress.state_slices = slices
-        self._progress.findings = record_diagnosis(session, slices, step=0)
+        self._progress.findings = self._diagnose(slices, step=0)
         return slices
 
-    def _try_remedies(self, noise: NoiseFloor) -> None:
+    def _try_remedies(self) -> None:
         """Keep what helps within the durability budget, until nothing left is predicted to."""
         while (candidate := self._next_candidate()) is not None:
             if not self._time_for(self._question(candidate), spare_trials=self._spare_trials()):
                 self._out_of_time = True
                 self._leave_out(candidate, "the time budget ended")
                 return
-            self._try(candidate, noise)
+            self._try(candidate)
 
     def _next_candidate(self) -> Candidate | None:
         for candidate in self._untried():
             if not within(candidate.remedy, self._bounds.allow):
                 continue
             why_not = obstacle(candidate, self._session, self._bounds)
+            if candidate.predicted_ratio - 1 < self._noise.half_width:
+                why_not = "not measured: its predicted gain is below the noise floor"
             if why_not is None:
                 return candidate
             self._leave_out(candidate, why_not)
@@ -145,12 +149,12 @@ class _Investigation:
             if progress.tried_key(candidate) not in progress.tried
         ]
 
-    def _try(self, candidate: Candidate, noise: NoiseFloor) -> None:
+    def _try(self, candidate: Candidate) -> None:
         progress, session = self._progress, self._session
         progress.tried.add(progress.tried_key(candidate))
         session.watcher.phase(f"trying {candidate.title}")
         try:
-            answer = self._run(self._question(candidate), noise)
+            answer = self._run(self._question(candidate))
         except SetupError as problem:
             # The server does not take it: a value that only its start could judge.
             self._leave_out(candidate, f"not measured: {problem.message}")
@@ -167,11 +171,12 @@ class _Investigation:
     def _diagnose_afresh(self, slices: tuple[int, ...]) -> None:
         progress = self._progress
         progress.state_slices = list(slices)
-        progress.findings = record_diagnosis(
-            self._session, progress.state_slices, step=len(progress.steps)
-        )
+        progress.findings = self._diagnose(progress.state_slices, step=len(progress.steps))
 
-    def _take_back_in_turn(self, noise: NoiseFloor) -> None:
+    def _diagnose(self, slices: list[int], *, step: int) -> list[Finding]:
+        return record_diagnosis(self._session, slices, step=step, allow=self._bounds.allow)
+
+    def _take_back_in_turn(self) -> None:
         """Each kept remedy must still earn its place beside the others."""
         progress = self._progress
         for kept in list(progress.kept):
@@ -188,7 +193,7 @@ class _Investigation:
                 self._out_of_time = True
                 continue
             self._session.watcher.phase(f"taking back {kept.candidate.title}")
-            answer = self._run(question, noise)
+            answer = self._run(question)
             if improves(answer) or answer.verdict.outcome == "inconclusive":
                 self._note_step(kept.candidate, answer, "still earns")
                 progress.state_slices = list(answer.slices_b)
@@ -198,9 +203,9 @@ class _Investigation:
             self._session.recorder.add_event("step", f"taken back: {kept.candidate.title}")
             self._diagnose_afresh(answer.slices_a)
             progress.tried.add(progress.tried_key(kept.candidate))
-            self._try_remedies(noise)
+            self._try_remedies()
 
-    def _offer(self, noise: NoiseFloor) -> None:
+    def _offer(self) -> None:
         """Measure what lies above the durability budget on the final state, and keep none of it."""
         for candidate in self._untried():
             if within(candidate.remedy, self._bounds.allow):
@@ -214,7 +219,7 @@ class _Investigation:
                 self._leave_out(candidate, why_not)
                 continue
             self._session.watcher.phase(f"pricing {candidate.title}")
-            answer = self._run(question, noise)
+            answer = self._run(question)
             self._progress.state_slices += answer.slices_a
             decision = "offered" if improves(answer) else "rejected"
             self._note_step(candidate, answer, decision)
@@ -239,9 +244,17 @@ class _Investigation:
             },
         )
 
-    def _run(self, question: Question, noise: NoiseFloor) -> Answer:
+    def _run(self, question: Question) -> Answer:
+        """A trial; what it takes beyond six pairs must leave the others their time."""
+        open_trials = self._spare_trials() + len(self._untried())
+        left_s = self._deadline_s - time.monotonic()
+        share_s = max(left_s / (1 + open_trials), question.pair_seconds * PAIRS_MIN)
         return run_trial(
-            self._session, question, noise=noise, deadline_s=self._deadline_s, rng=self._rng
+            self._session,
+            question,
+            noise=self._noise,
+            deadline_s=time.monotonic() + share_s,
+            rng=self._rng,
         )
 
     def _time_for(self, question: Question, *, spare_trials: int = 0) -> bool:
@@ -297,7 +310,7 @@ class _Investigation:
             sentence=why,
         )
 
-    def _result(self, baseline: list[int], noise: NoiseFloor) -> dict[str, Any]:
+    def _result(self, baseline: list[int]) -> dict[str, Any]:
         run = self._session.reader()
         progress = self._progress
         reasons = distrust(run, progress.findings)
@@ -317,7 +330,7 @@ class _Investigation:
             "final_tps": round(throughput_tps(run, final), 2),
             "baseline_latency_ms_p99": _p99_ms(run, baseline),
             "final_latency_ms_p99": _p99_ms(run, final),
-            "noise_floor": {"ci95": [round(noise.lo, 4), round(noise.hi, 4)]},
+            "noise_floor": {"ci95": [round(self._noise.lo, 4), round(self._noise.hi, 4)]},
             "next_limit": verdict(progress.findings),
             "out_of_time": self._out_of_time,
             "elapsed_s": round(time.monotonic() - self._began_s, 1),

@@ -7,6 +7,7 @@ from typing import Any
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.investigate.result import run_result
+from pgdyno.remedy import DurabilityClass
 
 
 def observe(session: Session) -> dict[str, Any]:
@@ -18,9 +19,11 @@ def observe(session: Session) -> dict[str, Any]:
     return result
 
 
-def record_diagnosis(session: Session, slice_ids: list[int], *, step: int) -> list[Finding]:
-    """Diagnose the slices and write the findings into the run file, with their row ids kept."""
-    findings = diagnose(session.reader(), slice_ids, step=step)
+def record_diagnosis(
+    session: Session, slice_ids: list[int], *, step: int, allow: DurabilityClass = "D0"
+) -> list[Finding]:
+    """Diagnose the slices and write the findings into the run file."""
+    findings = diagnose(session.reader(), slice_ids, step=step, allow=allow)
     for finding in findings:
         session.recorder.add_finding(finding.to_row())
     return findings

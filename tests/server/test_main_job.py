@@ -1,0 +1,217 @@
+"""The three commands on real servers, from arguments to run file: ledger, schemas, safety."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psycopg
+import pytest
+
+from pgdyno.conduct import Silent, open_session
+from pgdyno.errors import PgdynoError
+from pgdyno.investigate import compare, investigate, observe
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster
+from pgdyno.spec import Change, Spec, spec_from_fields
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def check_schema(result: dict[str, Any], command: str) -> None:
+    schema = json.loads((REFERENCE / f"result-{command}.schema.json").read_text())
+    jsonschema.validate(json.loads(json.dumps(result)), schema)
+
+
+def spec_of(**fields: Any) -> Spec:
+    return spec_from_fields({"load": {"hold": "2s"}, **fields})
+
+
+def on(cluster: Cluster, **fields: Any) -> Spec:
+    """A spec for a server that is there."""
+    uri = cluster.conninfo.uri_without_password
+    return spec_of(server={"kind": "existing", "conninfo": uri}, **fields)
+
+
+def run(spec: Spec, path: Path, command: str = "run", **options: Any) -> Any:
+    return open_session(
+        spec, run_path=path, command=command, spec_text="", watcher=Silent(), **options
+    )
+
+
+@pytest.mark.parametrize("script", ["tpcb-like", "simple-update", "select-only", "mixed"])
+def test_a_run_of_each_workload(pg: Cluster, tmp_path: Path, script: str) -> None:
+    spec = on(pg, workload={"script": script}, clients=[{"count": 4}])
+    with run(spec, tmp_path / "run.db") as session:
+        result = observe(session)
+    check_schema(result, "run")
+    ledger = result["ledger"]
+    parts = ("done", "failed", "skipped", "cancelled", "backlog")
+    assert ledger["intended"] == sum(ledger[part] for part in parts)
+    assert ledger["done"] > 0
+    assert ledger["failed"] == 0
+    expected = {error["sqlstate"] for error in result["errors"] if error["expected"]}
+    assert expected == ({"42601"} if script == "mixed" else set())
+    assert RunFile(tmp_path / "run.db").run.status == "done"
+
+
+def test_the_ramp_is_apart_from_the_measurement(pg18: Cluster, tmp_path: Path) -> None:
+    spec = on(
+        pg18,
+        clients=[{"count": 6, "pool": {"max": 2}}],
+        load={"ramp": "2s", "hold": "2s"},
+    )
+    with run(spec, tmp_path / "run.db") as session:
+        observe(session)
+    recorded = RunFile(tmp_path / "run.db")
+    assert [part.kind for part in recorded.slices()] == ["ramp", "run"]
+    ramp, hold = recorded.slices()
+    clients = [interval.clients for interval in recorded.intervals([ramp.id])]
+    assert clients == sorted(clients)
+    assert {interval.clients for interval in recorded.intervals([hold.id])} == {6}
+    assert max(interval.connections for interval in recorded.intervals([hold.id])) == 2
+
+
+def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
+    spec = on(
+        pg18,
+        clients=[{"count": 2}],
+        events=[{"at": "500ms", "sql": "checkpoint"}, {"at": "1s", "sql": "select 1/0"}],
+    )
+    with run(spec, tmp_path / "run.db") as session:
+        observe(session)
+    events = {event.kind: event for event in RunFile(tmp_path / "run.db").events()}
+    assert events["sql"].label == "checkpoint"
+    assert 400 <= events["sql"].at_ms - RunFile(tmp_path / "run.db").slices()[0].started_ms <= 2_000
+    assert events["warning"].detail["message"] == "division by zero"
+
+
+def test_comparing_settings_on_a_server_of_ours(tmp_path: Path) -> None:
+    spec = spec_of(clients=[{"count": 2}])
+    with run(spec, tmp_path / "run.db", "compare") as session:
+        result = compare(
+            session,
+            Change(settings={"wal_buffers": "1MB"}),  # needs restarts
+            title="wal_buffers = 1MB",
+            budget_s=1,
+            slice_s=0.3,
+            pairs_max=6,
+        )
+    check_schema(result, "compare")
+    assert result["effect"]["pairs"] == 6
+    recorded = RunFile(tmp_path / "run.db")
+    assert recorded.ledger().balanced, "restarts lose nothing from the ledger"
+    sides = [part.side for part in recorded.slices("trial")]
+    assert sorted(sides) == ["a"] * 6 + ["b"] * 6
+    for part in recorded.slices("trial"):
+        assert bool(part.change) == (part.side == "b")
+
+
+def test_comparing_a_pool_and_a_key_of_the_spec(tmp_path: Path) -> None:
+    spec = spec_of(clients=[{"count": 4}])
+    with run(spec, tmp_path / "run.db", "compare") as session:
+        result = compare(
+            session,
+            Change(pool_max={"clients": 1}, spec={"load.protocol": "simple"}),
+            title="pool of 1, simple",
+            budget_s=1,
+            slice_s=0.3,
+            pairs_max=6,
+        )
+    check_schema(result, "compare")
+    recorded = RunFile(tmp_path / "run.db")
+    assert recorded.ledger().balanced
+    for part in recorded.slices("trial"):
+        connections = max(interval.connections for interval in recorded.intervals([part.id]))
+        assert connections == (1 if part.side == "b" else 4)
+
+
+def test_investigating_keeps_the_rules(tmp_path: Path) -> None:
+    spec = spec_of(clients=[{"name": "web", "count": 8, "pool": {"max": 1}}])
+    with run(spec, tmp_path / "run.db", "investigate") as session:
+        result = investigate(session, budget_s=40, allow="D0", may_apply=False)
+    check_schema(result, "investigate")
+    for step in result["steps"]:
+        if step["remedy"]["durability_class"] != "D0":
+            assert step["decision"] in ("offered", "rejected")
+    assert "synchronous_commit" not in result["kept"].get("settings", {})
+    recorded = RunFile(tmp_path / "run.db")
+    assert recorded.ledger().balanced
+    assert recorded.trials()[0].kind == "noise"
+
+
+def settings_of(cluster: Cluster) -> dict[str, tuple[str, str]]:
+    with psycopg.connect(**cluster.conninfo.kwargs()) as connection:
+        rows = connection.execute("select name, setting, source from pg_settings").fetchall()
+    return {name: (setting, source) for name, setting, source in rows}
+
+
+def test_without_apply_no_setting_of_the_users_server_changes(
+    pg18: Cluster, tmp_path: Path
+) -> None:
+    before = settings_of(pg18)
+    spec = on(pg18, clients=[{"name": "web", "count": 8, "pool": {"max": 1}}])
+    with run(spec, tmp_path / "run.db", "investigate") as session:
+        result = investigate(session, budget_s=30, allow="D3", may_apply=False)
+    assert settings_of(pg18) == before
+    assert not (pg18.data_dir / "postgresql.auto.conf").read_text().count("=")
+    for step in result["steps"]:
+        assert not step["remedy"]["change"].get("settings")
+
+
+def test_with_apply_settings_go_back(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    cluster = new_cluster()
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("alter system set commit_delay = 7")
+        connection.execute("select pg_reload_conf()")
+    spec = on(cluster, clients=[{"count": 2}])
+    with run(spec, tmp_path / "run.db", "compare", may_apply=True) as session:
+        before = settings_of(cluster)
+        compare(
+            session,
+            Change(settings={"commit_delay": "100", "synchronous_commit": "off"}),
+            title="two settings",
+            budget_s=1,
+            slice_s=0.3,
+            pairs_max=6,
+        )
+    assert settings_of(cluster) == before
+
+
+def test_settings_that_need_a_restart_are_refused_on_the_users_server(
+    pg18: Cluster, tmp_path: Path
+) -> None:
+    spec = on(pg18, clients=[{"count": 2}])
+    with (
+        pytest.raises(PgdynoError, match="restart"),
+        run(spec, tmp_path / "run.db", "compare", may_apply=True) as session,
+    ):
+        compare(
+            session,
+            Change(settings={"wal_buffers": "1MB"}),
+            title="wal_buffers = 1MB",
+            budget_s=1,
+            slice_s=0.3,
+        )
+    assert RunFile(tmp_path / "run.db").run.status == "failed"
+
+
+def test_nothing_but_its_own_database_is_touched(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = new_cluster()
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("create database shop")
+    uri = replace(cluster.conninfo, database="shop").uri_without_password
+    spec = spec_of(server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2}])
+    with run(spec, tmp_path / "run.db") as session:
+        observe(session)
+    with psycopg.connect(**{**cluster.conninfo.kwargs(), "dbname": "shop"}) as connection:
+        count = connection.execute(
+            "select count(*) from pg_class where relnamespace = 'public'::regnamespace"
+        ).fetchone()
+    assert count == (0,)
