@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,3 +91,11 @@ def new_cluster(
     yield make
     for cluster in made:
         cluster.destroy()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With PGDYNO_TESTS_SKIP_NOTHING, as in CI, a skipped test is a failure."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("PGDYNO_TESTS_SKIP_NOTHING") and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("skipped tests are failures here", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
