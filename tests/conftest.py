@@ -8,8 +8,8 @@ that changes settings or kills the server makes a cluster of its own with ``new_
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
