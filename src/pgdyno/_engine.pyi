@@ -1,10 +1,11 @@
 """The load engine (Rust, crates/load): clients that execute scripts, on one clock, fully counted.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of ``time.monotonic_ns()``. Everything here
-may be called from any thread; what waits releases the GIL.
+may be called from any thread; what waits releases the GIL. The TypedDicts are here for type checkers
+only: import them under ``if TYPE_CHECKING``.
 """
 
-from typing import Literal, TypedDict, final
+from typing import Literal, TypedDict, final, type_check_only
 
 class EngineError(Exception):
     """The engine cannot do what was asked.
@@ -28,6 +29,7 @@ class ScriptError(EngineError):
     line: int
     column: int
 
+@type_check_only
 class BuildInfo(TypedDict):
     """What was built, and how."""
 
@@ -35,12 +37,14 @@ class BuildInfo(TypedDict):
     profile: Literal["release", "debug"]
     target: str
 
+@type_check_only
 class ScriptFacts(TypedDict):
     """What a script sends, and the variables that it uses and does not set itself."""
 
     statements: list[str]
     variables_used: list[str]
 
+@type_check_only
 class ScriptRow(TypedDict):
     """Counts of one script of one group in one interval.
 
@@ -71,6 +75,7 @@ class ScriptRow(TypedDict):
     pool_wait: bytes
     service: bytes
 
+@type_check_only
 class StatementRow(TypedDict):
     """Counts of one statement; ``position`` is its place in the script, from 0."""
 
@@ -82,6 +87,7 @@ class StatementRow(TypedDict):
     failed: int
     service: bytes
 
+@type_check_only
 class ErrorRow(TypedDict):
     """Errors of one kind, with the first message seen.
 
@@ -101,6 +107,7 @@ class ErrorRow(TypedDict):
     count: int
     message: str
 
+@type_check_only
 class ThreadRow(TypedDict):
     """One thread's audit of itself; ``send_late`` is due, and a connection at hand → first byte."""
 
@@ -111,6 +118,7 @@ class ThreadRow(TypedDict):
     loop_stall_us_max: int
     send_late: bytes
 
+@type_check_only
 class Interval(TypedDict):
     """What happened from ``started_ns`` to ``ended_ns``, summed over threads."""
 
@@ -122,6 +130,7 @@ class Interval(TypedDict):
     errors: list[ErrorRow]
     threads: list[ThreadRow]
 
+@type_check_only
 class Fatal(TypedDict):
     """Why a load cannot go on."""
 

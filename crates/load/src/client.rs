@@ -114,12 +114,10 @@ impl Client {
             self.command += 1;
             match command {
                 Command::Sql(_) => return Step::Send(self.command - 1),
-                Command::Set { slot, expr } => {
-                    match eval(expr, &mut self.variables, &mut self.rng) {
-                        Ok(value) => self.variables.set(*slot, value),
-                        Err(error) => return Step::Failed(error.to_string()),
-                    }
-                }
+                Command::Set { slot, expr } => match eval(expr, &self.variables, &mut self.rng) {
+                    Ok(value) => self.variables.set(*slot, value),
+                    Err(error) => return Step::Failed(error.to_string()),
+                },
                 Command::Sleep(sleep) => match sleep.duration(&self.variables) {
                     Ok(time) => {
                         return Step::Sleep(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -127,7 +125,7 @@ impl Client {
                     Err(error) => return Step::Failed(error.to_string()),
                 },
                 Command::JumpUnless { condition, target } => {
-                    match eval_truth(condition, &mut self.variables, &mut self.rng) {
+                    match eval_truth(condition, &self.variables, &mut self.rng) {
                         Ok(true) => {}
                         Ok(false) => self.command = *target,
                         Err(error) => return Step::Failed(error.to_string()),

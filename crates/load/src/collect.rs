@@ -20,6 +20,7 @@ pub struct Collector {
     backlog: Vec<i64>,
     /// By row: what waits unsent after the end, for the last interval.
     final_backlog: Option<Vec<u64>>,
+    closed: bool,
 }
 
 #[derive(Debug)]
@@ -127,11 +128,15 @@ impl Collector {
             spare: Vec::new(),
             backlog: vec![0; rows],
             final_backlog: None,
+            closed: false,
         }
     }
 
     /// Ends the current interval and begins the next; returns the new one's number.
     pub fn cut(&mut self, now_ns: u64, tag: Option<Option<i64>>) -> u64 {
+        if self.closed {
+            return self.first + self.pending.len() as u64 - 1;
+        }
         let mut next_tag = None;
         if let Some(current) = self.pending.back_mut() {
             current.ended_ns = Some(now_ns);
@@ -173,6 +178,11 @@ impl Collector {
         for (sum, count) in sum.iter_mut().zip(waiting) {
             *sum += count;
         }
+    }
+
+    /// From now on the current interval is the last.
+    pub fn close(&mut self) {
+        self.closed = true;
     }
 
     /// Ends the last interval of all.

@@ -1,8 +1,8 @@
 //! The load engine of pgdyno. It knows nothing of Python; `crates/python` wraps it.
 //!
 //! ```text
-//! Load (load.rs)       made from a Plan (plan.rs), steered from outside; its coordinator thread ends
-//!                      intervals and follows schedules (schedule.rs)
+//! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside; its coordinator
+//!                      thread ends intervals and follows schedules (schedule.rs)
 //! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
@@ -14,6 +14,7 @@
 
 mod client;
 mod collect;
+mod config;
 mod error;
 mod histogram;
 mod link;

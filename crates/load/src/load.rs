@@ -3,12 +3,14 @@
 //! Beside the worker threads one coordinator thread ends an interval each second, follows the
 //! schedules of clients, and gives up when the server has been gone for too long.
 
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mio::{Poll, Waker};
+use mio::unix::SourceFd;
+use mio::{Interest, Poll, Waker};
 
 use crate::collect::Interval;
 use crate::error::LoadError;
@@ -16,8 +18,8 @@ use crate::net::Target;
 use crate::plan::{Plan, PlanError};
 use crate::schedule::Schedule;
 use crate::shared::{Mail, Mailbox, Shared, lock};
-use crate::sys::monotonic_ns;
-use crate::worker::{WAKER, Worker};
+use crate::sys::{Alarm, monotonic_ns};
+use crate::worker::{ALARM, WAKER, Worker};
 
 /// Length of an interval that nobody cuts short.
 const INTERVAL_NS: u64 = 1_000_000_000;
@@ -297,9 +299,10 @@ fn spawn_workers(shared: &Arc<Shared>, polls: Vec<Poll>) -> std::io::Result<Vec<
     let mut workers = Vec::with_capacity(polls.len());
     for (thread, poll) in polls.into_iter().enumerate() {
         let state = Arc::clone(shared);
-        let worker = std::thread::Builder::new()
-            .name(format!("pgdyno-load-{thread}"))
-            .spawn(move || Worker::new(thread, state, poll).run());
+        let worker = watched_alarm(&poll).and_then(|alarm| {
+            let named = std::thread::Builder::new().name(format!("pgdyno-load-{thread}"));
+            named.spawn(move || Worker::new(thread, state, poll, alarm).run())
+        });
         match worker {
             Ok(worker) => workers.push(worker),
             Err(error) => {
@@ -309,6 +312,14 @@ fn spawn_workers(shared: &Arc<Shared>, polls: Vec<Poll>) -> std::io::Result<Vec<
         }
     }
     Ok(workers)
+}
+
+fn watched_alarm(poll: &Poll) -> std::io::Result<Alarm> {
+    let alarm = Alarm::new()?;
+    let mut source = SourceFd(&alarm.as_raw_fd());
+    poll.registry()
+        .register(&mut source, ALARM, Interest::READABLE)?;
+    Ok(alarm)
 }
 
 fn no_thread(error: &std::io::Error) -> LoadError {
@@ -334,7 +345,13 @@ impl Coordinator {
             let cut_ns = self.cut_if_due(now_ns);
             let mut steering = lock(&self.control.steering);
             let stopping = steering.state == State::Stopping;
-            if stopping && self.shared.drained.load(Ordering::Acquire) == self.workers.len() {
+            let drained = self.shared.drained.load(Ordering::Acquire) == self.workers.len();
+            if stopping && drained {
+                break;
+            }
+            if self.workers.iter().any(JoinHandle::is_finished) {
+                let message = "a thread of the load engine ended early; this is a bug of pgdyno";
+                steering.fatal = Some(LoadError::new("engine-failed", message));
                 break;
             }
             let mut wake_ns = cut_ns;
@@ -377,28 +394,30 @@ impl Coordinator {
     }
 
     fn give_up_if_hopeless(&self, steering: &mut Steering, now_ns: u64) {
-        let limit_ns = self.shared.plan.give_up_after_ns;
-        let Some((down_ns, why)) = self.shared.health.down(now_ns) else {
+        if self.shared.groups.iter().all(|group| group.clients() == 0) {
+            return self.shared.health.forget();
+        }
+        let Some((gone_ns, why)) = self.shared.health.gone(now_ns) else {
             return;
         };
-        if down_ns < limit_ns {
+        if gone_ns < self.shared.plan.give_up_after_ns {
             return;
         }
-        let seconds = std::time::Duration::from_nanos(down_ns).as_secs_f64();
+        let seconds = Duration::from_nanos(gone_ns).as_secs_f64();
         let message = format!("no connection to the server for {seconds:.1} s: {why}");
-        steering.fatal = Some(
-            LoadError::new("server-gone", message)
-                .with_hint("the server's own log says why it is gone or refuses connections"),
-        );
+        let hint = "the server's own log says why it is gone or refuses connections";
+        steering.fatal = Some(LoadError::new("server-gone", message).with_hint(hint));
         steering.state = State::Stopping;
         steering.stop_at_ns = Some(now_ns);
         self.shared.post_all(|| Mail::Stop(now_ns));
     }
 
     fn end(self) {
+        lock(&self.shared.collector).close();
         self.shared.post_all(|| Mail::Exit);
         for worker in self.workers {
-            // Its counts are missing then, and its last interval never ends.
+            // The counts of one that panicked are missing, and its last interval never ends; that it
+            // ended early was noticed before.
             let _ = worker.join();
         }
         let mut left = Vec::new();

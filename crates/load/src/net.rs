@@ -10,8 +10,8 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use pgdyno_wire::{BackendKey, Event, Identity, ProtocolError, Scanner, Session, write_cancel};
 
+use crate::config::TargetConfig;
 use crate::error::LoadError;
-use crate::plan::TargetConfig;
 
 /// A server's address, and who logs in there.
 #[derive(Clone)]
@@ -215,7 +215,7 @@ impl Target {
                 .read(&mut buffer)
                 .map_err(|error| self.unreachable(&error))?;
             if count == 0 {
-                return Err(self.failed("the server closed the connection during log-in"));
+                return Err(self.failed(self.cannot("it closed the connection during log-in")));
             }
             let mut scan = scanner.scan(&buffer[..count]);
             while let Some(message) = scan.message().map_err(protocol)? {
@@ -235,20 +235,27 @@ impl Target {
         }
     }
 
-    fn unreachable(&self, error: &io::Error) -> LoadError {
+    /// Why this server cannot be reached, in words.
+    #[must_use]
+    pub fn explain(&self, error: &io::Error) -> String {
         let why = match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
-            _ => error.to_string(),
+            _ => reason(error),
         };
-        self.failed(&why)
+        self.cannot(&why)
     }
 
-    fn failed(&self, why: &str) -> LoadError {
-        LoadError::new(
-            "connection-failed",
-            format!("cannot connect to {}: {why}", self.described),
-        )
-        .with_hint("is the server running there, and does it accept connections from here?")
+    fn cannot(&self, why: &str) -> String {
+        format!("cannot connect to {}: {why}", self.described)
+    }
+
+    fn unreachable(&self, error: &io::Error) -> LoadError {
+        self.failed(self.explain(error))
+    }
+
+    fn failed(&self, message: String) -> LoadError {
+        LoadError::new("connection-failed", message)
+            .with_hint("is the server running there, and does it accept connections from here?")
     }
 
     fn refused_by_protocol(&self, error: &ProtocolError) -> LoadError {
@@ -268,6 +275,13 @@ impl Target {
                 .with_hint("is it a PostgreSQL server?"),
         }
     }
+}
+
+/// The system's words without its number for them.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 trait Blocking: Read + Write {}

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::client::Client;
+use crate::config::{Config, GroupConfig, Protocol, TargetConfig, default_pool_wait};
 use crate::error::LoadError;
-use crate::schedule::{Schedule, Step};
+use crate::schedule::Schedule;
 use crate::script::{self, Command, Names, Script, ScriptError, Source, Value, Variables};
 
 /// Why a configuration is refused.
@@ -29,140 +28,6 @@ impl From<ScriptError> for PlanError {
         Self::Script(error)
     }
 }
-
-/// How statements are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Parsed once per connection, then bound and executed.
-    Prepared,
-    /// Parsed each time.
-    Extended,
-    /// As text, values put in.
-    Simple,
-}
-
-/// Where the server is and who logs in.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TargetConfig {
-    /// Host name, address, or directory of the Unix socket.
-    pub host: String,
-    /// Port, also of the Unix socket's name.
-    pub port: u16,
-    /// Role.
-    pub user: String,
-    /// Its password.
-    #[serde(default)]
-    pub password: Option<String>,
-    /// Database.
-    pub database: String,
-    /// As `pg_stat_activity` shows it.
-    #[serde(default = "default_application_name")]
-    pub application_name: String,
-    /// libpq's word; encryption is not supported.
-    #[serde(default = "default_sslmode")]
-    pub sslmode: String,
-    /// Command-line options for the server process, as libpq's `options`.
-    #[serde(default)]
-    pub options: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    target: TargetConfig,
-    #[serde(default = "one")]
-    threads: u32,
-    #[serde(default)]
-    seed: Option<u64>,
-    #[serde(default = "prepared")]
-    protocol: Protocol,
-    #[serde(default = "default_tries")]
-    max_tries: u32,
-    #[serde(default = "default_connect_timeout")]
-    connect_timeout_ms: u64,
-    #[serde(default = "default_backoff_min")]
-    backoff_ms_min: u64,
-    #[serde(default = "default_backoff_max")]
-    backoff_ms_max: u64,
-    #[serde(default = "default_give_up")]
-    give_up_after_ms: u64,
-    groups: Vec<GroupConfig>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GroupConfig {
-    name: String,
-    clients: u32,
-    #[serde(default)]
-    schedule: Vec<Step>,
-    #[serde(default)]
-    pool: Option<PoolConfig>,
-    #[serde(default)]
-    think_ms: u64,
-    #[serde(default)]
-    variables: std::collections::BTreeMap<String, String>,
-    scripts: Vec<ScriptConfig>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PoolConfig {
-    max: u32,
-    #[serde(default = "default_pool_wait")]
-    max_wait_ms: u64,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScriptConfig {
-    name: String,
-    text: String,
-    #[serde(default)]
-    file: Option<String>,
-    #[serde(default = "one")]
-    weight: u32,
-}
-
-fn default_application_name() -> String {
-    "pgdyno".into()
-}
-fn default_sslmode() -> String {
-    "prefer".into()
-}
-fn one() -> u32 {
-    1
-}
-fn prepared() -> Protocol {
-    Protocol::Prepared
-}
-fn default_tries() -> u32 {
-    10
-}
-fn default_connect_timeout() -> u64 {
-    10_000
-}
-fn default_backoff_min() -> u64 {
-    50
-}
-fn default_backoff_max() -> u64 {
-    2000
-}
-fn default_give_up() -> u64 {
-    30_000
-}
-fn default_pool_wait() -> u64 {
-    30_000
-}
-
-/// Most clients of one group.
-const CLIENTS_MAX: u32 = 100_000;
-/// Most threads.
-const THREADS_MAX: u32 = 1024;
-/// Longest of the configured times, in milliseconds: a year.
-const TIME_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
 /// A checked load, ready to start.
 #[derive(Debug)]
@@ -224,6 +89,8 @@ pub struct ScriptPlan {
     pub row: usize,
     /// Row of its first statement in a tally.
     pub statement_row: usize,
+    /// What its prepared statements are called on the server, by position.
+    pub statement_names: Vec<String>,
 }
 
 impl Plan {
@@ -232,22 +99,11 @@ impl Plan {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn from_json(json: &str) -> Result<Self, PlanError> {
-        let config: Config = serde_json::from_str(json)
-            .map_err(|error| invalid(format!("the load configuration is not valid: {error}")))?;
-        check_target(&config.target)?;
-        check_bounds(&config)?;
+        let config = Config::from_json(json)?;
         let seed = config.seed.unwrap_or_else(fresh_seed);
         let (mut rows, mut statements) = (0, 0);
         let mut groups = Vec::with_capacity(config.groups.len());
         for group in config.groups {
-            if groups
-                .iter()
-                .any(|other: &GroupPlan| other.name == group.name)
-            {
-                return Err(
-                    invalid(format!("two client groups are called {:?}", group.name)).into(),
-                );
-            }
             groups.push(plan_group(group, seed, &mut rows, &mut statements)?);
         }
         Ok(Self {
@@ -359,6 +215,9 @@ fn plan_group(
             weight: config.weight,
             row: *rows,
             statement_row: *statements,
+            statement_names: (*statements..*statements + count)
+                .map(|row| format!("s{row}"))
+                .collect(),
         });
         *rows += 1;
         *statements += count;
@@ -409,89 +268,6 @@ fn refuse_unsupported(script: &Script) -> Result<(), LoadError> {
         .with_hint("send the statements one by one, without a pipeline"));
     }
     Ok(())
-}
-
-fn check_target(target: &TargetConfig) -> Result<(), LoadError> {
-    match target.sslmode.as_str() {
-        "disable" | "allow" | "prefer" => Ok(()),
-        "require" | "verify-ca" | "verify-full" => Err(LoadError::new(
-            "tls-unsupported",
-            format!(
-                "sslmode={} asks for an encrypted connection, which this version cannot make",
-                target.sslmode
-            ),
-        )
-        .with_hint("use sslmode=prefer if the server also accepts connections without encryption")),
-        other => Err(invalid(format!(
-            "sslmode {other:?} is not one of disable, allow, prefer, require, verify-ca, verify-full"
-        ))),
-    }
-}
-
-fn check_bounds(config: &Config) -> Result<(), LoadError> {
-    within("threads", config.threads.into(), 1, THREADS_MAX.into())?;
-    within("max_tries", config.max_tries.into(), 1, u32::MAX.into())?;
-    within(
-        "connect_timeout_ms",
-        config.connect_timeout_ms,
-        1,
-        TIME_MS_MAX,
-    )?;
-    within("backoff_ms_min", config.backoff_ms_min, 1, TIME_MS_MAX)?;
-    within(
-        "backoff_ms_max",
-        config.backoff_ms_max,
-        config.backoff_ms_min,
-        TIME_MS_MAX,
-    )?;
-    within("give_up_after_ms", config.give_up_after_ms, 1, TIME_MS_MAX)?;
-    if config.groups.is_empty() {
-        return Err(invalid("the load has no client group".into()));
-    }
-    config.groups.iter().try_for_each(check_group)
-}
-
-fn check_group(group: &GroupConfig) -> Result<(), LoadError> {
-    within("clients", group.clients.into(), 0, CLIENTS_MAX.into())?;
-    within("think_ms", group.think_ms, 0, TIME_MS_MAX)?;
-    for pair in group.schedule.windows(2) {
-        if pair[1].at_ms < pair[0].at_ms {
-            return Err(invalid(format!(
-                "client group {:?}: the steps of its schedule are not in order of at_ms",
-                group.name
-            )));
-        }
-    }
-    for step in &group.schedule {
-        within("clients", step.clients.into(), 0, CLIENTS_MAX.into())?;
-        within("at_ms", step.at_ms, 0, TIME_MS_MAX)?;
-        within("ramp_ms", step.ramp_ms, 0, TIME_MS_MAX)?;
-    }
-    if let Some(pool) = group.pool {
-        within("pool.max", pool.max.into(), 1, CLIENTS_MAX.into())?;
-        within("pool.max_wait_ms", pool.max_wait_ms, 1, TIME_MS_MAX)?;
-    }
-    if group.scripts.iter().all(|script| script.weight == 0) {
-        return Err(invalid(format!(
-            "client group {:?} has no script with a weight above 0",
-            group.name
-        )));
-    }
-    Ok(())
-}
-
-fn within(name: &str, value: u64, least: u64, most: u64) -> Result<(), LoadError> {
-    if (least..=most).contains(&value) {
-        Ok(())
-    } else {
-        Err(invalid(format!(
-            "{name} is {value}, and must be between {least} and {most}"
-        )))
-    }
-}
-
-fn invalid(message: String) -> LoadError {
-    LoadError::new("config-invalid", message)
 }
 
 /// A seed that differs from run to run.

@@ -241,22 +241,14 @@ impl Health {
         self.down_since_ns.store(0, Ordering::Relaxed);
     }
 
-    /// An established connection was closed on purpose.
-    pub fn closed(&self) {
+    /// An established connection was closed or lost.
+    pub fn down(&self) {
         self.established.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// An established connection was lost.
-    pub fn lost(&self, now_ns: u64, why: &str) {
-        self.established.fetch_sub(1, Ordering::Relaxed);
-        self.failed(now_ns, why);
     }
 
     /// A connection could not be established.
     pub fn failed(&self, now_ns: u64, why: &str) {
-        let mut last = lock(&self.last_failure);
-        last.clear();
-        last.push_str(why);
+        why.clone_into(&mut lock(&self.last_failure));
         if self.established.load(Ordering::Relaxed) == 0 {
             let _ = self.down_since_ns.compare_exchange(
                 0,
@@ -267,8 +259,13 @@ impl Health {
         }
     }
 
-    /// How long there has been no connection although some were tried, and why the last failed.
-    pub fn down(&self, now_ns: u64) -> Option<(u64, String)> {
+    /// Nobody wants a connection: what failed before no longer counts.
+    pub fn forget(&self) {
+        self.down_since_ns.store(0, Ordering::Relaxed);
+    }
+
+    /// For how long there has been no connection although some were tried, and why the last failed.
+    pub fn gone(&self, now_ns: u64) -> Option<(u64, String)> {
         let since = self.down_since_ns.load(Ordering::Relaxed);
         let none = self.established.load(Ordering::Relaxed) == 0 && since != 0;
         none.then(|| {

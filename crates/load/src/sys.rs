@@ -1,10 +1,11 @@
-//! The three questions to the operating system that the standard library does not ask: the
-//! monotonic clock as a number, this thread's CPU time, and how long it waited for a CPU.
+//! What the standard library does not ask of the operating system: the monotonic clock as a number,
+//! this thread's CPU time, how long it waited for a CPU, and an alarm to the nanosecond.
 #![allow(unsafe_code)]
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Nanoseconds of CLOCK_MONOTONIC: the same number that Python's `time.monotonic_ns()` gives.
 #[must_use]
@@ -76,5 +77,70 @@ impl RunQueueDelay {
         let text = std::str::from_utf8(&buffer[..length]).ok()?;
         let delay_ns: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
         Some(delay_ns / 1000)
+    }
+}
+
+/// A timer that makes a file descriptor readable. Waiting for events with a time-out would round up
+/// to milliseconds, and every pause of a client with it.
+#[derive(Debug)]
+pub struct Alarm {
+    fd: OwnedFd,
+    at_ns: Option<u64>,
+}
+
+impl Alarm {
+    /// Not set.
+    ///
+    /// # Errors
+    /// The system's limit of open files.
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no pointer is passed; a descriptor that is not negative is new and ours alone.
+        let fd = unsafe {
+            let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, flags);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Self { fd, at_ns: None })
+    }
+
+    /// Goes off at this time, at once if it is past; or not at all.
+    pub fn set(&mut self, at_ns: Option<u64>) {
+        if self.at_ns == at_ns {
+            return;
+        }
+        // All zero would mean not at all.
+        let value_ns = at_ns.map_or(0, |at_ns| at_ns.max(1));
+        let value = libc::timespec {
+            tv_sec: libc::time_t::try_from(value_ns / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+            tv_nsec: (value_ns % 1_000_000_000).cast_signed(),
+        };
+        let interval = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let setting = libc::itimerspec {
+            it_interval: interval,
+            it_value: value,
+        };
+        // SAFETY: the descriptor is open, `setting` is valid for reads, and null is allowed for the
+        // old setting.
+        unsafe {
+            libc::timerfd_settime(
+                self.fd.as_raw_fd(),
+                libc::TFD_TIMER_ABSTIME,
+                &raw const setting,
+                std::ptr::null_mut(),
+            );
+        }
+        self.at_ns = at_ns;
+    }
+}
+
+impl AsRawFd for Alarm {
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
     }
 }

@@ -9,6 +9,7 @@ mod transact;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,13 +21,16 @@ use slab::Slab;
 
 use crate::client::Client;
 use crate::link::{Doing, Failure, Link};
+use crate::net::reason;
 use crate::script::Rng;
 use crate::shared::{Mail, Shared, lock};
-use crate::sys::{CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
+use crate::sys::{Alarm, CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
 use crate::tally::Tally;
 
 /// Token of the waker.
 pub const WAKER: Token = Token(usize::MAX);
+/// Token of the alarm.
+pub const ALARM: Token = Token(usize::MAX - 1);
 /// Bytes read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
 /// Events taken from the kernel at a time.
@@ -34,7 +38,7 @@ const EVENTS: usize = 256;
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Alarm {
+enum Timer {
     /// A connection's, by index and timer number.
     Link(usize, u32),
     /// A client that thinks without a connection.
@@ -47,7 +51,7 @@ enum Alarm {
 
 /// Whether timers for a group's pool are set in this thread.
 #[derive(Debug, Clone, Copy, Default)]
-struct PoolAlarms {
+struct PoolTimers {
     wait: bool,
     open: bool,
 }
@@ -63,9 +67,10 @@ pub struct Worker {
     freed: Vec<usize>,
     /// Clients between transactions, without a connection.
     thinkers: Slab<Box<Client>>,
-    timers: BinaryHeap<Reverse<(u64, Alarm)>>,
+    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    alarm: Alarm,
     /// By group.
-    pool_alarms: Vec<PoolAlarms>,
+    pool_timers: Vec<PoolTimers>,
     /// Connections whose client goes on without having waited for anything.
     ready: VecDeque<(usize, u64)>,
     /// Connections that took no bytes: what the server still said is read before they are closed.
@@ -85,20 +90,23 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// For thread number `thread`; `poll` has the waker of its mailbox registered.
+    /// For thread number `thread`, which is the calling one; `poll` has the waker of its mailbox and
+    /// `alarm` registered.
     #[must_use]
-    pub fn new(thread: usize, shared: Arc<Shared>, poll: Poll) -> Self {
+    pub fn new(thread: usize, shared: Arc<Shared>, poll: Poll, alarm: Alarm) -> Self {
         let tally = Tally::new(&shared.plan);
+        let mut run_queue = RunQueueDelay::of_this_thread();
         let seed = shared.plan.seed ^ 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(thread as u64 + 1);
         Self {
             thread,
             poll,
+            alarm,
             links: Slab::new(),
             next_link_id: 0,
             freed: Vec::new(),
             thinkers: Slab::new(),
             timers: BinaryHeap::new(),
-            pool_alarms: vec![PoolAlarms::default(); shared.groups.len()],
+            pool_timers: vec![PoolTimers::default(); shared.groups.len()],
             ready: VecDeque::new(),
             broken: Vec::new(),
             tally,
@@ -110,25 +118,21 @@ impl Worker {
             text: Vec::with_capacity(256),
             rng: Rng::new(seed),
             cpu: thread_cpu(),
-            run_queue: RunQueueDelay::of_this_thread(),
-            run_queue_us: 0,
+            run_queue_us: run_queue.read_us(),
+            run_queue,
             shared,
         }
     }
 
     /// Runs until [`Mail::Exit`].
     pub fn run(mut self) {
-        // What starting the thread cost is none of the load's.
-        self.cpu = thread_cpu();
-        self.run_queue = RunQueueDelay::of_this_thread();
-        self.run_queue_us = self.run_queue.read_us();
         let mut events = Events::with_capacity(EVENTS);
         let mut buffer = vec![0; READ_BYTES];
         self.spawn_clients();
         loop {
-            let timeout = self.timeout();
+            let timeout = self.set_alarm();
             if let Err(error) = self.poll.poll(&mut events, timeout)
-                && error.kind() != std::io::ErrorKind::Interrupted
+                && error.kind() != io::ErrorKind::Interrupted
             {
                 break;
             }
@@ -141,6 +145,8 @@ impl Worker {
                             return self.exit();
                         }
                     }
+                    // The timers are looked at in each pass.
+                    ALARM => {}
                     Token(slot) => {
                         if event.is_writable() {
                             self.on_writable(slot);
@@ -163,17 +169,19 @@ impl Worker {
         self.exit();
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    /// Sets the alarm to the next timer; how long to wait for events, if not until something
+    /// happens.
+    fn set_alarm(&mut self) -> Option<Duration> {
         if !self.ready.is_empty() || !self.broken.is_empty() {
             return Some(Duration::ZERO);
         }
         let stop = self.stop_at_ns.filter(|_| !self.reported_drained);
         let next = self.timers.peek().map(|Reverse((at_ns, _))| *at_ns);
-        let at_ns = match (next, stop) {
-            (Some(next), Some(stop)) => next.min(stop),
-            (next, stop) => next.or(stop)?,
-        };
-        Some(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())))
+        self.alarm.set(match (next, stop) {
+            (Some(next), Some(stop)) => Some(next.min(stop)),
+            (next, stop) => next.or(stop),
+        });
+        None
     }
 
     /// Hands the counts of intervals that are over to the collector.
@@ -258,7 +266,7 @@ impl Worker {
                         return;
                     }
                 }
-                Err(error) => return self.on_closed(slot, &error.to_string()),
+                Err(error) => return self.on_closed(slot, &reason(&error)),
             }
         }
     }
@@ -363,33 +371,33 @@ impl Worker {
         let link = &mut self.links[slot];
         link.timer = link.timer.wrapping_add(1);
         self.timers
-            .push(Reverse((at_ns, Alarm::Link(slot, link.timer))));
+            .push(Reverse((at_ns, Timer::Link(slot, link.timer))));
     }
 
     fn run_timers(&mut self, now_ns: u64) {
-        while let Some(Reverse((at_ns, alarm))) = self.timers.peek().copied() {
+        while let Some(Reverse((at_ns, timer))) = self.timers.peek().copied() {
             if at_ns > now_ns {
                 break;
             }
             self.timers.pop();
-            match alarm {
-                Alarm::Link(slot, timer) => {
+            match timer {
+                Timer::Link(slot, timer) => {
                     if self.links.get(slot).is_some_and(|link| link.timer == timer) {
                         self.on_timer(slot, at_ns);
                     }
                 }
-                Alarm::Thinker(index) => {
+                Timer::Thinker(index) => {
                     let client = self.thinkers.remove(index);
                     if self.stop_at_ns.is_none() {
                         self.begin_pooled(client, at_ns);
                     }
                 }
-                Alarm::PoolWait(group) => {
-                    self.pool_alarms[group].wait = false;
+                Timer::PoolWait(group) => {
+                    self.pool_timers[group].wait = false;
                     self.expire_waiters(group, now_ns);
                 }
-                Alarm::PoolOpen(group) => {
-                    self.pool_alarms[group].open = false;
+                Timer::PoolOpen(group) => {
+                    self.pool_timers[group].open = false;
                     self.grow_pool(group, now_ns);
                 }
             }

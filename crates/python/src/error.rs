@@ -5,13 +5,13 @@ use pgdyno_load::{LoadError, PlanError};
 use pyo3::prelude::*;
 
 pyo3::create_exception!(
-    _engine,
+    pgdyno._engine,
     EngineError,
     pyo3::exceptions::PyException,
     "The engine cannot do what was asked. Attributes: code, message, hint."
 );
 pyo3::create_exception!(
-    _engine,
+    pgdyno._engine,
     ScriptError,
     EngineError,
     "A script cannot be used. Attributes also: file, line, column (1-based)."

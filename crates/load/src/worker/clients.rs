@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{Alarm, Worker};
+use super::{Timer, Worker};
 use crate::client::Client;
 use crate::link::{Doing, Failure};
 use crate::pool::{Grant, LinkRef};
@@ -54,6 +54,8 @@ impl Worker {
         if client.open {
             client.granted_ns = now_ns;
             self.run_script(slot, now_ns);
+        } else if self.shared.groups[client.group].retire(client.id) {
+            self.close(slot);
         } else if client.think_until_ns > now_ns {
             let until_ns = client.think_until_ns;
             self.set_timer(slot, until_ns);
@@ -229,7 +231,7 @@ impl Worker {
         client.think_until_ns = now_ns + think_ns;
         let until_ns = client.think_until_ns;
         let index = self.thinkers.insert(client);
-        self.timers.push(Reverse((until_ns, Alarm::Thinker(index))));
+        self.timers.push(Reverse((until_ns, Timer::Thinker(index))));
     }
 
     /// A pooled connection is free: it goes to the first client in the queue, or is idle, or is
@@ -310,10 +312,10 @@ impl Worker {
         }
         let opens_at_ns = lock(pool).opens_at_ns();
         if let Some(at_ns) = opens_at_ns.filter(|at_ns| *at_ns > now_ns)
-            && !self.pool_alarms[group].open
+            && !self.pool_timers[group].open
         {
-            self.pool_alarms[group].open = true;
-            self.timers.push(Reverse((at_ns, Alarm::PoolOpen(group))));
+            self.pool_timers[group].open = true;
+            self.timers.push(Reverse((at_ns, Timer::PoolOpen(group))));
         }
     }
 
@@ -324,10 +326,10 @@ impl Worker {
     }
 
     fn watch_queue(&mut self, group: usize, deadline_ns: u64) {
-        if !self.pool_alarms[group].wait {
-            self.pool_alarms[group].wait = true;
+        if !self.pool_timers[group].wait {
+            self.pool_timers[group].wait = true;
             self.timers
-                .push(Reverse((deadline_ns, Alarm::PoolWait(group))));
+                .push(Reverse((deadline_ns, Timer::PoolWait(group))));
         }
     }
 

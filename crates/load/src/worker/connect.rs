@@ -31,7 +31,7 @@ impl Worker {
         });
         match stream {
             Ok(stream) => self.links[slot].stream = Some(stream),
-            Err(error) => self.on_lost(slot, unreachable(&error)),
+            Err(error) => self.on_unreachable(slot, &error),
         }
     }
 
@@ -45,7 +45,7 @@ impl Worker {
             stream.reregister(self.poll.registry(), Token(slot), Interest::READABLE)
         });
         if let Err(error) = connected {
-            return self.on_lost(slot, unreachable(&error));
+            return self.on_unreachable(slot, &error);
         }
         match Session::start(&self.shared.target.identity, &mut self.out) {
             Ok(session) => {
@@ -54,6 +54,11 @@ impl Worker {
             }
             Err(error) => self.on_lost(slot, Failure::own("protocol-error", error.to_string())),
         }
+    }
+
+    fn on_unreachable(&mut self, slot: usize, error: &io::Error) {
+        let message = self.shared.target.explain(error);
+        self.on_lost(slot, Failure::own("connect-failed", message));
     }
 
     /// Log-in is over.
@@ -102,7 +107,7 @@ impl Worker {
         let now_ns = monotonic_ns();
         let was_established = link.is_established();
         if was_established {
-            self.shared.health.lost(now_ns, &failure.message);
+            self.shared.health.down();
         } else {
             self.shared.health.failed(now_ns, &failure.message);
             let place = Place::Connect;
@@ -184,7 +189,7 @@ impl Worker {
     pub(super) fn close(&mut self, slot: usize) {
         let link = &mut self.links[slot];
         if link.is_established() {
-            self.shared.health.closed();
+            self.shared.health.down();
         }
         if let Some(session) = &mut link.session {
             session.terminate(&mut self.out);
@@ -222,8 +227,4 @@ impl Worker {
             id: self.links[slot].id,
         }
     }
-}
-
-fn unreachable(error: &io::Error) -> Box<Failure> {
-    Failure::own("connect-failed", error.to_string())
 }

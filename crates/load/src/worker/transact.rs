@@ -4,8 +4,9 @@ use pgdyno_wire::{Columns, ProtocolError, Row, ServerMessage, TransactionStatus}
 
 use super::Worker;
 use crate::client::Step;
+use crate::config::Protocol;
 use crate::link::{Capturing, Doing, Failure};
-use crate::plan::{GroupPlan, Protocol, ScriptPlan};
+use crate::plan::{GroupPlan, ScriptPlan};
 use crate::script::{CaptureKind, Command, Statement};
 use crate::sys::monotonic_ns;
 use crate::tally::{Code, ErrorKey, Place, ScriptTally};
@@ -90,15 +91,15 @@ impl Worker {
             statement.write_simple(&client.variables, text);
             return session.query(text, out);
         }
-        let mut name = String::new();
+        let mut name = "";
         if self.shared.plan.protocol == Protocol::Prepared {
             let row = script.statement_row + statement.position;
-            name = statement_name(row);
+            name = &script.statement_names[statement.position];
             if !link.prepared.has(row) {
                 if link.prepared.doubtful {
-                    session.close_statement(&name, out)?;
+                    session.close_statement(name, out)?;
                 }
-                session.parse(&name, &statement.parameterized, out)?;
+                session.parse(name, &statement.parameterized, out)?;
             }
         } else {
             session.parse("", &statement.parameterized, out)?;
@@ -109,7 +110,7 @@ impl Worker {
             out.extend_from_slice(text);
             written
         };
-        session.bind(&name, &statement.parameters, write, out)?;
+        session.bind(name, &statement.parameters, write, out)?;
         if statement.capture.is_some() {
             session.describe(out)?;
         }
@@ -204,8 +205,11 @@ impl Worker {
                 link.statement.error.get_or_insert(failure);
             }
             Doing::Connecting => self.on_lost(slot, failure),
-            // The connection ends; that is when the failure counts.
-            _ => link.failure = Some(failure),
+            // The connection ends, and that is when the failure counts. What ROLLBACK was sent for
+            // came first.
+            _ => {
+                link.failure.get_or_insert(failure);
+            }
         }
     }
 
@@ -364,8 +368,8 @@ impl Worker {
     ) {
         let link = &self.links[slot];
         let place = match &link.client {
-            Some(client) => Place::Script(client.script, failure.position),
-            None => Place::Idle,
+            Some(client) if client.open => Place::Script(client.script, failure.position),
+            _ => Place::Idle,
         };
         let key = ErrorKey {
             group: link.group,
@@ -398,9 +402,4 @@ fn missing(code: Code) -> Box<Failure> {
         code.as_str()
     );
     Failure::own("expected-error-missing", message)
-}
-
-/// What a prepared statement is called on the server.
-fn statement_name(row: usize) -> String {
-    format!("s{row}")
 }

@@ -1,0 +1,260 @@
+//! A load's configuration as it is given: JSON, every key but a few with a default.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::error::LoadError;
+use crate::schedule::Step;
+
+/// How statements are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Parsed once per connection, then bound and executed.
+    Prepared,
+    /// Parsed each time.
+    Extended,
+    /// As text, values put in.
+    Simple,
+}
+
+/// Where the server is and who logs in.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetConfig {
+    /// Host name, address, or directory of the Unix socket.
+    pub host: String,
+    /// Port, also of the Unix socket's name.
+    pub port: u16,
+    /// Role.
+    pub user: String,
+    /// Its password.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Database.
+    pub database: String,
+    /// As `pg_stat_activity` shows it.
+    #[serde(default = "default_application_name")]
+    pub application_name: String,
+    /// libpq's word; encryption is not supported.
+    #[serde(default = "default_sslmode")]
+    pub sslmode: String,
+    /// Command-line options for the server process, as libpq's `options`.
+    #[serde(default)]
+    pub options: Option<String>,
+}
+
+/// A load.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the keys are documented in the Python stub
+pub struct Config {
+    pub target: TargetConfig,
+    #[serde(default = "one")]
+    pub threads: u32,
+    #[serde(default)]
+    pub seed: Option<u64>,
+    #[serde(default = "prepared")]
+    pub protocol: Protocol,
+    #[serde(default = "default_tries")]
+    pub max_tries: u32,
+    #[serde(default = "default_connect_timeout")]
+    pub connect_timeout_ms: u64,
+    #[serde(default = "default_backoff_min")]
+    pub backoff_ms_min: u64,
+    #[serde(default = "default_backoff_max")]
+    pub backoff_ms_max: u64,
+    #[serde(default = "default_give_up")]
+    pub give_up_after_ms: u64,
+    pub groups: Vec<GroupConfig>,
+}
+
+/// A client group.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct GroupConfig {
+    pub name: String,
+    pub clients: u32,
+    #[serde(default)]
+    pub schedule: Vec<Step>,
+    #[serde(default)]
+    pub pool: Option<PoolConfig>,
+    #[serde(default)]
+    pub think_ms: u64,
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    pub scripts: Vec<ScriptConfig>,
+}
+
+/// The pool that a group's clients share.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct PoolConfig {
+    pub max: u32,
+    #[serde(default = "default_pool_wait")]
+    pub max_wait_ms: u64,
+}
+
+/// A script of a group's mix.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct ScriptConfig {
+    pub name: String,
+    pub text: String,
+    #[serde(default)]
+    pub file: Option<String>,
+    #[serde(default = "one")]
+    pub weight: u32,
+}
+
+fn default_application_name() -> String {
+    "pgdyno".into()
+}
+fn default_sslmode() -> String {
+    "prefer".into()
+}
+fn one() -> u32 {
+    1
+}
+fn prepared() -> Protocol {
+    Protocol::Prepared
+}
+fn default_tries() -> u32 {
+    10
+}
+fn default_connect_timeout() -> u64 {
+    10_000
+}
+fn default_backoff_min() -> u64 {
+    50
+}
+fn default_backoff_max() -> u64 {
+    2000
+}
+fn default_give_up() -> u64 {
+    30_000
+}
+/// How long a client waits for a pooled connection, in milliseconds.
+pub fn default_pool_wait() -> u64 {
+    30_000
+}
+
+/// Most clients of one group.
+const CLIENTS_MAX: u32 = 100_000;
+/// Most threads.
+const THREADS_MAX: u32 = 1024;
+/// Longest of the configured times, in milliseconds: a year.
+const TIME_MS_MAX: u64 = 366 * 24 * 3_600_000;
+
+impl Config {
+    /// Reads and checks a configuration, but for its scripts.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn from_json(json: &str) -> Result<Self, LoadError> {
+        let config: Self = serde_json::from_str(json)
+            .map_err(|error| invalid(format!("the load configuration is not valid: {error}")))?;
+        check_target(&config.target)?;
+        check_bounds(&config)?;
+        Ok(config)
+    }
+}
+
+fn check_target(target: &TargetConfig) -> Result<(), LoadError> {
+    match target.sslmode.as_str() {
+        "disable" | "allow" | "prefer" => Ok(()),
+        "require" | "verify-ca" | "verify-full" => Err(LoadError::new(
+            "tls-unsupported",
+            format!(
+                "sslmode={} asks for an encrypted connection, which this version cannot make",
+                target.sslmode
+            ),
+        )
+        .with_hint("use sslmode=prefer if the server also accepts connections without encryption")),
+        other => Err(invalid(format!(
+            "sslmode {other:?} is not one of disable, allow, prefer, require, verify-ca, verify-full"
+        ))),
+    }
+}
+
+fn check_bounds(config: &Config) -> Result<(), LoadError> {
+    within("threads", config.threads.into(), 1, THREADS_MAX.into())?;
+    within("max_tries", config.max_tries.into(), 1, u32::MAX.into())?;
+    within(
+        "connect_timeout_ms",
+        config.connect_timeout_ms,
+        1,
+        TIME_MS_MAX,
+    )?;
+    within("backoff_ms_min", config.backoff_ms_min, 1, TIME_MS_MAX)?;
+    within(
+        "backoff_ms_max",
+        config.backoff_ms_max,
+        config.backoff_ms_min,
+        TIME_MS_MAX,
+    )?;
+    within("give_up_after_ms", config.give_up_after_ms, 1, TIME_MS_MAX)?;
+    if config.groups.is_empty() {
+        return Err(invalid("the load has no client group".into()));
+    }
+    for (index, group) in config.groups.iter().enumerate() {
+        if config.groups[..index]
+            .iter()
+            .any(|other| other.name == group.name)
+        {
+            return Err(invalid(format!(
+                "two client groups are called {:?}",
+                group.name
+            )));
+        }
+        check_group(group)?;
+    }
+    Ok(())
+}
+
+fn check_group(group: &GroupConfig) -> Result<(), LoadError> {
+    within("clients", group.clients.into(), 0, CLIENTS_MAX.into())?;
+    within("think_ms", group.think_ms, 0, TIME_MS_MAX)?;
+    for pair in group.schedule.windows(2) {
+        if pair[1].at_ms < pair[0].at_ms {
+            return Err(invalid(format!(
+                "client group {:?}: the steps of its schedule are not in order of at_ms",
+                group.name
+            )));
+        }
+    }
+    for step in &group.schedule {
+        within("clients", step.clients.into(), 0, CLIENTS_MAX.into())?;
+        within("at_ms", step.at_ms, 0, TIME_MS_MAX)?;
+        within("ramp_ms", step.ramp_ms, 0, TIME_MS_MAX)?;
+    }
+    if let Some(pool) = group.pool {
+        within("pool.max", pool.max.into(), 1, CLIENTS_MAX.into())?;
+        within("pool.max_wait_ms", pool.max_wait_ms, 1, TIME_MS_MAX)?;
+    }
+    if group.scripts.iter().all(|script| script.weight == 0) {
+        return Err(invalid(format!(
+            "client group {:?} has no script with a weight above 0",
+            group.name
+        )));
+    }
+    Ok(())
+}
+
+fn within(name: &str, value: u64, least: u64, most: u64) -> Result<(), LoadError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(invalid(format!(
+            "{name} is {value}, and must be between {least} and {most}"
+        )))
+    }
+}
+
+fn invalid(message: String) -> LoadError {
+    LoadError::new("config-invalid", message)
+}

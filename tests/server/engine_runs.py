@@ -1,0 +1,129 @@
+"""Helper of the engine's tests: loads on a real server, and what came out of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pgdyno._engine import Histogram, Load
+from pgdyno.server import ConnInfo
+
+if TYPE_CHECKING:
+    from pgdyno._engine import Interval
+
+COUNTS = (
+    "intended sent done failed skipped cancelled retried expected_errors connects reconnects"
+).split()
+PATIENCE_S = 20.0
+
+
+def config(conninfo: ConnInfo, *scripts: str, weights: tuple[int, ...] = (), **keys: Any) -> str:
+    """A load's configuration: one group ``g`` of four clients that execute ``scripts``.
+
+    ``keys`` of a group go to the group, others to the load.
+    """
+    target = {
+        "host": conninfo.host,
+        "port": conninfo.port,
+        "user": conninfo.user,
+        "password": conninfo.password,
+        "database": conninfo.database,
+    }
+    group: dict[str, Any] = {
+        "name": "g",
+        "clients": 4,
+        "scripts": [
+            {"name": f"s{i}", "text": text, "weight": weights[i] if weights else 1}
+            for i, text in enumerate(scripts)
+        ],
+    }
+    load: dict[str, Any] = {"target": target, "seed": 1, "groups": [group]}
+    for key, value in keys.items():
+        in_group = key in ("clients", "schedule", "pool", "think_ms", "variables")
+        (group if in_group else load)[key] = value
+    return json.dumps(load)
+
+
+class Run:
+    """A started load; stops when the ``with`` block ends, and then holds every interval."""
+
+    def __init__(self, load_config: str, drain_ms: int = 5000) -> None:
+        self.load = Load(load_config)
+        self.drain_ms = drain_ms
+        self.intervals: list[Interval] = []
+        self.started_ns = self.load.start()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.load.stop(self.drain_ms)
+        self.poll()
+        assert self.load.state() == "stopped"
+
+    def poll(self) -> None:
+        self.intervals += self.load.poll()
+
+    def wait_for(self, condition: Callable[[Run], bool]) -> None:
+        """Poll, cutting intervals short, until the condition holds for what was counted so far."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition(self):
+            assert time.monotonic() < deadline, f"waited in vain: {self.total} {self.errors}"
+            self.load.cut(None)
+            time.sleep(0.01)
+            self.poll()
+
+    def wait_for_more(self, key: str, count: int) -> None:
+        """Wait until a count has grown by at least this much from now on."""
+        self.load.cut(None)
+        time.sleep(0.02)
+        self.poll()
+        before = self.total[key]
+        self.wait_for(lambda run: run.total[key] >= before + count)
+
+    @property
+    def total(self) -> Counter[str]:
+        """Sums over all intervals and scripts; the backlog as of the last interval."""
+        total: Counter[str] = Counter()
+        for interval in self.intervals:
+            for row in interval["scripts"]:
+                total.update({key: row[key] for key in COUNTS})  # type: ignore[literal-required]
+        if self.intervals:
+            total["backlog"] = sum(row["backlog"] for row in self.intervals[-1]["scripts"])
+        return total
+
+    @property
+    def errors(self) -> Counter[tuple[str, bool, bool]]:
+        """Counts by SQLSTATE, whether expected, whether tried again."""
+        counts: Counter[tuple[str, bool, bool]] = Counter()
+        for interval in self.intervals:
+            for row in interval["errors"]:
+                counts[row["sqlstate"], row["expected"], row["retried"]] += row["count"]
+        return counts
+
+    def histogram(self, kind: str) -> Histogram:
+        merged = Histogram()
+        for interval in self.intervals:
+            for row in interval["scripts"]:
+                merged.add_encoded(row[kind])  # type: ignore[literal-required]
+        return merged
+
+    @property
+    def last(self) -> Interval:
+        return self.intervals[-1]
+
+    def assert_balanced(self) -> None:
+        """The ledger identity, at the end of every interval and at the very end."""
+        total: Counter[str] = Counter()
+        for interval in self.intervals:
+            for row in interval["scripts"]:
+                key = row["script"]
+                total[key] += row["intended"] - row["done"] - row["failed"]
+                total[key] -= row["skipped"] + row["cancelled"]
+                assert total[key] == row["backlog"], (interval, total)
+        for kind in ("response", "wait", "pool_wait", "service"):
+            assert self.histogram(kind).count == self.total["done"]
+        assert self.total["sent"] <= self.total["intended"]
