@@ -96,6 +96,13 @@ class Browser:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
+    def mouse(self, kind: str, x: float, y: float, *, clicks: int = 1) -> None:
+        """mousePressed, mouseMoved or mouseReleased, with the left button, in CSS pixels."""
+        self.call(
+            "Input.dispatchMouseEvent",
+            type=kind, x=x, y=y, button="left", buttons=1, clickCount=clicks,
+        )  # fmt: skip
+
     def screenshot(self, path: Path, *, full: bool = True) -> Path:
         """A picture of the window, or of all of the page."""
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=full, **self._clip(full))

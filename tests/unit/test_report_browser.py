@@ -140,3 +140,26 @@ def test_lines_to_apply_can_be_copied(tab: chromium.Browser, reports: dict[str, 
     boxes = tab.evaluate("document.querySelectorAll('.copyable').length")
     assert boxes == tab.evaluate("document.querySelectorAll('.copyable button').length")
     assert boxes >= 5
+
+
+def test_a_drag_zooms_and_a_double_click_shows_all_again(
+    tab: chromium.Browser, reports: dict[str, Path]
+) -> None:
+    tab.open(reports["run"], width=1280)
+    tab.evaluate("document.getElementById('chart-throughput').scrollIntoView()")
+    tab.settle()
+    span = "(r => r.end - r.start)(Bokeh.documents[0].get_model_by_name('time'))"
+    whole = tab.evaluate(span)
+    place = "document.querySelector('#chart-throughput .plot').getBoundingClientRect()"
+    left, top = (tab.evaluate(f"{place}.{edge}") for edge in ("left", "top"))
+    drag = [("mousePressed", 300), ("mouseMoved", 400), ("mouseMoved", 500), ("mouseReleased", 500)]
+    for kind, x in drag:
+        tab.mouse(kind, left + x, top + 100)
+    tab.settle()
+    assert 0 < tab.evaluate(span) < whole / 2
+    for clicks in (1, 2):
+        tab.mouse("mousePressed", left + 400, top + 100, clicks=clicks)
+        tab.mouse("mouseReleased", left + 400, top + 100, clicks=clicks)
+    tab.settle()
+    assert tab.evaluate(span) == whole
+    assert tab.errors == []

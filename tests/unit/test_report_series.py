@@ -74,3 +74,12 @@ def test_lines_break_where_nobody_sampled() -> None:
     times, columns = break_gaps(at_ms, {"y": np.arange(5.0)})
     assert times.tolist() == [0, 1000, 2000, 5500, 9000, 10_000]
     assert np.isnan(columns["y"][3])
+
+
+def test_a_second_reading_at_once_makes_no_rate_of_its_own() -> None:
+    at_ms, per_second = rate(
+        np.array([0.0, 1000, 2000, 2004, 3000, 4000]), np.array([0.0, 10, 20, 20, 30, 40])
+    )
+    assert at_ms.tolist() == [1000, 2000, 3000, 4000]
+    assert per_second.tolist() == [10, 10, 10, 10]
+    assert rate(np.array([]), np.array([]))[0].tolist() == []

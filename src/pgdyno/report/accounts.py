@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pgdyno.errors import UsageError
@@ -22,6 +22,8 @@ LATENCY_PARTS: dict[Literal["response", "wait", "pool_wait", "service"], str] = 
     "pool_wait": "of which for a connection",
     "service": "of which service",
 }
+UNTOLD = ("settings", "options", "started_epoch_s", "postmaster_pid", "is_local", "version_num")
+"""Facts with a table of their own, or of use to programs only."""
 PERCENTILES = (50, 95, 99)
 
 PGDYNO_CODES = {
@@ -182,7 +184,7 @@ def fact_tables(run: RunFile) -> list[Table]:
     info = run.run
     tables = [
         Table("This run", ["Fact", "value"], _run_facts(info, run.path.name)),
-        Table("Server", ["Fact", "value"], _flat(info.server, skip=("settings",))),
+        Table("Server", ["Fact", "value"], _flat(info.server)),
         Table("Server settings at the start", ["Setting", "value"], _settings(info.server)),
         Table("Host", ["Fact", "value"], _flat(info.host)),
         Table("Load engine", ["Fact", "value"], _flat(info.engine)),
@@ -207,14 +209,12 @@ def _settings(server: Mapping[str, Any]) -> list[list[str]]:
     return [[str(n), str(v)] for n, v in sorted((server.get("settings") or {}).items())]
 
 
-def _flat(
-    facts: Mapping[str, Any], *, skip: Iterable[str] = (), prefix: str = ""
-) -> list[list[str]]:
-    """Facts as rows, one level for each dot; empty ones are left out."""
+def _flat(facts: Mapping[str, Any], *, prefix: str = "") -> list[list[str]]:
+    """Facts as rows, nested ones under their joined names; empty ones are left out."""
     rows = []
     for name, value in facts.items():
         label = f"{prefix}{name.removesuffix('_bytes').replace('_', ' ')}"
-        if name in skip or value in (None, "", {}, []):
+        if name in UNTOLD or value in (None, "", {}, []):
             continue
         if isinstance(value, Mapping):
             rows += _flat(value, prefix=f"{label}, ")

@@ -8,7 +8,7 @@ from bokeh.models import Range1d
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
-from pgdyno.report.series import Buckets, floats, rate, shares
+from pgdyno.report.series import Buckets, floats, rate, shares, spaced
 
 CPU_PARTS = {
     "user": palette.GREEN,
@@ -21,6 +21,8 @@ CPU_PARTS = {
 def host_cpu(clock: Clockwork) -> Chart | None:
     """Processor time of the host, stacked, as a share of all its cores."""
     samples = clock.run.series("metric_host")
+    far_apart = spaced(floats(samples["at_ms"]))
+    samples = {name: values[far_apart] for name, values in samples.items()}
     at_ms = floats(samples["at_ms"])
     names = {"user": "user", "system": "system", "I/O wait": "iowait", "steal": "steal"}
     counters = {label: floats(samples[f"cpu_{name}_ms"]) for label, name in names.items()}

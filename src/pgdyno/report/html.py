@@ -113,8 +113,13 @@ def _embed(charts: Sequence[Chart]) -> tuple[Markup, dict[str, Markup]]:
     """The script that draws all charts in one bokeh document, and each chart's place."""
     if not charts:
         return Markup(""), {}
+    from bokeh.document import Document
     from bokeh.embed import components
 
+    document = Document()
+    with document.models.freeze():  # else bokeh walks through all charts again for each
+        for chart in charts:
+            document.add_root(chart.plot)
     script, divs = components({chart.id: chart.plot for chart in charts})
     return Markup(script), {name: Markup(div) for name, div in divs.items()}
 

@@ -192,7 +192,7 @@ def budget_chart(run: RunFile, story: Story) -> Chart | None:
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
     for position, (row, parts) in enumerate(rows.items()):
         name_row(plot, position, f"{row} · {numbers.ms(sum(parts.values()))}")
-        _draw_parts(plot, position, parts, colours)
+    _draw_parts(plot, list(rows.values()), colours)
     return Chart(
         id="budget",
         title="Mean response time of a transaction, milliseconds",
@@ -267,20 +267,22 @@ def _part_colours(names: Sequence[str]) -> dict[str, str]:
 
 
 def _draw_parts(
-    plot: figure, position: int, parts: Mapping[str, float], colours: Mapping[str, str]
+    plot: figure, rows: Sequence[Mapping[str, float]], colours: Mapping[str, str]
 ) -> None:
-    left = 0.0
-    rows: dict[str, list[object]] = {"left": [], "right": [], "name": [], "says": [], "colour": []}
-    for name, colour in colours.items():
-        width = parts.get(name, 0.0)
-        rows["left"].append(left)
-        rows["right"].append(left + width)
-        rows["name"].append(name)
-        rows["says"].append(numbers.ms(width))
-        rows["colour"].append(colour)
-        left += width
+    """A bar for each row, its parts beside each other."""
+    drawn: dict[str, list[object]] = {
+        "y": [], "left": [], "right": [], "name": [], "says": [], "colour": []
+    }  # fmt: skip
+    for position, parts in enumerate(rows):
+        left = 0.0
+        for name, colour in colours.items():
+            right = left + parts.get(name, 0.0)
+            cells = (position, left, right, name, numbers.ms(right - left), colour)
+            for column, cell in zip(drawn.values(), cells, strict=True):
+                column.append(cell)
+            left = right
     bars = plot.hbar(
-        y=position, left="left", right="right", height=0.3, source=ColumnDataSource(rows),
+        y="y", left="left", right="right", height=0.3, source=ColumnDataSource(drawn),
         fill_color="colour", line_color=None,
     )  # fmt: skip
     plot.add_tools(

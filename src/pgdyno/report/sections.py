@@ -23,6 +23,11 @@ TONES = {
     "taken back": "bad",
     "worse": "bad",
 }
+ENDINGS = {
+    "failed": "The run failed.",
+    "interrupted": "The run was interrupted.",
+    "running": "The run is still going on.",
+}
 STATUS_TONES = {"proved": "good", "found": "warn", "refuted": "plain"}
 
 
@@ -51,16 +56,17 @@ def headline(run: RunFile, story: Story) -> list[Headline]:
         ]
     if taken := wording.time_taken(run.run):
         figures.append(Headline("Time taken", taken, note=wording.started_at(run.run)))
-    figures.append(
-        Headline(
-            "To be trusted",
-            "no" if story.distrust else "yes",
-            note="the ledger adds up and the load generator was not the limit"
-            if not story.distrust
-            else "see below",
-        )
-    )
-    return figures
+    return [*figures, _trust(story)]
+
+
+def _trust(story: Story) -> Headline:
+    label = "To be trusted"
+    if story.distrust:
+        return Headline(label, "no", note="see below")
+    if story.info.status != "done":
+        return Headline(label, "in part", note="the run did not come to its planned end")
+    why = "the ledger adds up and the load generator was not the limit"
+    return Headline(label, "yes", note=why)
 
 
 def _value_and_unit(value_ms: float) -> tuple[str, str]:
@@ -86,10 +92,10 @@ def banners(run: RunFile, story: Story) -> list[Banner]:
         reasons = numbers.sentence("; ".join(story.distrust))
         found.append(Banner("These numbers cannot be trusted.", reasons, bad=True))
     info = run.run
-    if info.status not in ("done", "broken"):
+    if info.status in ENDINGS:
         detail = numbers.sentence(info.status_detail)
         text = f"{detail} What was recorded until then is shown.".strip()
-        found.append(Banner(f"The run is {info.status}.", text, bad=info.status == "failed"))
+        found.append(Banner(ENDINGS[info.status], text, bad=info.status == "failed"))
     if disk := wording.emulated_disk(info):
         text = f"All numbers of this page were measured with {disk}; another disk gives others."
         found.append(Banner("Not an ordinary disk.", text))

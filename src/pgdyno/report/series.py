@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 POINTS_MAX = 1500
 """Points of one series in the report: about one for each pixel of a wide screen."""
 
+LEAST_SPACING = 0.3
+"""Samples nearer to each other than this part of the usual distance are one."""
 GAP_FACTOR = 3.5
 """A silence this many times the usual distance is a gap: the line breaks there."""
 
@@ -30,11 +32,29 @@ def floats(values: npt.ArrayLike) -> Floats:
     return array.astype(np.float64)
 
 
+def spaced(at_ms: Floats) -> npt.NDArray[np.intp]:
+    """Indices of samples far enough apart to draw a rate between them.
+
+    At a slice's edge everything is read once more, perhaps milliseconds after the regular reading;
+    a rate over so short a time is noise. Of such a pair the first is kept.
+    """
+    if not len(at_ms):
+        return np.array([], dtype=np.intp)
+    least_ms = LEAST_SPACING * float(np.median(np.diff(at_ms))) if len(at_ms) > 1 else 0.0
+    kept = [0]
+    for index in range(1, len(at_ms)):
+        if at_ms[index] - at_ms[kept[-1]] >= least_ms:
+            kept.append(index)
+    return np.array(kept, dtype=np.intp)
+
+
 def rate(at_ms: Floats, counter: Floats) -> tuple[Floats, Floats]:
     """Growth of a cumulative counter per second, at the end of each stretch between samples.
 
     A counter that fell was reset (a crash, ``pg_stat_reset``): that stretch is NaN.
     """
+    far_apart = spaced(at_ms)
+    at_ms, counter = at_ms[far_apart], counter[far_apart]
     elapsed_s = np.diff(at_ms) / 1000
     grown = np.diff(counter)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -99,8 +99,8 @@ def _dumbbells(
     plot = row_figure(len(rows), widest * 1.06)
     plot.xaxis.formatter = NumeralTickFormatter(format=ticks)
     for position, row in enumerate(rows):
-        _draw_row(plot, position, row)
-    _explain_rows(plot, rows, say)
+        name_row(plot, position, f"{row.label} · {row.outcome}")
+    _draw_rows(plot, rows, say)
     last = rows[-1]
     outcomes = dict.fromkeys(row.outcome for row in rows)
     key = [Key("before", palette.GREY)]
@@ -141,36 +141,19 @@ def _decision(outcome: str) -> tuple[str, str]:
     return palette.DECISIONS.get(as_decision, (palette.GREY, "x"))
 
 
-def _draw_row(plot: figure, position: int, row: Row) -> None:
-    colour, marker = _decision(row.outcome)
-    name_row(plot, position, f"{row.label} · {row.outcome}")
-    plot.segment(
-        [row.before], [position], [row.after], [position], line_color=colour, line_width=5,
-        line_alpha=0.3,
-    )  # fmt: skip
-    plot.segment([row.lo], [position], [row.hi], [position], line_color=colour, line_width=2)
-    for end in (row.lo, row.hi):
-        plot.segment(
-            [end], [position - 0.11], [end], [position + 0.11], line_color=colour, line_width=2
-        )
-    if row.predicted:
-        plot.segment(
-            [row.predicted], [position - 0.19], [row.predicted], [position + 0.19],
-            line_color=palette.PURPLE, line_width=3,
-        )  # fmt: skip
-    plot.segment(
-        [row.before], [position - 0.16], [row.before], [position + 0.16],
-        line_color=palette.GREY, line_width=3,
-    )  # fmt: skip
-    plot.scatter([row.after], [position], marker=marker, size=11, fill_color=colour,
-                 line_color=colour, line_width=2)  # fmt: skip
-
-
-def _explain_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]) -> None:
+def _draw_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]) -> None:
+    """Before as a bar across, a pale way to after, its marker and its whiskers."""
+    places = list(range(len(rows)))
+    colours = [_decision(row.outcome)[0] for row in rows]
     source = ColumnDataSource(
         {
-            "x": [row.after for row in rows],
-            "y": list(range(len(rows))),
+            "y": places,
+            "before": [row.before for row in rows],
+            "after": [row.after for row in rows],
+            "lo": [row.lo for row in rows],
+            "hi": [row.hi for row in rows],
+            "colour": colours,
+            "marker": [_decision(row.outcome)[1] for row in rows],
             "what": [row.label for row in rows],
             "says": [
                 f"{say(r.before)} → {say(r.after)} ({say(r.lo)} to {say(r.hi)})" for r in rows
@@ -178,9 +161,31 @@ def _explain_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]
             "outcome": [row.outcome for row in rows],
         }
     )
-    unseen = plot.scatter("x", "y", source=source, size=26, fill_alpha=0, line_alpha=0)
+    plot.segment("before", "y", "after", "y", source=source, line_color="colour", line_width=5,
+                 line_alpha=0.3)  # fmt: skip
+    plot.segment("lo", "y", "hi", "y", source=source, line_color="colour", line_width=2)
+    ends = [(end, y, c) for row, y, c in zip(rows, places, colours, strict=True)
+            for end in (row.lo, row.hi)]  # fmt: skip
+    _strokes(plot, ends, height=0.11, width=2)
+    predicted = [(r.predicted, y, palette.PURPLE) for r, y in zip(rows, places, strict=True)
+                 if r.predicted]  # fmt: skip
+    _strokes(plot, predicted, height=0.19, width=3)
+    _strokes(plot, [(r.before, y, palette.GREY) for r, y in zip(rows, places, strict=True)],
+             height=0.16, width=3)  # fmt: skip
+    after = plot.scatter("after", "y", source=source, marker="marker", size=11,
+                         fill_color="colour", line_color="colour", line_width=2)  # fmt: skip
     tips = tip([("change", "@what"), ("before → after", "@says"), ("decision", "@outcome")])
-    plot.add_tools(HoverTool(renderers=[unseen], tooltips=tips))
+    plot.add_tools(HoverTool(renderers=[after], tooltips=tips))
+
+
+def _strokes(
+    plot: figure, strokes: Sequence[tuple[float, int, str]], *, height: float, width: float
+) -> None:
+    """Short upright lines at (x, row) in a colour."""
+    if strokes:
+        x, y, colours = (list(column) for column in zip(*strokes, strict=True))
+        plot.segment(x, [v - height for v in y], x, [v + height for v in y], line_color=colours,
+                     line_width=width)  # fmt: skip
 
 
 def pairs_chart(run: RunFile, story: Story) -> Chart | None:
@@ -248,15 +253,11 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
     order += sorted(present - set(order))
     widest = max(sum(bar.values()) for bar in bars.values())
     plot = row_figure(len(bars), widest * 1.04)
-    for position, (name, bar) in enumerate(bars.items()):
+    for position, name in enumerate(bars):
         name_row(plot, position, name)
-        left = 0.0
-        for wait_class in order:
-            width = bar.get(wait_class, 0.0)
-            colour = palette.wait_class_colour(wait_class)
-            plot.hbar([position], left=[left], right=[left + width], height=0.3,
-                      fill_color=colour, line_color=None)  # fmt: skip
-            left += width
+    for wait_class, edges in _edges(bars, order).items():
+        plot.hbar(list(range(len(bars))), left=edges[0], right=edges[1], height=0.3,
+                  fill_color=palette.wait_class_colour(wait_class), line_color=None)  # fmt: skip
     cores = run.run.server.get("cores") or run.run.host.get("cores")
     if cores and cores <= widest * 1.04:
         rows_at = range(len(bars))
@@ -280,6 +281,21 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
         table=figures_table("Average active sessions", head, rows),
         key=key,
     )
+
+
+def _edges(
+    bars: Mapping[str, Mapping[str, float]], order: Sequence[str]
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Wait class → where its part of each bar begins and ends."""
+    ends = [0.0] * len(bars)
+    edges = {}
+    for wait_class in order:
+        begins = ends
+        ends = [
+            end + bar.get(wait_class, 0.0) for end, bar in zip(begins, bars.values(), strict=True)
+        ]
+        edges[wait_class] = (begins, ends)
+    return edges
 
 
 def _settings(story: Story) -> dict[str, list[int]]:

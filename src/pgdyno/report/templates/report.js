@@ -32,7 +32,7 @@ function followScheme(documents) {
 
 // Dragging zooms where there is a mouse; on a touch screen a drag must scroll the page.
 function dragZooms(documents) {
-  if (!matchMedia("(pointer: fine)").matches) return;
+  if (matchMedia("(pointer: coarse)").matches) return;
   for (const doc of documents) {
     for (const model of doc.all_models) if (model.type === "BoxZoomTool") model.active = true;
   }
