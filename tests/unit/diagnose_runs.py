@@ -51,6 +51,8 @@ class Load:
     statement: str = "update pgbench_branches set bbalance = bbalance + $1 where bid = $2"
     busy: float | None = 0.4
     """Part of the host's cores at work; None leaves the host out."""
+    queued: float | None = None
+    """Processes that the kernel counts as runnable; None leaves the count out."""
     system: float = 0.4
     server: float = 0.8
     """Part of what is busy that is the server's."""
@@ -180,11 +182,11 @@ def _add_counters(recorder: Recorder, load: Load, edge: int) -> None:
         recorder.add_rows("metric_table", [row | {"relation": relation}], ns=ns)
 
 
-def _host_row(load: Load, edge: int) -> dict[str, float]:
+def _host_row(load: Load, edge: int) -> dict[str, float | None]:
     assert load.busy is not None
     all_ms = load.cores * edge * 1000.0
     held_us = sum(load.by_second.get(second, {}).get("held_us", 0) for second in range(edge))
-    row = {
+    row: dict[str, float | None] = {
         "cpu_user_ms": all_ms * load.busy * (1 - load.system),
         "cpu_system_ms": all_ms * load.busy * load.system,
         "cpu_iowait_ms": 0.0,
@@ -193,5 +195,6 @@ def _host_row(load: Load, edge: int) -> dict[str, float]:
         "dirty_bytes": 0,
         "writeback_bytes": 0,
         "pressure_io_some_us": held_us,
+        "procs_running": load.queued,
     }
     return row | dict(load.by_second.get(edge, {}).get("host", {}))

@@ -54,6 +54,7 @@ def some_loads(draw: st.DrawFn) -> Load:
         service_ms=service_ms,
         sessions={kind: draw(averages) for kind in (CPU, WAL_SYNC, WAL_QUEUE, ROW, IDLE)},
         busy=draw(st.none() | shares),
+        queued=draw(st.none() | averages),
         system=draw(shares),
         server=draw(shares),
         generator_busy=draw(shares),
@@ -189,6 +190,25 @@ def test_what_could_not_be_checked_is_skipped_with_the_reason(tmp_path: Path) ->
 
 def _no_probe(recorder: Recorder, probe: str, reason: str) -> None:
     recorder.add_event("probe", f"no {probe}", {"probe": probe, "reason": reason})
+
+
+def test_woken_sessions_in_the_queue_for_a_core_do_not_wait_for_their_client(
+    tmp_path: Path,
+) -> None:
+    """On busy cores sampling shows them where they were woken from; the kernel's count tells."""
+    load = Load(
+        clients=16,
+        tps=6000,
+        service_ms=2.6,
+        sessions={CPU: 0.1, IDLE: 13.0},
+        busy=0.99,
+        generator_busy=0.2,
+        queued=12.0,
+    )
+    found = diagnosed(tmp_path, load)
+    assert found["connections"].status == "found"
+    patient = replace(load, busy=0.5, queued=1.5)
+    assert diagnosed(tmp_path, patient)["connections"].status == "cleared"
 
 
 def test_a_server_elsewhere_is_judged_by_its_sessions(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_image_storm_asks_for_distance_and_compression(tmp_path: Path) -> None:
     assert "every 13 s" in finding.sentence  # 1 GB / 1.9 at 45 MB/s
     proposed = {p.remedy_id: p.change.settings for p in finding.proposals}
     assert proposed["wal-compression"] == {"wal_compression": "lz4"}
-    assert proposed["checkpoint-distance"]["max_wal_size"] == "64GB"
+    assert proposed["checkpoint-distance"]["max_wal_size"] == "16GB"
     assert proposed["full-page-writes-off"] == {"full_page_writes": "off"}
 
 

@@ -9,9 +9,9 @@ the service time. What no session was seen doing (the answer on its way, the gen
 it) stays with the parts that the server cannot see: ``between``.
 
 Two classes are cut in two. The flush: into what it takes however little it carries, and
-``images``, what full-page images add to it by their bytes. The CPU class, by what the kernel's
-clock gave the sessions: into ``running`` on a core, and ``ready``, which is the rest: runnable, in
-a queue for a core.
+``images``, what full-page images add to it by their bytes. What can run (see
+``Situation.runnable``): into ``running`` on a core, by the kernel's clock, and ``ready``, which is
+the rest, in a queue for a core.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pgdyno.diagnose.signature import Skip
 from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
 from pgdyno.diagnose.waits import WaitClass
 
@@ -58,7 +59,7 @@ class LatencyBudget:
 
 
 def latency_budget(s: Situation) -> LatencyBudget:
-    """The budget of ``s``. Without wait samples all of the service is ``between``."""
+    """The budget of ``s``. Where nobody was seen at work, all of the service is ``between``."""
     response_ms, pool_ms, wait_ms = (
         s.run.histogram(kind, s.slice_ids).mean / 1e6 for kind in ("response", "pool_wait", "wait")
     )
@@ -66,26 +67,30 @@ def latency_budget(s: Situation) -> LatencyBudget:
     lag_ms = min(max(0.0, wait_ms - pool_ms), response_ms - pool_ms)
     service_ms = response_ms - pool_ms - lag_ms
     parts: dict[Part, float] = {"pool wait": pool_ms, "client lag": lag_ms}
-    parts |= _service_parts(s, service_ms)
+    try:
+        parts |= _service_parts(s, service_ms)
+    except Skip:
+        parts["between"] = service_ms
     return LatencyBudget(response_ms, parts)
 
 
 def _service_parts(s: Situation, service_ms: float) -> dict[Part, float]:
     """``service_ms`` cut up by the classes of sessions seen; the parts add up to it."""
     sessions: dict[WaitClass, float] = s.by_class
-    seen = sum(sessions.values())
-    in_service = max(seen, s.throughput_tps * service_ms / 1000)
-    if in_service <= 0:
+    if s.in_service <= 0:
         return {"between": service_ms}
-    each_ms = service_ms / in_service
-    running = min(sessions.get("cpu", 0.0), _cores_used(s))
+    each_ms = service_ms / s.in_service
+    running = min(s.runnable, _cores_used(s))
+    rest = s.not_waiting - s.runnable
+    client = min(rest, s.sessions("client"))
     parts: dict[Part, float] = {
         "running": running * each_ms,
-        "ready": (sessions.get("cpu", 0.0) - running) * each_ms,
-        "between": (in_service - seen) * each_ms,
+        "ready": (s.runnable - running) * each_ms,
+        "client": client * each_ms,
+        "between": (rest - client) * each_ms,
     }
     for name, average in sessions.items():
-        if name != "cpu":
+        if name != "cpu" and name != "client":
             parts[name] = average * each_ms
     images = image_part_of_flush(s)
     flush_ms = parts.get("flush", 0.0)
@@ -112,4 +117,4 @@ def image_part_of_flush(s: Situation) -> float:
 def _cores_used(s: Situation) -> float:
     """Cores that client sessions ran on; no more than all where the kernel was not asked."""
     used = s.process_cores(CLIENT_BACKEND)
-    return float(s.cores) if used is None else used
+    return s.cores if used is None else used

@@ -6,25 +6,29 @@ from collections.abc import Iterable
 
 from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.model import ClosedLoop
-from pgdyno.diagnose.situation import Group, Situation
+from pgdyno.diagnose.situation import Group, HostCpu, Situation
 from pgdyno.spec.change import Change
 
 WORTHWHILE_RATIO = 1.03
 """Below this a prediction is not told from nothing: the effect that matters, in trials too."""
 PROPOSALS_MAX = 3
+SPARE_SHARE = 0.05
+"""Of the host's cores idle: below it, a core that one program gets, another loses."""
 
 
 def fitted_loop(s: Situation) -> ClosedLoop:
-    """The model of ``s``. Where the host's CPU was not recorded, what sessions were seen running
-    stands in for it, which makes predictions of more sessions cautious."""
-    budget, tps = s.budget, s.throughput_tps
-    service_s = budget.service_ms / 1000
-    cpu = s.cpu_if_recorded
-    busy = min(s.sessions("cpu"), float(s.cores)) if cpu is None else cpu.busy
+    """The model of ``s``.
+
+    The CPU demand is what the server and the generator use; where processes cannot be seen, all
+    that is busy is theirs; where the host cannot be seen either, sessions seen running stand in.
+    """
+    budget, tps, cpu = s.budget, s.throughput_tps, s.cpu_if_recorded
     seconds = {name: ms / 1000 for name, ms in budget.parts_ms.items()}
+    sessions = max(1.0, s.in_service)
+    busy = min(s.runnable, s.cores) if cpu is None else min(cpu.busy, s.own_cores or cpu.busy)
     return ClosedLoop(
-        cores=float(s.cores),
-        sessions=max(1.0, tps * service_s),
+        cores=s.cores if cpu is None else _cores_to_get(cpu, busy, s.runnable, sessions),
+        sessions=sessions,
         throughput_tps=tps,
         cpu_s=busy / tps,
         cpu_system_share=0.0 if cpu is None else cpu.system_share,
@@ -32,8 +36,21 @@ def fitted_loop(s: Situation) -> ClosedLoop:
         row_s=seconds.get("row", 0.0),
         shared_s=seconds.get("shared", 0.0),
         data_s=seconds.get("data", 0.0),
-        queue_now=s.sessions("cpu"),
+        queue_now=s.runnable,
+        saturated=cpu is not None and cpu.idle_share < SPARE_SHARE and s.runnable >= s.cores,
     ).fitted()
+
+
+def _cores_to_get(cpu: HostCpu, used: float, runnable: float, sessions: float) -> float:
+    """Cores that ``sessions`` can get from other programs on the machine, which compete as equals.
+
+    As many rivals are taken to be there as explain what the load's runnable processes get now; at
+    least one for each core that others use. All the cores, where there are no others.
+    """
+    rivals = cpu.busy - used
+    if cpu.idle_share < SPARE_SHARE and used > 0:
+        rivals = max(rivals, runnable * (cpu.cores / used - 1.0))
+    return max(used, cpu.cores * sessions / (sessions + rivals), 1e-3)
 
 
 def larger_pools(s: Situation, group: Group) -> list[Proposal]:
@@ -61,14 +78,14 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
 
 def smaller_pools(s: Situation) -> list[Proposal]:
     """Pools of about one to four sessions a core, shared out among the groups as they are now."""
-    sizes = sorted({s.cores, max(2, round(1.5 * s.cores)), 2 * s.cores, 4 * s.cores})
+    sizes = sorted({max(1, round(times * s.cores)) for times in (1, 1.5, 2, 4)})
     now = s.loop.sessions
     return _worthwhile(
         Proposal(
             "pool-size",
             Change(pool_max=_shared_out(s, size)),
             s.loop.ratio(sessions=float(size)),
-            f"{size} sessions keep {s.cores} cores busy without queueing for them",
+            f"{size} sessions keep {s.cores:g} cores busy without queueing for them",
         )
         for size in sizes
         if size < now

@@ -55,7 +55,7 @@ class Group:
 class HostCpu:
     """The host's CPU over the slices, in cores: the fields add up to ``cores``."""
 
-    cores: int
+    cores: float
     user: float
     system: float
     iowait: float
@@ -181,14 +181,14 @@ class Situation:
         return int(self.run.run.server.get("version_num") or 0)
 
     @cached_property
-    def cores(self) -> int:
-        """Cores of the server's machine."""
+    def cores(self) -> float:
+        """Cores that the server may use: a fraction where a container's quota says so."""
         host = self.run.run.host
         known = host.get("cores") if host.get("same_host_as_server", True) else None
         known = known or self.run.run.server.get("cores")
         if not known:
             raise Skip("the number of cores of the server's machine is not known")
-        return int(known)
+        return float(known)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -224,13 +224,14 @@ class Situation:
     def by_event(self) -> dict[tuple[str, str], float]:
         """Average client sessions in a transaction by (wait event type, wait event)."""
         averages: dict[tuple[str, str], float] = {}
-        for wait in self.run.waits(self.slice_ids):
+        sampled = self.run.waits(self.slice_ids)
+        if not sampled:
+            raise Skip(self._why_missing("wait", "what sessions wait for was not sampled"))
+        for wait in sampled:
             if wait.backend_type == CLIENT_BACKEND and wait.state in IN_TRANSACTION:
                 idle = wait.state != "active"
                 key = ("Client", "ClientRead") if idle else (wait.wait_event_type, wait.wait_event)
                 averages[key] = averages.get(key, 0.0) + wait.average
-        if not any(averages.values()):
-            raise Skip(self._why_missing("wait", "no session was sampled at work"))
         return averages
 
     @cached_property
@@ -246,6 +247,16 @@ class Situation:
     def sessions(self, *classes: WaitClass) -> float:
         """Average client sessions of these classes together."""
         return sum(self.by_class.get(name, 0.0) for name in classes)
+
+    @property
+    def sessions_at_work(self) -> float:
+        """Average client sessions in a transaction."""
+        return sum(self.by_class.values())
+
+    def part(self, *classes: WaitClass) -> float:
+        """Part of the client sessions in a transaction that are of these classes, 0 to 1."""
+        total = self.sessions_at_work
+        return self.sessions(*classes) / total if total > 0 else 0.0
 
     def top_event(self, name: WaitClass) -> tuple[str, float] | None:
         """The most frequent wait event of a class, ``type:event``, with its average sessions."""
@@ -284,8 +295,21 @@ class Situation:
         total = sum(value or 0.0 for value in parts.values())
         if total <= 0:
             raise Skip(self._why_missing("host", "the host's CPU was not recorded"))
-        cores = self.cores
-        return HostCpu(cores, **{name: (v or 0.0) / total * cores for name, v in parts.items()})
+        machine = float(self.run.run.host.get("cores_host") or self.cores)
+        cpu = HostCpu(machine, **{n: (v or 0.0) / total * machine for n, v in parts.items()})
+        return cpu if machine <= self.cores else self._within_quota(cpu)
+
+    def _within_quota(self, machine: HostCpu) -> HostCpu:
+        """The CPU of a container that may use fewer cores than the machine has: what the load's
+        own processes use of them, split as the machine's time is."""
+        used = min(self.own_cores or machine.busy, self.cores)
+        system = used * machine.system_share
+        return HostCpu(self.cores, used - system, system, 0.0, 0.0, self.cores - used)
+
+    @cached_property
+    def own_cores(self) -> float | None:
+        """Cores that the server and the generator on its machine use; None if not recorded."""
+        return None if self.server_cores is None else self.server_cores + self.generator_cores
 
     @cached_property
     def generator_cores(self) -> float:
@@ -331,6 +355,44 @@ class Situation:
             sync_ms=self.run.delta("metric_wal", "wal_sync_time_ms", self.slice_ids),
             buffers_full=counters["wal_buffers_full"],
         )
+
+    @cached_property
+    def runnable(self) -> float:
+        """Client sessions that run or are ready to, on average.
+
+        Sampled sessions alone do not tell: one that was woken shows the wait that it was woken
+        from until it gets a core, so on busy cores those in the queue look as if they waited for
+        their client, or were idle. The kernel counts who is runnable; of those, pgdyno's and the
+        server's are taken to be as many as their part of the CPU time (equal weights get equal
+        time), less the generator and the process that reads the count. What is left can be no more
+        than the sessions in service that do not wait for something else.
+        """
+        sampled, cpu = self.sessions("cpu"), self.cpu_if_recorded
+        counts = self.run.series("metric_host", self.slice_ids)["procs_running"]
+        counts = counts[counts == counts]  # without NaN, which stands for NULL
+        if cpu is None or self.own_cores is None or not counts.size or cpu.busy <= 0:
+            return sampled
+        ours = max(0.0, float(counts.mean()) - 1.0) * min(1.0, self.own_cores / cpu.busy)
+        queued = max(ours - self._generator_runnable, self.process_cores(CLIENT_BACKEND) or 0.0)
+        return min(queued, self.not_waiting)
+
+    @cached_property
+    def in_service(self) -> float:
+        """Connections at work on average, by Little's law, or as seen if that is more."""
+        service = self.run.histogram("service", self.slice_ids)
+        return max(self.sessions_at_work, service.count * service.mean / 1e9 / self.seconds)
+
+    @property
+    def not_waiting(self) -> float:
+        """Connections at work but for those seen waiting for anything else than their client."""
+        return self.in_service - self.sessions_at_work + self.sessions("cpu", "client")
+
+    @cached_property
+    def _generator_runnable(self) -> float:
+        """Threads of the generator that run or are ready to, on average."""
+        total = self.run.generator(self.slice_ids)
+        busy_us = total.cpu_user_us + total.cpu_system_us + total.run_queue_delay_us
+        return busy_us / 1e6 / self.seconds
 
     @property
     def cpu_if_recorded(self) -> HostCpu | None:

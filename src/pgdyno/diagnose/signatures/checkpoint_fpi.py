@@ -6,8 +6,9 @@ The first change of a page after a checkpoint writes the whole page into the WAL
   wal_records), or images are at least ``IMAGE_BYTES_SHARE`` of the WAL's bytes (calibrated by
   injection: right after a checkpoint, and long after one), at ``WAL_BYTES_S_MIN`` of WAL or more;
 - distance: at this rate of WAL the next checkpoint comes because of max_wal_size, before
-  checkpoint_timeout, and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent).
-  The distance is max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
+  checkpoint_timeout, and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent), and
+  images are ``FREQUENT_SHARE`` of the bytes; or it comes within ``HECTIC_S``, images or not. The
+  distance is max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
 
 A stretch shorter than a checkpoint cycle sees either the storm or the calm, not their mean, so the
 distance is worked out from the rate instead of counted.
@@ -29,7 +30,11 @@ IMAGES_PER_RECORD = 0.3
 IMAGE_BYTES_SHARE = 0.5
 WAL_BYTES_S_MIN = 1 << 20
 INTERVAL_S = 600.0
+FREQUENT_SHARE = 0.2
+HECTIC_S = 60.0
 WANTED_INTERVAL_S = 900.0
+WAL_GB_MAX = 16
+"""Proposed at most: more than this is for someone who knows the disk."""
 IMAGE_CPU_S = 10e-6
 """CPU time to copy, checksum and hand over one image; calibrated with full_page_writes off."""
 # Compressed to this part of the size, at this CPU time per image. wal_compression takes "on", which
@@ -58,7 +63,10 @@ class _Pace:
     def frequent(self) -> bool:
         if self.interval_s is None:
             return False
-        return self.interval_s < min(INTERVAL_S, self.timeout_s or INTERVAL_S)
+        if self.interval_s < HECTIC_S:
+            return True
+        soon = self.interval_s < min(INTERVAL_S, self.timeout_s or INTERVAL_S)
+        return soon and self.image_share >= FREQUENT_SHARE
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -198,7 +206,7 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
         return []
     wanted = 2 * WANTED_INTERVAL_S * pace.bytes_s
     size_gb = 2
-    while size_gb * _GB < wanted and size_gb < _disk_gb(s):
+    while size_gb * _GB < wanted and size_gb < WAL_GB_MAX:
         size_gb *= 2
     if size_gb * _GB <= now:
         return []
@@ -217,12 +225,6 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
             f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less often",
         )
     ]
-
-
-def _disk_gb(s: Situation) -> float:
-    """The largest max_wal_size proposed: a quarter of the free disk where known, 64 GB at most."""
-    free = s.run.run.host.get("data_free_bytes")
-    return 64.0 if not free else min(64.0, max(2.0, float(free) / 4 / _GB))
 
 
 def _compression(s: Situation, pace: _Pace) -> list[Proposal]:

@@ -1,12 +1,13 @@
 """Client-limited: the load generator itself is the limit, so the server was not measured.
 
-Trigger: a thread of the generator uses at least ``THREAD_BUSY`` of a core, so that it cannot send
-faster; or it wants at least that (running or waiting for a core) and the transactions that it sends
-late for this reason lose ``LAG_SHARE`` of their response time to it.
+Trigger: a thread of the generator wants a core at least ``WANTED`` of the time, running or ready to
+run. If it runs for most of that, its own work is the limit, and it cannot send faster. If it mostly
+waits for a core, it is short of one: the finding then also needs ``LAG_SHARE`` of the response time
+to be lost by sending late.
 
 A generator that shares the host's cores with a saturated server is late now and then without being
-the limit: its thread waits for a core but uses little of one. That is told from saturation by the
-first number, and reported as evidence either way.
+the limit: its thread waits for a core but wants little of one. How much of the host's CPU it takes
+is evidence either way.
 
 Thresholds: no published tool has one; calibrated by injection, scripts that compute a lot in the
 client, and a generator on two cores beside 16 sessions.
@@ -21,7 +22,7 @@ from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 
-THREAD_BUSY = 0.9
+WANTED = 0.9
 LAG_SHARE = 0.25
 
 
@@ -32,19 +33,27 @@ class _Thread:
     busy: float
     queued: float
 
+    @property
+    def wanted(self) -> float:
+        return self.busy + self.queued
+
+    @property
+    def saturated(self) -> bool:
+        """Whether it is its own work that keeps it from sending."""
+        return self.wanted >= WANTED and self.busy >= self.queued
+
 
 def examine(s: Situation) -> Found | Cleared:
     """Looks at the generator's audit of itself."""
-    worst = max(_threads(s), key=lambda thread: thread.busy)
+    worst = max(_threads(s), key=lambda thread: thread.wanted)
     lag = s.budget.share("client lag")
     evidence = _evidence(s, worst, lag)
-    starved = worst.busy + worst.queued >= THREAD_BUSY and lag >= LAG_SHARE
-    if worst.busy < THREAD_BUSY and not starved:
+    if not worst.saturated and (worst.wanted < WANTED or lag < LAG_SHARE):
         return Cleared(
             f"the load generator's busiest thread uses {percent(worst.busy)} of a core",
             evidence,
         )
-    if worst.busy >= THREAD_BUSY:
+    if worst.saturated:
         sentence = (
             f"the load generator is the limit: a thread of it uses {percent(worst.busy)} of a core"
         )
@@ -57,7 +66,7 @@ def examine(s: Situation) -> Found | Cleared:
         sentence=sentence,
         share=lag,
         liftable=1.0,
-        confidence=0.9 if worst.busy >= THREAD_BUSY else 0.7,
+        confidence=0.9 if worst.saturated else 0.7,
         evidence=evidence,
         spoils=True,
     )
@@ -86,12 +95,12 @@ def _late_ms(s: Situation) -> float:
 def _evidence(s: Situation, worst: _Thread, lag: float) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "busiest thread of the generator",
-            worst.busy,
-            "cores",
-            f"at least {THREAD_BUSY:g} of a core",
+            "busiest thread of the generator, running or ready to run",
+            worst.wanted,
+            "share",
+            f"at least {percent(WANTED)}",
         ),
-        s.evidence("of the time it was ready but had no core", worst.queued, "share"),
+        s.evidence("of this ready but without a core", worst.queued, "share"),
         s.evidence("sent late, 99th percentile", _late_ms(s), "ms"),
         s.evidence(
             "lag of the clients / response time", lag, "share", f"{percent(LAG_SHARE)} if starved"

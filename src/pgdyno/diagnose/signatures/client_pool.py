@@ -19,6 +19,7 @@ from pgdyno.diagnose.words import figure, percent
 WAIT_SHARE = 0.2
 IN_USE = 0.85
 IDLE_SHARE = 0.08
+RUNNABLE_PER_CORE = 0.5
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -35,7 +36,7 @@ def examine(s: Situation) -> Found | Cleared:
             evidence,
         )
     idle, proposals = _idle_share(s), larger_pools(s, group)
-    if (idle is not None and idle < IDLE_SHARE) or not proposals:
+    if _cores_taken(s) or not proposals:
         return Cleared(
             f"clients queue for {group.pool_max} connections, but the server is busy:"
             " with more of them they would queue inside it",
@@ -68,6 +69,12 @@ def _idle_share(s: Situation) -> float | None:
     return None if s.cpu_if_recorded is None else s.cpu.idle_share
 
 
+def _cores_taken(s: Situation) -> bool:
+    """Whether the cores are busy, and with this load: others' business does not clear a pool."""
+    idle = _idle_share(s)
+    return idle is not None and idle < IDLE_SHARE and s.runnable >= RUNNABLE_PER_CORE * s.cores
+
+
 def _evidence(s: Situation, group: Group) -> list[Evidence]:
     evidence = [
         s.evidence(
@@ -86,9 +93,15 @@ def _evidence(s: Situation, group: Group) -> list[Evidence]:
     ]
     idle = _idle_share(s)
     if idle is not None:
-        evidence.append(
-            s.evidence("host CPU idle", idle, "share", f"at least {percent(IDLE_SHARE)}")
-        )
+        evidence += [
+            s.evidence("host CPU idle", idle, "share", f"at least {percent(IDLE_SHARE)}"),
+            s.evidence(
+                "sessions running or ready to run",
+                s.runnable,
+                "sessions",
+                f"or less than {RUNNABLE_PER_CORE:g} per core",
+            ),
+        ]
     return evidence
 
 

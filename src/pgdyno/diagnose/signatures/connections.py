@@ -24,7 +24,7 @@ SHARED_SHARE = 0.2
 
 def examine(s: Situation) -> Found | Cleared:
     """Looks at sessions that could run, against the cores."""
-    queue, evidence = s.sessions("cpu", "shared"), _evidence(s)
+    queue, evidence = s.runnable + s.sessions("shared"), _evidence(s)
     cores = counted(s.cores, "core", "cores")
     if not crowded(s):
         return Cleared(f"{figure(queue)} sessions run or are ready to on {cores}", evidence)
@@ -47,26 +47,24 @@ def examine(s: Situation) -> Found | Cleared:
 
 def crowded(s: Situation) -> bool:
     """Whether more sessions can run than the cores can serve."""
-    total = sum(s.by_class.values())
-    if s.sessions("shared") >= max(SHARED_SHARE * total, 1.0):
+    if s.sessions("shared") >= 1.0 and s.part("shared") >= SHARED_SHARE:
         return True
     busy = s.cpu_if_recorded is None or s.cpu.busy_share >= BUSY_SHARE
-    return busy and s.sessions("cpu", "shared") >= QUEUE_PER_CORE * s.cores
+    return busy and s.runnable + s.sessions("shared") >= QUEUE_PER_CORE * s.cores
 
 
 def _evidence(s: Situation) -> list[Evidence]:
-    total = sum(s.by_class.values())
     evidence = [
         s.evidence(
             "sessions running, ready to run or waiting for shared memory",
-            s.sessions("cpu", "shared"),
+            s.runnable + s.sessions("shared"),
             "sessions",
             f"at least {QUEUE_PER_CORE:g} per core",
         ),
         s.evidence("cores", s.cores, "count"),
         s.evidence(
             "sessions waiting for locks in shared memory / sessions in a transaction",
-            s.sessions("shared") / total,
+            s.part("shared"),
             "share",
             f"at least {percent(SHARED_SHARE)}",
         ),

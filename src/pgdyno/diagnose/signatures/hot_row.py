@@ -38,11 +38,9 @@ class _Queue:
 
 def examine(s: Situation) -> Found | Cleared:
     """Looks at sessions in a transaction that wait for a row."""
-    total = sum(s.by_class.values())
-    waiting = s.sessions("row")
-    queue = _queue(s)
-    evidence = _evidence(s, waiting, total, queue)
-    if waiting < WAITING_MIN or waiting / total < WAITING_SHARE:
+    total, waiting, queue = s.sessions_at_work, s.sessions("row"), _queue(s)
+    evidence = _evidence(s, queue)
+    if waiting < WAITING_MIN or s.part("row") < WAITING_SHARE:
         return Cleared(
             f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for a row",
             evidence,
@@ -57,22 +55,24 @@ def examine(s: Situation) -> Found | Cleared:
         ),
         share=s.budget.share("row"),
         liftable=1.0 - 1.0 / s.loop.ratio(row=0.0),
-        confidence=0.9 if waiting / total >= 2 * WAITING_SHARE else 0.7,
+        confidence=0.9 if s.part("row") >= 2 * WAITING_SHARE else 0.7,
         evidence=evidence,
         causes=("commit-flush",) if flush >= FLUSH_OF_HOLDING else (),
         proposals=_proposals(s, flush),
     )
 
 
-def _evidence(s: Situation, waiting: float, total: float, queue: _Queue) -> list[Evidence]:
+def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
     evidence = [
         s.evidence(
             "sessions waiting for a row / sessions in a transaction",
-            waiting / total,
+            s.part("row"),
             "share",
             f"at least {percent(WAITING_SHARE)}",
         ),
-        s.evidence("sessions waiting for a row", waiting, "sessions", f"at least {WAITING_MIN:g}"),
+        s.evidence(
+            "sessions waiting for a row", s.sessions("row"), "sessions", f"at least {WAITING_MIN:g}"
+        ),
         s.evidence("wait for rows / response time", s.budget.share("row"), "share"),
         s.evidence("most sessions behind one", queue.behind_one_max, "count"),
         s.evidence("flush / time that rows are held", _flush_of_holding(s), "share"),

@@ -22,14 +22,16 @@ from pgdyno.spec.change import Change
 BUSY_SHARE = 0.9
 SERVER_SHARE = 0.5
 HOT_SHARE = 0.5
-INDEX_CPU_SHARE = 0.15
-"""Part of the CPU time that updates which are not HOT add, all of them being so (one index)."""
+INDEX_CPU_SHARE = 0.05
+"""Part of a transaction's CPU time that one update which is not HOT adds; an estimate on the low
+side, as full pages gain room only when they are rewritten."""
+UPDATES_COUNTED_MAX = 4.0
 UPDATES_MIN = 1000
 
 
 def examine(s: Situation) -> Found | Cleared:
     """Looks at the host's CPU and at whose it is."""
-    evidence, running = _evidence(s), s.sessions("cpu")
+    evidence, running = _evidence(s), s.runnable
     cpu, used = s.cpu_if_recorded, s.server_cores
     cores = counted(s.cores, "core", "cores")
     if cpu is None or used is None:
@@ -58,7 +60,7 @@ def examine(s: Situation) -> Found | Cleared:
 def _evidence(s: Situation) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "sessions running or ready to run", s.sessions("cpu"), "sessions", "at least 1 per core"
+            "sessions running or ready to run", s.runnable, "sessions", "at least 1 per core"
         ),
         s.evidence("cores", s.cores, "count"),
         s.evidence("load generator", s.generator_cores, "cores"),
@@ -95,12 +97,12 @@ def _fillfactor(s: Situation) -> list[Proposal]:
             continue
         rows = updates + made["n_tup_ins"]
         value = round(100 - 20 * updates / rows + 20 * hot / rows)
-        per_transaction = min(1.0, (updates - hot) / (s.throughput_tps * s.seconds))
+        moved = (updates - hot) / (s.throughput_tps * s.seconds)
         proposals.append(
             Proposal(
                 "fillfactor",
                 Change(table_options={str(table): {"fillfactor": str(value)}}),
-                s.loop.ratio(cpu=1.0 - INDEX_CPU_SHARE * per_transaction),
+                s.loop.ratio(cpu=1.0 - INDEX_CPU_SHARE * min(UPDATES_COUNTED_MAX, moved)),
                 f"{percent(1 - hot / updates)} of the updates move to another page and touch every"
                 " index",
             )

@@ -113,10 +113,12 @@ def _spread(s: Situation, ratio: float) -> list[Proposal]:
 
 
 def _flush_early(s: Situation, ratio: float) -> list[Proposal]:
+    # Run files leave a setting out that has its default; of these only one is 0 by default.
+    default_zero = s.settings.text("backend_flush_after") is None
     wanted = {
         name: value
         for name, value in _WRITEBACK_SETTINGS.items()
-        if (s.settings.number(name) == 0 or s.settings.text(name) in (None, "0"))
+        if s.settings.number(name) == 0 or (name == "backend_flush_after" and default_zero)
     }
     if not wanted:
         return []

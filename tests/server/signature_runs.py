@@ -1,0 +1,58 @@
+"""Real runs for the tests of signatures: a spec carried out on a server, and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pgdyno.conduct import Silent, carry_out, open_session
+from pgdyno.diagnose import Finding, diagnose
+from pgdyno.record import RunFile
+from pgdyno.spec import spec_from_fields
+
+HOLD = "5s"
+
+
+def carried_out(
+    folder: Path,
+    *,
+    script: str | Path = "tpcb-like",
+    scale: int = 1,
+    clients: int = 8,
+    pool: int | None = None,
+    hold: str = HOLD,
+    version: int = 18,
+    settings: Mapping[str, str] | None = None,
+    events: list[dict[str, Any]] | None = None,
+) -> dict[str, Finding]:
+    """Findings by id on a run of this load, on an embedded server of its own."""
+    group: dict[str, Any] = {"name": "web", "count": clients}
+    if pool is not None:
+        group["pool"] = {"max": pool}
+    spec = spec_from_fields(
+        {
+            "name": "signature",
+            "server": {"version": version, "settings": dict(settings or {})},
+            "workload": {
+                "script": script if isinstance(script, str) else [{"file": str(script)}],
+                "scale": scale,
+            },
+            "clients": [group],
+            "load": {"ramp": "1s", "hold": hold},
+            "events": events or [],
+        }
+    )
+    path = folder / "run.db"
+    with open_session(
+        spec, run_path=path, command="run", spec_text="", watcher=Silent()
+    ) as session:
+        slice_ids = carry_out(session)
+    with RunFile(path) as run:
+        assert run.ledger().balanced
+        return {finding.id: finding for finding in diagnose(run, slice_ids)}
+
+
+def status(findings: Mapping[str, Finding]) -> dict[str, str]:
+    """Each finding's status, for messages that tell all when a test fails."""
+    return {finding.id: f"{finding.status}: {finding.sentence}" for finding in findings.values()}
