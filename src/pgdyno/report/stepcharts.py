@@ -259,7 +259,8 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
         plot.hbar(list(range(len(bars))), left=edges[0], right=edges[1], height=0.3,
                   fill_color=palette.wait_class_colour(wait_class), line_color=None)  # fmt: skip
     cores = run.run.server.get("cores") or run.run.host.get("cores")
-    if cores and cores <= widest * 1.04:
+    in_sight = bool(cores) and cores <= widest * 1.04
+    if in_sight:
         rows_at = range(len(bars))
         plot.segment([cores] * len(bars), [y - 0.24 for y in rows_at], [cores] * len(bars),
                      [y + 0.24 for y in rows_at], line_color=palette.RED, line_width=3)  # fmt: skip
@@ -271,7 +272,7 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
     ]  # fmt: skip
     key = [Key(c if c != "running" else "running (no wait)", palette.wait_class_colour(c))
            for c in order]  # fmt: skip
-    if cores:
+    if in_sight:
         key.append(Key(f"{cores} cores", palette.RED, "line"))
     return Chart(
         id="waits-by-setting",
