@@ -1,8 +1,8 @@
 """The load engine (Rust, crates/load): clients that execute scripts, on one clock, fully counted.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of ``time.monotonic_ns()``. Everything here
-may be called from any thread; what waits releases the GIL. The TypedDicts are here for type checkers
-only: import them under ``if TYPE_CHECKING``.
+may be called from any thread; what waits releases the GIL. The TypedDicts are here for type
+checkers only: import them under ``if TYPE_CHECKING``.
 """
 
 from typing import Literal, TypedDict, final, type_check_only
@@ -51,8 +51,8 @@ class ScriptRow(TypedDict):
     The four histograms are HDR V2 deflate, see :class:`Histogram`, of transactions that are done:
     response = intended → done, wait = intended → sent, pool_wait = the part of it in the pool's
     queue, service = sent → done. ``clients``, ``connections`` (both of the whole group) and
-    ``backlog`` are as of the interval's end; ``connects`` and ``reconnects`` are the group's, in the
-    row of its first script.
+    ``backlog`` are as of the interval's end; ``connects`` and ``reconnects`` are the group's, in
+    the row of its first script.
     """
 
     group: str

@@ -14,17 +14,18 @@ from pgdyno.server import ConnInfo
 if TYPE_CHECKING:
     from pgdyno._engine import Interval
 
-COUNTS = (
-    "intended sent done failed skipped cancelled retried expected_errors connects reconnects"
-).split()
+COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried"]
+COUNTS += ["expected_errors", "connects", "reconnects"]
 PATIENCE_S = 20.0
 
 
-def config(conninfo: ConnInfo, *scripts: str, weights: tuple[int, ...] = (), **keys: Any) -> str:
+def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
     """A load's configuration: one group ``g`` of four clients that execute ``scripts``.
 
-    ``keys`` of a group go to the group, others to the load.
+    ``weights`` are the scripts' (each 1 otherwise); other ``keys`` of a group go to the group, the
+    rest to the load.
     """
+    weights = keys.pop("weights", (1,) * len(scripts))
     target = {
         "host": conninfo.host,
         "port": conninfo.port,
@@ -36,8 +37,7 @@ def config(conninfo: ConnInfo, *scripts: str, weights: tuple[int, ...] = (), **k
         "name": "g",
         "clients": 4,
         "scripts": [
-            {"name": f"s{i}", "text": text, "weight": weights[i] if weights else 1}
-            for i, text in enumerate(scripts)
+            {"name": f"s{i}", "text": text, "weight": weights[i]} for i, text in enumerate(scripts)
         ],
     }
     load: dict[str, Any] = {"target": target, "seed": 1, "groups": [group]}

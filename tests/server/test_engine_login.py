@@ -1,4 +1,4 @@
-"""Logging in to real servers: trust, password, MD5 and SCRAM, and the server's words if it fails."""
+"""Logging in to real servers: trust, password, MD5, SCRAM; and the server's words if it fails."""
 
 from __future__ import annotations
 

@@ -1,12 +1,16 @@
 //! Latency histograms: HDR, 2 significant digits, 1 ns to 1 h, mergeable, encoded as HDR V2 deflate.
 
 use std::fmt;
+use std::io::{self, Read};
 
+use flate2::read::ZlibDecoder;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 /// Longest duration told apart, in nanoseconds: an hour. Longer ones count as this.
 pub const DURATION_NS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 2;
+/// Longest uncompressed form that is read; one of ours has under 50 kB.
+const PLAIN_BYTES_MAX: u64 = 1 << 20;
 
 /// A count of durations in nanoseconds.
 #[derive(Clone)]
@@ -136,14 +140,35 @@ impl Histogram {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let mut cursor = bytes;
+        let invalid = |why: &dyn fmt::Display| format!("not an encoded histogram: {why}");
+        let plain = inflate(bytes).map_err(|error| invalid(&error))?;
         let read: hdrhistogram::Histogram<u64> = Deserializer::new()
-            .deserialize(&mut cursor)
-            .map_err(|error| format!("not an encoded histogram: {error}"))?;
+            .deserialize(&mut plain.as_slice())
+            .map_err(|error| invalid(&error))?;
         let mut histogram = Self::new();
         for step in read.iter_recorded() {
             histogram.record_n(step.value_iterated_to(), step.count_since_last_iteration());
         }
         Ok(histogram)
     }
+}
+
+/// The uncompressed form inside the compressed one: cookie and length, then a zlib stream that fills
+/// the rest. Unlike the histogram library this reads to the end, where the checksum is.
+fn inflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let (header, stream) = bytes
+        .split_first_chunk::<8>()
+        .ok_or(io::ErrorKind::UnexpectedEof)?;
+    let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    if length as usize != stream.len() {
+        return Err(io::Error::other("its length is not what its header says"));
+    }
+    let mut plain = Vec::new();
+    let read = ZlibDecoder::new(stream)
+        .take(PLAIN_BYTES_MAX + 1)
+        .read_to_end(&mut plain)?;
+    if read as u64 > PLAIN_BYTES_MAX {
+        return Err(io::Error::other("it is too long"));
+    }
+    Ok(plain)
 }

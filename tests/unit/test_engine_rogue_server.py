@@ -1,0 +1,211 @@
+"""A server that misbehaves on the wire costs the client its connection, and the load nothing else.
+
+The other end is a socket of the test's own: it lets everybody in, then does what no PostgreSQL
+would do. What PostgreSQL itself does is tested with PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgdyno._engine import EngineError, Load
+
+if TYPE_CHECKING:
+    from pgdyno._engine import Interval
+
+
+def message(tag: bytes, body: bytes) -> bytes:
+    return tag + struct.pack("!I", len(body) + 4) + body
+
+
+LOGIN = message(b"R", struct.pack("!I", 0)) + message(b"Z", b"I")
+READY = message(b"C", b"SELECT 1\0") + message(b"Z", b"I")
+NOTICE = message(b"N", b"SNOTICE\0C00000\0Mn\0\0")
+
+
+@contextmanager
+def listening(serve: Callable[[socket.socket, int], None]) -> Iterator[int]:
+    """A port on loopback; ``serve`` gets each connection and its number, each in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stopped = threading.Event()
+
+        def accept() -> None:
+            number = 0
+            while not stopped.is_set():
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=guarded, args=(connection, number), daemon=True).start()
+                number += 1
+
+        def guarded(connection: socket.socket, number: int) -> None:
+            with connection:
+                connection.settimeout(10)
+                with suppress(OSError):
+                    serve(connection, number)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            stopped.set()
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(5)
+
+
+def config(port: int, **keys: object) -> str:
+    load = {
+        "target": {"host": "127.0.0.1", "port": port, "user": "u", "database": "d"},
+        "protocol": "simple",
+        "backoff_ms_max": 60,
+        "groups": [
+            {"name": "g", "clients": 2, "scripts": [{"name": "s", "text": "select 1;"}]},
+        ],
+    }
+    return json.dumps(load | keys)
+
+
+def log_in(connection: socket.socket) -> None:
+    (length,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
+    connection.recv(length - 4, socket.MSG_WAITALL)
+    connection.sendall(LOGIN)
+
+
+MISDEEDS = {
+    "garbage": b"\xff\xfe\xfd" * 50,
+    "another protocol": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "an impossible length": b"Z\0\0\0\0",
+    "a message of 1 GB": b"E\x3f\xff\xff\xff" + b"S" * 1000,
+    "half a message": READY[:7],
+    "an answer too many": READY + READY,
+    "a row at the wrong time": message(b"Z", b"I") + message(b"D", b"\0\0"),
+    "an unknown state": message(b"Z", b"?"),
+    "an error without a code": message(b"E", b"Mwhat\0\0"),
+    "nothing at all": b"",
+}
+
+
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+def test_a_misdeed_costs_one_connection(misdeed: str) -> None:
+    def serve(connection: socket.socket, number: int) -> None:
+        log_in(connection)
+        while connection.recv(4096):
+            # Every other connection after the first three behaves.
+            if number >= 3 and number % 2:
+                connection.sendall(READY)
+                time.sleep(0.002)
+            else:
+                connection.sendall(MISDEEDS[misdeed])
+                connection.shutdown(socket.SHUT_WR)
+                time.sleep(0.02)
+                return
+
+    with listening(serve) as port:
+        intervals = run(config(port), lambda t: t["reconnects"] >= 2 and t["done"] >= 20)
+    codes = {row["sqlstate"] for interval in intervals for row in interval["errors"]}
+    assert codes <= {"protocol-error", "connection-lost"}
+    assert_balanced(intervals)
+
+
+def test_a_flood_of_notices_is_put_up_with() -> None:
+    def serve(connection: socket.socket, _number: int) -> None:
+        log_in(connection)
+        connection.sendall(NOTICE * 2000)
+        while connection.recv(4096):
+            connection.sendall(NOTICE * 2000 + READY)
+
+    with listening(serve) as port:
+        intervals = run(config(port), lambda t: t["done"] >= 20)
+    assert not [row for interval in intervals for row in interval["errors"]]
+
+
+def test_answers_in_single_bytes_are_put_together() -> None:
+    def serve(connection: socket.socket, _number: int) -> None:
+        log_in(connection)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while connection.recv(4096):
+            for byte in NOTICE + READY:
+                connection.sendall(bytes([byte]))
+
+    with listening(serve) as port:
+        intervals = run(config(port), lambda t: t["done"] >= 20)
+    assert not [row for interval in intervals for row in interval["errors"]]
+    assert_balanced(intervals)
+
+
+def test_a_server_that_never_answers_a_login_times_out() -> None:
+    with (
+        listening(lambda connection, _: time.sleep(1)) as port,
+        pytest.raises(EngineError) as caught,
+    ):
+        Load(config(port, connect_timeout_ms=100)).start()
+    assert caught.value.code == "connection-failed"
+    assert "no answer in time" in caught.value.message
+
+
+def test_a_login_that_hangs_later_is_tried_again() -> None:
+    def serve(connection: socket.socket, number: int) -> None:
+        if number in (1, 2):
+            time.sleep(2)
+            return
+        log_in(connection)
+        while connection.recv(4096):
+            connection.sendall(READY)
+
+    with listening(serve) as port:
+        intervals = run(
+            config(port, connect_timeout_ms=100), lambda t: t["connects"] == 2 and t["done"] > 5
+        )
+    errors = [row for interval in intervals for row in interval["errors"]]
+    assert sum(row["count"] for row in errors) == 2
+    assert {(row["sqlstate"], row["statement"]) for row in errors} == {
+        ("connect-timeout", "connect")
+    }
+
+
+def test_what_is_no_postgresql_is_told_at_the_start() -> None:
+    def serve(connection: socket.socket, _number: int) -> None:
+        connection.sendall(MISDEEDS["another protocol"])
+
+    with listening(serve) as port, pytest.raises(EngineError) as caught:
+        Load(config(port)).start()
+    assert caught.value.code == "protocol-error"
+    assert caught.value.hint == "is it a PostgreSQL server?"
+
+
+def run(load_config: str, enough: Callable[[dict[str, int]], bool]) -> list[Interval]:
+    """Run a load until its counts are enough."""
+    load = Load(load_config)
+    load.start()
+    intervals: list[Interval] = []
+    deadline = time.monotonic() + 20
+    while not enough(totals(intervals)):
+        assert time.monotonic() < deadline, (totals(intervals), intervals[-1]["errors"])
+        load.cut(None)
+        time.sleep(0.01)
+        intervals += load.poll()
+    load.stop(1000)
+    return intervals + load.poll()
+
+
+def totals(intervals: list[Interval]) -> dict[str, int]:
+    keys = ("intended", "done", "failed", "cancelled", "connects", "reconnects")
+    rows = [row for interval in intervals for row in interval["scripts"]]
+    return {key: sum(row[key] for row in rows) for key in keys}  # type: ignore[literal-required]
+
+
+def assert_balanced(intervals: list[Interval]) -> None:
+    total = totals(intervals)
+    backlog = sum(row["backlog"] for row in intervals[-1]["scripts"])
+    assert total["intended"] == total["done"] + total["failed"] + total["cancelled"] + backlog
