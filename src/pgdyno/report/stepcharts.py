@@ -258,8 +258,8 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
     for wait_class, edges in _edges(bars, order).items():
         plot.hbar(list(range(len(bars))), left=edges[0], right=edges[1], height=0.3,
                   fill_color=palette.wait_class_colour(wait_class), line_color=None)  # fmt: skip
-    cores = run.run.server.get("cores") or run.run.host.get("cores")
-    in_sight = bool(cores) and cores <= widest * 1.04
+    cores = float(run.run.server.get("cores") or run.run.host.get("cores") or 0)
+    in_sight = 0 < cores <= widest * 1.04
     if in_sight:
         rows_at = range(len(bars))
         plot.segment([cores] * len(bars), [y - 0.24 for y in rows_at], [cores] * len(bars),
@@ -273,7 +273,7 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
     key = [Key(c if c != "running" else "running (no wait)", palette.wait_class_colour(c))
            for c in order]  # fmt: skip
     if in_sight:
-        key.append(Key(f"{cores} cores", palette.RED, "line"))
+        key.append(Key(f"{cores:g} cores", palette.RED, "line"))
     return Chart(
         id="waits-by-setting",
         title="Average active sessions under each setting, by what they wait for",
