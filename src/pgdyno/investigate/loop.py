@@ -134,12 +134,15 @@ class _Investigation:
             if not within(candidate.remedy, self._bounds.allow):
                 continue
             why_not = obstacle(candidate, self._session, self._bounds)
-            if candidate.predicted_ratio - 1 < self._noise.half_width:
+            if not self._worth_measuring(candidate):
                 why_not = "not measured: its predicted gain is below the noise floor"
             if why_not is None:
                 return candidate
             self._leave_out(candidate, why_not)
         return None
+
+    def _worth_measuring(self, candidate: Candidate) -> bool:
+        return candidate.predicted_ratio - 1 >= self._noise.half_width
 
     def _untried(self) -> list[Candidate]:
         progress = self._progress
@@ -246,7 +249,7 @@ class _Investigation:
 
     def _run(self, question: Question) -> Answer:
         """A trial; what it takes beyond six pairs must leave the others their time."""
-        open_trials = self._spare_trials() + len(self._untried())
+        open_trials = self._spare_trials() + sum(map(self._worth_measuring, self._untried()))
         left_s = self._deadline_s - time.monotonic()
         share_s = max(left_s / (1 + open_trials), question.pair_seconds * PAIRS_MIN)
         return run_trial(
