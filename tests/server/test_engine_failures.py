@@ -151,19 +151,22 @@ def test_deadlocks_are_tried_again(new_cluster: Callable[..., Cluster]) -> None:
 
 
 @pytest.mark.parametrize("pool", [None, {"max": 3}])
-def test_killed_connections_are_replaced_and_counted(pg: Cluster, pool: object) -> None:
+@pytest.mark.parametrize("think_ms", [0, 1])
+def test_killed_connections_are_replaced_and_counted(
+    pg: Cluster, pool: object, think_ms: int
+) -> None:
     script = "begin;\nselect pg_sleep(0.002);\nend;"
-    with Run(config(pg.conninfo, script, clients=6, pool=pool, threads=2)) as run:
-        run.wait_for_more("done", 10)
-        killed = 0
-        for _ in range(3):
-            killed += terminate_clients(pg.conninfo)
+    keys = {"clients": 6, "pool": pool, "threads": 2, "think_ms": think_ms}
+    with Run(config(pg.conninfo, script, **keys)) as run:
+        held = 6 if pool is None else 3
+        run.wait_for(lambda run: run.total["connects"] == held)
+        for turn in (1, 2, 3):
             run.wait_for_more("done", 20)
-        run.wait_for(lambda run: run.total["reconnects"] == killed)
+            assert terminate_clients(pg.conninfo) == held
+            run.wait_for(lambda run, n=turn * held: run.total["reconnects"] == n)  # type: ignore[misc]
         run.wait_for_more("done", 20)
     run.assert_balanced()
-    held = 6 if pool is None else 3
-    assert killed == 3 * held
+    killed = 3 * held
     assert run.total["connects"] == held + killed
     assert run.total["cancelled"] == 0
     # A connection that is killed between two transactions costs none of them.

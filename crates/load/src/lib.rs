@@ -6,7 +6,7 @@
 //! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
-//! Collector            puts the threads' counts of an interval together (collect.rs)
+//! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
 //! ```
 //!
 //! Times are nanoseconds of the monotonic clock. A transaction is *intended* when it should start,
@@ -22,6 +22,7 @@ mod load;
 mod net;
 mod plan;
 mod pool;
+mod report;
 mod schedule;
 pub mod script;
 mod shared;
@@ -29,8 +30,8 @@ mod sys;
 mod tally;
 mod worker;
 
-pub use collect::{ErrorRow, Interval, ScriptRow, StatementRow, ThreadRow};
 pub use error::LoadError;
 pub use histogram::Histogram;
 pub use load::{Load, State};
 pub use plan::PlanError;
+pub use report::{ErrorRow, Interval, ScriptRow, StatementRow, ThreadRow};

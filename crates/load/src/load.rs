@@ -12,10 +12,10 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Waker};
 
-use crate::collect::Interval;
 use crate::error::LoadError;
 use crate::net::Target;
 use crate::plan::{Plan, PlanError};
+use crate::report::{Interval, Reporter};
 use crate::schedule::Schedule;
 use crate::shared::{Mail, Mailbox, Shared, lock};
 use crate::sys::{Alarm, monotonic_ns};
@@ -43,6 +43,7 @@ pub enum State {
 pub struct Load {
     plan: Mutex<Option<Plan>>,
     running: Mutex<Option<Running>>,
+    reporter: Mutex<Option<Reporter>>,
 }
 
 struct Running {
@@ -74,6 +75,7 @@ impl Load {
         Ok(Self {
             plan: Mutex::new(Some(plan)),
             running: Mutex::new(None),
+            reporter: Mutex::new(None),
         })
     }
 
@@ -110,8 +112,16 @@ impl Load {
         let Some(shared) = self.shared() else {
             return Vec::new();
         };
-        let mut collector = lock(&shared.collector);
-        std::iter::from_fn(|| collector.take(&shared.plan)).collect()
+        let mut reporter = lock(&self.reporter);
+        let reporter = reporter.get_or_insert_with(|| Reporter::new(&shared.plan));
+        let mut intervals = Vec::new();
+        // The threads must not wait for the lock while histograms are encoded.
+        while let Some(finished) = { lock(&shared.collector).take_finished() } {
+            let (interval, tallies) = reporter.report(&shared.plan, finished);
+            lock(&shared.collector).give_back(tallies);
+            intervals.push(interval);
+        }
+        intervals
     }
 
     /// Ends the current interval; the next ones carry `tag`. Returns when that was, in nanoseconds

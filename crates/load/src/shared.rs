@@ -194,7 +194,7 @@ impl Shared {
                 .iter()
                 .map(|group| GroupShared::new(group.pool_max))
                 .collect(),
-            collector: Mutex::new(Collector::new(plan.threads, plan.rows(), started_ns)),
+            collector: Mutex::new(Collector::new(plan.threads, started_ns)),
             plan,
             target,
             mailboxes,

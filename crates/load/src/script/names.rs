@@ -130,10 +130,27 @@ pub(super) fn continues_name(byte: u8) -> bool {
 
 /// One client's values. As in pgbench they live as long as the client, through all its
 /// transactions and scripts.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Variables {
     names: Arc<Names>,
     values: Vec<Stored>,
+}
+
+impl Clone for Variables {
+    fn clone(&self) -> Self {
+        Self {
+            names: Arc::clone(&self.names),
+            values: self.values.clone(),
+        }
+    }
+
+    /// Into the memory of a copy made before: what a retry goes back to is kept for each transaction.
+    fn clone_from(&mut self, source: &Self) {
+        if !Arc::ptr_eq(&self.names, &source.names) {
+            self.names = Arc::clone(&source.names);
+        }
+        self.values.clone_from(&source.values);
+    }
 }
 
 /// Text that is just how a whole number is written is kept as that number, so that `:scale` given

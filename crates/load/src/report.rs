@@ -1,0 +1,254 @@
+//! Finished intervals as they are handed out: the threads' counts put together, histograms encoded.
+
+use crate::collect::Finished;
+use crate::plan::Plan;
+use crate::tally::{Place, Tally, ThreadTally};
+
+/// A finished interval, summed over threads.
+#[derive(Debug)]
+pub struct Interval {
+    /// Monotonic clock, in nanoseconds.
+    pub started_ns: u64,
+    /// Monotonic clock, in nanoseconds.
+    pub ended_ns: u64,
+    /// As [`Collector::cut`] was told.
+    pub tag: Option<i64>,
+    /// Per group and script.
+    pub scripts: Vec<ScriptRow>,
+    /// Per group, script and statement.
+    pub statements: Vec<StatementRow>,
+    /// Per kind of error.
+    pub errors: Vec<ErrorRow>,
+    /// Per thread.
+    pub threads: Vec<ThreadRow>,
+}
+
+/// See [`crate::tally::ScriptTally`].
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct ScriptRow {
+    pub group: String,
+    pub script: String,
+    pub clients: u32,
+    pub connections: u64,
+    pub intended: u64,
+    pub sent: u64,
+    pub done: u64,
+    pub failed: u64,
+    pub skipped: u64,
+    pub cancelled: u64,
+    pub backlog: i64,
+    pub retried: u64,
+    pub expected_errors: u64,
+    pub connects: u64,
+    pub reconnects: u64,
+    pub response: Vec<u8>,
+    pub wait: Vec<u8>,
+    pub pool_wait: Vec<u8>,
+    pub service: Vec<u8>,
+}
+
+/// See [`crate::tally::StatementTally`].
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct StatementRow {
+    pub group: String,
+    pub script: String,
+    pub position: usize,
+    pub statement: String,
+    pub done: u64,
+    pub failed: u64,
+    pub service: Vec<u8>,
+}
+
+/// Errors of one kind; `script` is empty for those outside of transactions.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct ErrorRow {
+    pub group: String,
+    pub script: String,
+    pub statement: String,
+    pub sqlstate: String,
+    pub expected: bool,
+    pub retried: bool,
+    pub count: u64,
+    pub message: String,
+}
+
+/// See [`ThreadTally`].
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct ThreadRow {
+    pub thread: usize,
+    pub cpu_user_us: u64,
+    pub cpu_system_us: u64,
+    pub run_queue_delay_us: u64,
+    pub loop_stall_us_max: u64,
+    pub send_late: Vec<u8>,
+}
+
+/// Puts intervals together, one after the other.
+#[derive(Debug)]
+pub struct Reporter {
+    /// By row: transactions open at the end of the last interval.
+    backlog: Vec<i64>,
+}
+
+impl Reporter {
+    /// For a load's intervals from the first on.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
+        Self {
+            backlog: vec![0; plan.rows()],
+        }
+    }
+
+    /// The next interval, and the tallies that it was made from, cleared.
+    pub fn report(&mut self, plan: &Plan, finished: Finished) -> (Interval, Vec<Tally>) {
+        let mut parts = finished.parts;
+        parts.sort_by_key(|(thread, _)| *thread);
+        let threads = parts
+            .iter()
+            .map(|(thread, tally)| thread_row(*thread, &tally.thread));
+        let threads = threads.collect();
+        let mut sum = Tally::new(plan);
+        for (_, part) in &parts {
+            sum.add(part);
+        }
+        for (backlog, script) in self.backlog.iter_mut().zip(&sum.scripts) {
+            *backlog += script.open;
+        }
+        if let Some(waiting) = finished.waiting {
+            // At the end every client was looked at, which is more than to have counted.
+            self.backlog = waiting.iter().map(|count| count.cast_signed()).collect();
+        }
+        let interval = Interval {
+            started_ns: finished.started_ns,
+            ended_ns: finished.ended_ns,
+            tag: finished.tag,
+            scripts: script_rows(plan, &sum, &finished.clients, &self.backlog),
+            statements: statement_rows(plan, &sum),
+            errors: error_rows(plan, &sum),
+            threads,
+        };
+        let mut tallies: Vec<Tally> = parts.into_iter().map(|(_, tally)| tally).collect();
+        tallies.iter_mut().for_each(Tally::clear);
+        (interval, tallies)
+    }
+}
+
+fn script_rows(plan: &Plan, sum: &Tally, clients: &[u32], backlog: &[i64]) -> Vec<ScriptRow> {
+    let mut rows = Vec::with_capacity(plan.rows());
+    for (number, group) in plan.groups.iter().enumerate() {
+        for (index, script) in group.scripts.iter().enumerate() {
+            let tally = &sum.scripts[script.row];
+            let connections = if index == 0 {
+                sum.groups[number]
+            } else {
+                Default::default()
+            };
+            rows.push(ScriptRow {
+                group: group.name.clone(),
+                script: script.script.name.clone(),
+                clients: clients.get(number).copied().unwrap_or(0),
+                connections: sum.connections[number],
+                intended: tally.intended,
+                sent: tally.sent,
+                done: tally.done,
+                failed: tally.failed,
+                skipped: tally.skipped,
+                cancelled: tally.cancelled,
+                backlog: backlog[script.row],
+                retried: tally.retried,
+                expected_errors: tally.expected_errors,
+                connects: connections.connects,
+                reconnects: connections.reconnects,
+                response: tally.response.encode(),
+                wait: tally.wait.encode(),
+                pool_wait: tally.pool_wait.encode(),
+                service: tally.service.encode(),
+            });
+        }
+    }
+    rows
+}
+
+fn statement_rows(plan: &Plan, sum: &Tally) -> Vec<StatementRow> {
+    let mut rows = Vec::with_capacity(plan.statements());
+    for group in &plan.groups {
+        for script in &group.scripts {
+            let tallies = &sum.statements[script.statement_row..];
+            for (statement, tally) in script.script.statements().zip(tallies) {
+                rows.push(StatementRow {
+                    group: group.name.clone(),
+                    script: script.script.name.clone(),
+                    position: statement.position,
+                    statement: shortened(&statement.text),
+                    done: tally.done,
+                    failed: tally.failed,
+                    service: tally.service.encode(),
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn error_rows(plan: &Plan, sum: &Tally) -> Vec<ErrorRow> {
+    let mut rows: Vec<ErrorRow> = sum
+        .errors
+        .iter()
+        .map(|(key, (count, message))| {
+            let group = &plan.groups[key.group];
+            let (script, statement) = match key.place {
+                Place::Connect => (String::new(), "connect".to_owned()),
+                Place::Idle => (String::new(), String::new()),
+                Place::Script(number, position) => {
+                    let script = &group.scripts[number].script;
+                    let statement = position.and_then(|position| script.statements().nth(position));
+                    (
+                        script.name.clone(),
+                        statement.map_or(String::new(), |s| shortened(&s.text)),
+                    )
+                }
+            };
+            ErrorRow {
+                group: group.name.clone(),
+                script,
+                statement,
+                sqlstate: key.code.as_str().to_owned(),
+                expected: key.expected,
+                retried: key.retried,
+                count: *count,
+                message: message.clone(),
+            }
+        })
+        .collect();
+    rows.sort_by(|a, b| {
+        b.count
+            .cmp(&a.count)
+            .then_with(|| a.sqlstate.cmp(&b.sqlstate))
+    });
+    rows
+}
+
+fn thread_row(thread: usize, tally: &ThreadTally) -> ThreadRow {
+    ThreadRow {
+        thread,
+        cpu_user_us: tally.cpu.user_us,
+        cpu_system_us: tally.cpu.system_us,
+        run_queue_delay_us: tally.run_queue_delay_us,
+        loop_stall_us_max: tally.loop_stall_ns_max / 1000,
+        send_late: tally.send_late.encode(),
+    }
+}
+
+/// A statement on one line, cut to a length that fits a table.
+fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= CHARACTERS_MAX {
+        return line;
+    }
+    line.chars().take(CHARACTERS_MAX - 1).chain(['…']).collect()
+}
