@@ -18,7 +18,7 @@ use crate::plan::{Plan, PlanError};
 use crate::report::{Interval, Reporter};
 use crate::schedule::Schedule;
 use crate::shared::{Mail, Mailbox, Shared, lock};
-use crate::sys::{Alarm, monotonic_ns};
+use crate::sys::{Alarm, monotonic_ns, raise_open_files};
 use crate::worker::{ALARM, WAKER, Worker};
 
 /// Length of an interval that nobody cuts short.
@@ -94,6 +94,7 @@ impl Load {
         };
         let timeout = Duration::from_nanos(plan.connect_timeout_ns);
         let target = Target::reach(&plan.target, timeout)?;
+        raise_open_files();
         let polls = make_polls(plan.threads).map_err(|error| no_thread(&error))?;
         let Some(plan) = slot.take() else {
             return Err(LoadError::new(
