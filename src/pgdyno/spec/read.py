@@ -50,10 +50,20 @@ def read_spec(
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply", code="spec-syntax") from None
     fields.setdefault("name", _name_from(path))
+    _resolve_scripts(fields, path.parent)
     fields = lay_over(fields, overrides or {})
     if group_overrides:
         fields["clients"] = _over_only_group(fields.get("clients", [{}]), group_overrides, path)
     return spec_from_fields(fields, where=str(path)), text
+
+
+def _resolve_scripts(fields: dict[str, Any], folder: Path) -> None:
+    """Script files are named relative to the spec that names them."""
+    workload = fields.get("workload")
+    scripts = workload.get("script") if isinstance(workload, dict) else None
+    for script in scripts if isinstance(scripts, list) else []:
+        if isinstance(script, dict) and isinstance(script.get("file"), str):
+            script["file"] = str(folder / script["file"])
 
 
 def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> Any:
