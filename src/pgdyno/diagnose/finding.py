@@ -43,6 +43,9 @@ class Proposal:
     change: Change
     predicted_ratio: float
     why: str
+    cycle_s: float | None = None
+    """For what works through checkpoints: seconds from one to the next as it is. A slice that is to
+    show the change spans two of them."""
 
     def to_row(self) -> dict[str, Any]:
         """A JSON-ready form."""

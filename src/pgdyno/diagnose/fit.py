@@ -12,6 +12,9 @@ from pgdyno.spec.change import Change
 WORTHWHILE_RATIO = 1.03
 """Below this a prediction is not told from nothing: the effect that matters, in trials too."""
 PROPOSALS_MAX = 3
+AS_GOOD = 0.92
+"""A larger pool predicted this part of a smaller one's gain is proposed instead: the next peak of
+the load is not stuck again, and a pool that is too large shows in another signature."""
 SPARE_SHARE = 0.05
 """Of the host's cores idle: below it, a core that one program gets, another loses."""
 
@@ -65,14 +68,16 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
         sizes.append(group.clients)
     others = s.loop.sessions - group.in_service
     used = group.in_service / group.pool_max
+    ratios = {size: s.loop.ratio(sessions=others + size * used) for size in sizes}
     return _worthwhile(
         Proposal(
             "pool-size",
             Change(pool_max={group.name: size}),
-            s.loop.ratio(sessions=others + size * used),
+            ratio,
             f"{size} sessions overlap their waits; the CPU bounds what they gain",
         )
-        for size in sizes
+        for size, ratio in ratios.items()
+        if not any(ratios[larger] >= AS_GOOD * ratio for larger in sizes if larger > size)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.conduct import Session
@@ -22,6 +22,8 @@ class Candidate:
     change: Change
     title: str
     predicted_ratio: float
+    cycle_s: float | None
+    """Seconds of a checkpoint cycle, for what works through checkpoints."""
 
     @property
     def key(self) -> str:
@@ -38,8 +40,13 @@ class Bounds:
     """Whether settings of the server may be changed; always so on a server of ours."""
 
 
-def candidates(findings: Sequence[Finding], state: Change) -> list[Candidate]:
-    """Every proposal worth trying on ``state``, by predicted gain, the best first."""
+def candidates(
+    findings: Sequence[Finding], state: Change, pools: Mapping[str, int | None]
+) -> list[Candidate]:
+    """Every proposal worth trying on ``state``, by predicted gain, the best first.
+
+    ``pools`` are the spec's, so that titles can say what a pool size is changed from.
+    """
     remedies = catalogue()
     found = []
     for finding in findings:
@@ -49,9 +56,15 @@ def candidates(findings: Sequence[Finding], state: Change) -> list[Candidate]:
             remedy = remedies[proposal.remedy_id]
             if proposal.predicted_ratio < 1 + EFFECT_MATTERS or not _alters(proposal.change, state):
                 continue
-            title = remedy.title(proposal.change, state)
             found.append(
-                Candidate(finding.id, remedy, proposal.change, title, proposal.predicted_ratio)
+                Candidate(
+                    finding=finding.id,
+                    remedy=remedy,
+                    change=proposal.change,
+                    title=remedy.title(proposal.change, state.over(Change(pool_max=pools))),
+                    predicted_ratio=proposal.predicted_ratio,
+                    cycle_s=proposal.cycle_s,
+                )
             )
     return sorted(_best_of_each(found), key=lambda c: c.predicted_ratio, reverse=True)
 

@@ -33,8 +33,9 @@ _SLICE_SHARE = 1 / 110
 _SLICE_SECONDS_RANGE = (0.8, 30.0)
 _BASELINE_SHARE = 1 / 14
 _BASELINE_SECONDS_RANGE = (5.0, 120.0)
-# Slices that must see a checkpoint through are this much longer.
-_CHECKPOINT_SLICE_FACTOR = 1.5
+# A slice that is to show what works through checkpoints spans two of their cycles, but is no longer
+# than this: where cycles are longer, the closing checkpoint charges what is postponed.
+_CYCLE_SLICE_SECONDS_MAX = 60.0
 # A trial that is not about throughput may still be kept when p99 falls this far and no throughput
 # is lost: the remedies of stalls work on the tail.
 _TAIL_GAIN_RATIO = 0.9
@@ -85,6 +86,7 @@ class _Investigation:
         self._slice_s = _within_range(budget_s * _SLICE_SHARE, _SLICE_SECONDS_RANGE)
         self._baseline_s = _within_range(budget_s * _BASELINE_SHARE, _BASELINE_SECONDS_RANGE)
         self._rng = random.Random(session.spec.load.seed)
+        self._pools = {g.name: g.pool.max if g.pool else None for g in session.spec.clients}
         self._progress = Progress()
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
@@ -148,7 +150,7 @@ class _Investigation:
         progress = self._progress
         return [
             candidate
-            for candidate in candidates(progress.findings, progress.state)
+            for candidate in candidates(progress.findings, progress.state, self._pools)
             if progress.tried_key(candidate) not in progress.tried
         ]
 
@@ -180,9 +182,12 @@ class _Investigation:
         return record_diagnosis(self._session, slices, step=step, allow=self._bounds.allow)
 
     def _take_back_in_turn(self) -> None:
-        """Each kept remedy must still earn its place beside the others."""
+        """Each kept remedy must still earn its place beside those that came after it.
+
+        The last one's own trial was against the very state without it, and stands.
+        """
         progress = self._progress
-        for kept in list(progress.kept):
+        for kept in progress.kept[:-1]:
             rest = _together([other for other in progress.kept if other is not kept])
             title = f"without {kept.candidate.title}"
             question = replace(
@@ -191,6 +196,7 @@ class _Investigation:
                 title=title,
                 a=rest,
                 b=progress.state,
+                predicted_ratio=kept.answer.throughput.ratio,
             )
             if not self._time_for(question):
                 self._out_of_time = True
@@ -230,12 +236,13 @@ class _Investigation:
     def _question(self, candidate: Candidate) -> Question:
         progress = self._progress
         bound = candidate.remedy.checkpoint_bound
+        cycles_s = min(2 * (candidate.cycle_s or 0.0), _CYCLE_SLICE_SECONDS_MAX) if bound else 0.0
         return Question(
             kind="remedy",
             title=candidate.title,
             a=progress.state,
             b=candidate.change.over(progress.state),
-            seconds=self._slice_s * (_CHECKPOINT_SLICE_FACTOR if bound else 1.0),
+            seconds=max(self._slice_s, cycles_s),
             predicted_ratio=candidate.predicted_ratio,
             pairs_max=2 * PAIRS_MIN,
             checkpoint_bound=bound,

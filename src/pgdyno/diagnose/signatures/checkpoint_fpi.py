@@ -55,6 +55,12 @@ class _Pace:
     timeout_s: float | None
 
     @property
+    def cycle_s(self) -> float | None:
+        """Seconds from one checkpoint to the next."""
+        known = [seconds for seconds in (self.interval_s, self.timeout_s) if seconds is not None]
+        return min(known, default=None)
+
+    @property
     def storm(self) -> bool:
         many = self.images_per_record >= IMAGES_PER_RECORD or self.image_share >= IMAGE_BYTES_SHARE
         return many and self.bytes_s >= WAL_BYTES_S_MIN
@@ -189,6 +195,7 @@ def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
                 Change(settings={"full_page_writes": "off"}),
                 without,
                 "the WAL would carry changes only",
+                pace.cycle_s,
             )
         )
     proposals += _distance(s, pace) + _compression(s, pace)
@@ -223,6 +230,7 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
             ),
             _ratio(s, pace, keep=max(0.1, 1.0 / rarer)),
             f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less often",
+            pace.cycle_s,
         )
     ]
 
@@ -239,6 +247,7 @@ def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
             Change(settings={"wal_compression": value}),
             _ratio(s, pace, keep=keep, extra_cpu_s=extra_cpu_s),
             f"images would take about {percent(keep)} of their bytes",
+            pace.cycle_s,
         )
     ]
 

@@ -1,7 +1,8 @@
 """Commit flush: sessions wait for their commit's WAL to reach the disk.
 
-Trigger: at least ``FLUSH_SHARE`` of the client sessions in a transaction are seen waiting for a WAL
-write or sync, or in the queue for the lock under which one session flushes for all.
+Trigger: at least ``FLUSH_SHARE`` of the client sessions that the server is at work for (those in a
+transaction that do not wait for their client) are seen waiting for a WAL write or sync, or in the
+queue for the lock under which one session flushes for all.
 
 Threshold: no published tool has one; calibrated by injection, synchronous_commit on and off. The
 counts of WAL syncs per commit and the time of a sync are evidence, not trigger.
@@ -24,8 +25,9 @@ DELAY_US_MAX = 1000
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at sessions in a transaction, by what they wait for."""
-    share = s.part("flush")
+    """Looks at sessions that the server is at work for, by what they wait for."""
+    served = s.sessions_at_work - s.sessions("client")
+    share = s.sessions("flush") / served if served > 0 else 0.0
     evidence = _evidence(s, share)
     if share < FLUSH_SHARE:
         return Cleared(
@@ -48,7 +50,7 @@ def examine(s: Situation) -> Found | Cleared:
 def _evidence(s: Situation, share: float) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "sessions waiting for the WAL flush / sessions in a transaction",
+            "sessions waiting for the WAL flush / sessions that the server is at work for",
             share,
             "share",
             f"at least {percent(FLUSH_SHARE)}",
@@ -120,7 +122,7 @@ def _delay(s: Situation) -> list[Proposal]:
     return [
         Proposal(
             "commit-delay",
-            Change(settings={"commit_delay": f"{delay_us:.0f}us"}),
+            Change(settings={"commit_delay": f"{delay_us:.0f}"}),
             s.loop.ratio(flush=1.25, cpu=1.0 - s.loop.flush_cpu / 6),
             f"one flush of {figure(sync_ms)} ms would serve more commits",
         )
