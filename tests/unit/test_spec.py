@@ -1,4 +1,4 @@
-"""The spec: what it accepts, what it refuses and how it says so, and that it survives a round trip."""
+"""The spec: what it accepts, what it refuses and how it says so; round trips."""
 
 from __future__ import annotations
 

@@ -67,12 +67,18 @@ def measure_noise(
     *,
     deadline_s: float,
     change: Change | None = None,
+    pairs_max: int = PAIRS_MIN,
 ) -> NoiseFloor:
-    """The A/A trial: how far identical slices lie apart here and now."""
+    """The A/A trial: how far identical slices under ``change`` lie apart, here and now."""
     session.watcher.phase("measuring the noise floor")
     same = change or Change()
     question = Question(
-        kind="noise", title="identical slices", a=same, b=same, seconds=seconds, pairs_max=PAIRS_MIN
+        kind="noise",
+        title="identical slices",
+        a=same,
+        b=same,
+        seconds=seconds,
+        pairs_max=pairs_max,
     )
     answer = run_trial(session, question, noise=None, deadline_s=deadline_s, rng=rng)
     return noise_floor(answer.tps_a, answer.tps_b)

@@ -21,7 +21,7 @@ from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
-from pgdyno.investigate.trial import Answer, Question, run_trial
+from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Question, run_trial
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
 from pgdyno.spec import Change
@@ -132,16 +132,42 @@ class _Investigation:
             self._try(candidate)
 
     def _next_candidate(self) -> Candidate | None:
+        """The best that is left within the durability budget and can be measured."""
+        below_floor = []
         for candidate in self._untried():
             if not within(candidate.remedy, self._bounds.allow):
                 continue
             why_not = obstacle(candidate, self._session, self._bounds)
-            if not self._worth_measuring(candidate):
-                why_not = "not measured: its predicted gain is below the noise floor"
-            if why_not is None:
+            if why_not is not None:
+                self._leave_out(candidate, why_not)
+            elif self._worth_measuring(candidate):
                 return candidate
-            self._leave_out(candidate, why_not)
+            else:
+                below_floor.append(candidate)
+        if below_floor and self._lower_the_floor(below_floor[0]):
+            return below_floor[0]
+        for candidate in below_floor:
+            self._leave_out(candidate, "not measured: its predicted gain is below the noise floor")
         return None
+
+    def _lower_the_floor(self, candidate: Candidate) -> bool:
+        """With time to spare, measure the noise more closely; whether that makes the candidate
+        worth measuring."""
+        pairs = 2 * PAIRS_MIN
+        noise_s = pairs * 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS)
+        if not self._time_for(
+            self._question(candidate), spare_trials=self._spare_trials(), besides_s=noise_s
+        ):
+            return False
+        self._noise = measure_noise(
+            self._session,
+            self._slice_s,
+            self._rng,
+            deadline_s=self._deadline_s,
+            change=self._progress.state,
+            pairs_max=pairs,
+        )
+        return self._worth_measuring(candidate)
 
     def _worth_measuring(self, candidate: Candidate) -> bool:
         return candidate.predicted_ratio - 1 >= self._noise.half_width
@@ -267,9 +293,11 @@ class _Investigation:
             rng=self._rng,
         )
 
-    def _time_for(self, question: Question, *, spare_trials: int = 0) -> bool:
-        plain_s = 2 * (self._slice_s + 0.6) * PAIRS_MIN
-        needed_s = question.pair_seconds * PAIRS_MIN + spare_trials * plain_s
+    def _time_for(
+        self, question: Question, *, spare_trials: int = 0, besides_s: float = 0.0
+    ) -> bool:
+        plain_s = 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS) * PAIRS_MIN
+        needed_s = question.pair_seconds * PAIRS_MIN + spare_trials * plain_s + besides_s
         return time.monotonic() + needed_s <= self._deadline_s
 
     def _spare_trials(self) -> int:

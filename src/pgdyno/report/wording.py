@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import Any
 
 from pgdyno.record import FindingRow, RunFile, RunInfo
@@ -73,11 +74,12 @@ def _workload_words(spec: Mapping[str, Any]) -> str:
     workload = spec.get("workload") or {}
     script = workload.get("script")
     if isinstance(script, list):
-        script = numbers.listed([str(part.get("file", "?")) for part in script])
+        script = numbers.listed([PurePath(str(part.get("file", "?"))).stem for part in script])
     if not script:
         return ""
-    scaled = script in ("tpcb-like", "simple-update", "select-only")
-    return f"{script} at scale {workload.get('scale', 1)}" if scaled else str(script)
+    scale = workload.get("scale", 1)
+    scaled = scale != 1 or script in ("tpcb-like", "simple-update", "select-only")
+    return f"{script} at scale {scale}" if scaled else str(script)
 
 
 def _client_words(spec: Mapping[str, Any]) -> list[str]:
