@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO ?= cargo
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := $(shell git ls-files 'crates/*.rs' 'crates/*.sql' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
 
 .DEFAULT_GOAL := help
@@ -17,12 +18,13 @@ $(BIN)/python:
 
 # The package with its engine, editable, from locked requirements.
 $(VENV)/.installed: requirements.txt $(SOURCES) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/maturin develop --release --quiet
+	$(PIP) -r requirements.txt
+	@echo building the load engine
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(PIP) -r requirements-dev.txt
 	@touch $@
 
 .PHONY: demo
