@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CARGO ?= cargo
+# The build finds its tools there.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SOURCES := $(shell git ls-files 'crates/*.rs' 'crates/*.sql' 'crates/*.toml' Cargo.toml Cargo.lock pyproject.toml)
 
