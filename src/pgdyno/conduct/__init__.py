@@ -2,7 +2,7 @@
 
 from pgdyno.conduct.carry import carry_out
 from pgdyno.conduct.session import Session, open_session
-from pgdyno.conduct.target import Target, connections_needed
+from pgdyno.conduct.target import Target
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [
@@ -12,6 +12,5 @@ __all__ = [
     "Tick",
     "Watcher",
     "carry_out",
-    "connections_needed",
     "open_session",
 ]

@@ -19,7 +19,7 @@ from pgdyno.server import (
     resolve_conninfo,
     server_facts,
 )
-from pgdyno.spec import Change, Spec
+from pgdyno.spec import Spec
 
 # What an embedded server is started with besides the spec's settings: timings that the diagnosis
 # reads. They cost a clock read per I/O, which is under 30 ns on any machine of today.
@@ -66,14 +66,23 @@ def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bo
     return _start_embedded(spec, stack, watcher)
 
 
-def connections_needed(spec: Spec, changes: Mapping[str, Change] | None = None) -> int:
-    """The most connections that the clients may hold at once, under any of ``changes``."""
-    needed = sum(group.count for group in spec.clients)
-    for change in (changes or {}).values():
-        needed = max(
-            needed, sum(change.clients.get(group.name, group.count) for group in spec.clients)
+def _connections_needed(spec: Spec) -> int:
+    """The most connections that the clients may hold at once, pools or not."""
+    return sum(group.count for group in spec.clients)
+
+
+def _check_connections(spec: Spec, facts: Mapping[str, Any]) -> None:
+    """Refuse more direct connections than the server takes, before any is made."""
+    needed = sum(
+        min(group.count, group.pool.max) if group.pool else group.count for group in spec.clients
+    )
+    limit = int(facts["settings"]["max_connections"])
+    if needed > limit:
+        raise SetupError(
+            f"the clients need {needed} connections, and the server takes {limit}",
+            code="too-many-connections",
+            hint="fewer clients (-c), a pool that they share (--pool-max), or more max_connections",
         )
-    return needed
 
 
 def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
@@ -82,14 +91,16 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
     watcher.phase(f"starting PostgreSQL {installation.version}")
     settings = {**_EMBEDDED_SETTINGS, **spec.server.settings}
     if "max_connections" not in settings:
-        wanted = connections_needed(spec) * 2 + _CONNECTIONS_BESIDE
+        wanted = _connections_needed(spec) * 2 + _CONNECTIONS_BESIDE
         settings["max_connections"] = str(max(_MAX_CONNECTIONS_DEFAULT, wanted))
     cluster = stack.enter_context(Cluster.create(installation, settings))
     conninfo = cluster.conninfo
+    facts = {**server_facts(conninfo), "kind": "embedded", "installation": installation.source}
+    _check_connections(spec, facts)
     return Target(
         conninfo=conninfo,
         settings=Settings(conninfo, undo_path=None, may_apply=True),
-        facts={**server_facts(conninfo), "kind": "embedded", "installation": installation.source},
+        facts=facts,
         cluster=cluster,
     )
 
@@ -102,9 +113,6 @@ def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply:
         conninfo = own_database(conninfo)
     settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
     stack.callback(settings.restore_all)
-    return Target(
-        conninfo=conninfo,
-        settings=settings,
-        facts={**server_facts(conninfo), "kind": "existing"},
-        cluster=None,
-    )
+    facts = {**server_facts(conninfo), "kind": "existing"}
+    _check_connections(spec, facts)
+    return Target(conninfo=conninfo, settings=settings, facts=facts, cluster=None)

@@ -56,9 +56,15 @@ class Progress:
     kept: list[Kept] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
-    findings: list[Finding] = field(default_factory=list)
+    finding_rows: dict[int, Finding] = field(default_factory=dict)
+    """The present state's findings, by their rows in the run file."""
     state_slices: list[int] = field(default_factory=list)
     """Slices under the present state: the next diagnosis and the final figures rest on them."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The present state's findings, the limit first."""
+        return list(self.finding_rows.values())
 
     @property
     def state(self) -> Change:
@@ -119,7 +125,7 @@ class _Investigation:
         session.watcher.phase("measuring the baseline")
         slices = [session.slice(self._baseline_s, kind="baseline")]
         self._progress.state_slices = slices
-        self._progress.findings = self._diagnose(slices, step=0)
+        self._progress.finding_rows = self._diagnose(slices, step=0)
         return slices
 
     def _try_remedies(self) -> None:
@@ -202,9 +208,9 @@ class _Investigation:
     def _diagnose_afresh(self, slices: tuple[int, ...]) -> None:
         progress = self._progress
         progress.state_slices = list(slices)
-        progress.findings = self._diagnose(progress.state_slices, step=len(progress.steps))
+        progress.finding_rows = self._diagnose(progress.state_slices, step=len(progress.steps))
 
-    def _diagnose(self, slices: list[int], *, step: int) -> list[Finding]:
+    def _diagnose(self, slices: list[int], *, step: int) -> dict[int, Finding]:
         return record_diagnosis(self._session, slices, step=step, allow=self._bounds.allow)
 
     def _take_back_in_turn(self) -> None:
@@ -308,7 +314,12 @@ class _Investigation:
         return max(0, len(self._progress.kept) - 1) + (1 if offers else 0)
 
     def _note_step(self, candidate: Candidate, answer: Answer, decision: str) -> None:
-        self._session.recorder.update_trial(answer.trial_id, decision=decision)
+        recorder = self._session.recorder
+        recorder.update_trial(answer.trial_id, decision=decision)
+        if improves(answer):
+            for row, finding in self._progress.finding_rows.items():
+                if finding.id == candidate.finding:
+                    recorder.update_finding(row, status="proved")
         self._progress.steps.append(
             {
                 "finding": candidate.finding,

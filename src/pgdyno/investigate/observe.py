@@ -13,7 +13,7 @@ from pgdyno.remedy import DurabilityClass
 def observe(session: Session) -> dict[str, Any]:
     """Carry the session's spec out, diagnose it, record the findings; the JSON result."""
     slice_ids = carry_out(session)
-    findings = record_diagnosis(session, slice_ids, step=0)
+    findings = list(record_diagnosis(session, slice_ids, step=0).values())
     result = run_result(session.reader(), slice_ids, findings)
     session.recorder.update_run(result=result)
     return result
@@ -21,9 +21,8 @@ def observe(session: Session) -> dict[str, Any]:
 
 def record_diagnosis(
     session: Session, slice_ids: list[int], *, step: int, allow: DurabilityClass = "D0"
-) -> list[Finding]:
-    """Diagnose the slices and write the findings into the run file."""
+) -> dict[int, Finding]:
+    """Diagnose the slices and write the findings into the run file; the findings by row id there,
+    in the diagnosis's order."""
     findings = diagnose(session.reader(), slice_ids, step=step, allow=allow)
-    for finding in findings:
-        session.recorder.add_finding(finding.to_row())
-    return findings
+    return {session.recorder.add_finding(finding.to_row()): finding for finding in findings}
