@@ -23,6 +23,11 @@ PGDYNO = [sys.executable, "-m", "pgdyno"]
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
+def _as_in_the_foreground() -> None:
+    """The tests themselves may run in the background, where Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Runs in processes of their own, none of which outlives the test."""
@@ -35,6 +40,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=_as_in_the_foreground,
         )
         runs.append(run)
         return run
@@ -116,7 +122,7 @@ def test_a_stop_signal_ends_it_in_order(
     assert RunFile(tmp_path / "run.db").ledger().balanced
 
 
-@pytest.mark.parametrize("delay_s", [0.05, 0.4, 0.9, 1.4])
+@pytest.mark.parametrize("delay_s", [0.2, 0.5, 0.9, 1.4])
 def test_ctrl_c_at_any_moment_leaves_nothing(
     start: Start, tmp_path: Path, home: Path, delay_s: float
 ) -> None:

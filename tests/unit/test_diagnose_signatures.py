@@ -86,7 +86,7 @@ def test_pool_that_nobody_waits_for_is_cleared(tmp_path: Path) -> None:
 def test_commit_flush_is_found_and_asynchronous_commit_predicted(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, FLUSH)["commit-flush"]
     assert (finding.status, finding.rank) == ("found", 1)
-    assert "73 % of the server's time" in finding.sentence
+    assert "79 % of the server's time" in finding.sentence
     best = finding.proposals[0]
     assert best.remedy_id == "synchronous-commit-off"
     assert 1.2 < best.predicted_ratio < 3

@@ -1,7 +1,8 @@
 """Stopping on Ctrl-C and SIGTERM at any moment, and cleaning up without being interrupted again.
 
 The first signal raises :class:`Interrupted` in the main thread, wherever it is; from then on, and
-while anything is being put away, further signals wait for the end of the clean-up.
+while anything is being put away, further signals are ignored. A signal that was being ignored when
+pgdyno began (nohup, a shell's background job) stays so.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def stop_signals() -> Iterator[None]:
             signal.signal(each, signal.SIG_IGN)
         raise Interrupted(f"interrupted by {signal.Signals(number).name}")
 
-    before = {each: signal.signal(each, stop) for each in _STOP_SIGNALS}
+    heeded = [each for each in _STOP_SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, stop) for each in heeded}
     try:
         yield
     finally:

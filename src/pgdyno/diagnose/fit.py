@@ -15,7 +15,7 @@ PROPOSALS_MAX = 3
 AS_GOOD = 0.92
 """A larger pool predicted this part of a smaller one's gain is proposed instead: the next peak of
 the load is not stuck again, and a pool that is too large shows in another signature."""
-SPARE_SHARE = 0.05
+SPARE_SHARE = 0.1
 """Of the host's cores idle: below it, a core that one program gets, another loses."""
 
 

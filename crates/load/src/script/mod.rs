@@ -145,7 +145,11 @@ pub struct Statement {
 #[derive(Debug, Clone)]
 pub(crate) enum Piece {
     Text(String),
-    Variable(Slot, String),
+    Variable {
+        slot: Slot,
+        name: String,
+        quoted: bool,
+    },
 }
 
 /// Which rows `\gset` and `\aset` store.
@@ -197,11 +201,15 @@ impl Statement {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Piece::Variable(slot, name) => {
+                Piece::Variable { slot, name, quoted } => {
+                    // A number is a literal as it stands; a UUID is one only within quotes.
+                    let quote = !quoted && variables.is_uuid(*slot);
+                    out.extend(quote.then_some(b'\''));
                     if !variables.write_text(*slot, out) {
                         out.push(b':');
                         out.extend_from_slice(name.as_bytes());
                     }
+                    out.extend(quote.then_some(b'\''));
                 }
             }
         }

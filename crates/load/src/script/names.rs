@@ -209,6 +209,14 @@ impl Variables {
         true
     }
 
+    /// Whether the variable holds a UUID.
+    pub(super) fn is_uuid(&self, slot: Slot) -> bool {
+        matches!(
+            self.values[usize::from(slot.0)],
+            Stored::Value(Value::Uuid(_))
+        )
+    }
+
     /// Appends the variable's text as a parameter of the extended protocol; false, and nothing
     /// appended, if the parameter is NULL, which an undefined variable is too, as in pgbench.
     /// (pgbench would send a variable that is NULL as the word `NULL`; here it is NULL in every

@@ -486,6 +486,7 @@ impl Statement {
             self.parameterized
                 .push_str(&format!("${}", self.parameters.len()));
         }
-        self.pieces.push(Piece::Variable(slot, name.to_owned()));
+        let name = name.to_owned();
+        self.pieces.push(Piece::Variable { slot, name, quoted });
     }
 }

@@ -86,7 +86,7 @@ impl Worker {
         };
         link.statement.capture = statement.capture.as_ref().map(|_| Box::default());
         let (out, text) = (&mut self.out, &mut self.text);
-        if self.shared.plan.protocol == Protocol::Simple {
+        if self.shared.plan.protocol == Protocol::Simple || statement.simple_only {
             text.clear();
             statement.write_simple(&client.variables, text);
             return session.query(text, out);
