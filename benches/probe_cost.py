@@ -13,6 +13,8 @@ from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, paired_effect
 
 SCRIPTS = ("select-only", "tpcb-like")
+# Probes that were off connect anew, and their first reading fills caches; that is not their cost.
+_WARM_UP_SECONDS = 2.0
 
 
 def probe_cost(*, pairs: int, slice_s: float) -> dict[str, Effect]:
@@ -53,6 +55,6 @@ def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
     with ExitStack() as stack:
         if not probes:
             stack.enter_context(session.probes.rest())
-        session.wait(0.3)
+        session.wait(_WARM_UP_SECONDS)
         slice_id = session.slice(slice_s, kind="run")
     return throughput_tps(session.reader(), [slice_id])

@@ -57,15 +57,14 @@ _CHECKPOINT_SETTINGS = {
 def command(**given: Any) -> None:
     """Is it better with this change? Interleaved random pairs, with an interval.
 
-    The other side has what --set, --pool-max, --clients-to and --vary say.
+    The other side has what --set, --pool-max and --vary say.
 
     \b
       pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
       pgdyno compare tpcb-like -c 16 --pool-max 4
       pgdyno compare tpcb-like -c 16 --vary load.protocol=simple
     """
-    from pgdyno.cli.screen import watcher_for
-    from pgdyno.conduct import open_session
+    from pgdyno.cli.session import session_for
     from pgdyno.investigate import compare
 
     asked = sort_out(given["what"])
@@ -75,17 +74,7 @@ def command(**given: Any) -> None:
     spec, spec_text = build_spec(asked, base)
     change = _change(spec, given, settings)
     path = run_path(given["output"], spec.name)
-    with (
-        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
-        open_session(
-            spec,
-            run_path=path,
-            command="compare",
-            spec_text=spec_text,
-            watcher=watcher,
-            may_apply=given["may_apply"],
-        ) as session,
-    ):
+    with session_for("compare", given, spec, spec_text, path) as session:
         session.target.settings.check(settings)
         result = compare(
             session,

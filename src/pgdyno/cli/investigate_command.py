@@ -43,24 +43,13 @@ def command(**given: Any) -> None:
     Loads the server, diagnoses what holds it back, tries the most promising remedy in interleaved
     pairs, keeps it if it helps, and goes on until nothing helps or the time is over.
     """
-    from pgdyno.cli.screen import watcher_for
-    from pgdyno.conduct import open_session
+    from pgdyno.cli.session import session_for
     from pgdyno.investigate import investigate
 
     spec, spec_text = build_spec(sort_out(given["what"]), given)
     budget_ms = given["budget"] or spec.investigate.budget_ms
     path = run_path(given["output"], spec.name)
-    with (
-        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
-        open_session(
-            spec,
-            run_path=path,
-            command="investigate",
-            spec_text=spec_text,
-            watcher=watcher,
-            may_apply=given["may_apply"],
-        ) as session,
-    ):
+    with session_for("investigate", given, spec, spec_text, path) as session:
         result = investigate(
             session,
             budget_s=budget_ms / 1000,

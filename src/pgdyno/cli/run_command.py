@@ -31,18 +31,12 @@ def command(**given: Any) -> None:
     WORKLOAD is tpcb-like (the default), simple-update, select-only or mixed; without CONNINFO, -h
     or -d the load goes to a PostgreSQL that pgdyno starts and removes again.
     """
-    from pgdyno.cli.screen import watcher_for
-    from pgdyno.conduct import open_session
+    from pgdyno.cli.session import session_for
     from pgdyno.investigate import observe
 
     spec, spec_text = build_spec(sort_out(given["what"]), given)
     path = run_path(given["output"], spec.name)
-    with (
-        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
-        open_session(
-            spec, run_path=path, command="run", spec_text=spec_text, watcher=watcher
-        ) as session,
-    ):
+    with session_for("run", given, spec, spec_text, path) as session:
         result = observe(session)
     print_result(given["output_format"], path, result, _intervals(path))
     check_trust(result)

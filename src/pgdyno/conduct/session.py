@@ -49,14 +49,22 @@ class Session:
     watcher: Watcher
     _in_force: InForce = field(init=False)
     _load: RunningLoad | None = None
+    _reader: RunFile | None = None
 
     def __post_init__(self) -> None:
         self._in_force = InForce(self.target, self.recorder)
 
     def reader(self) -> RunFile:
-        """The run file as it stands now."""
+        """The run file as it stands now; the reader handed out before is closed."""
         self.recorder.flush()
-        return RunFile(self.recorder.path)
+        self._close_reader()
+        self._reader = RunFile(self.recorder.path)
+        return self._reader
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def start_load(self, *, scheduled: bool = False) -> int:
         """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
@@ -184,7 +192,8 @@ class Session:
             self._load.set_clients(group.name, change.clients.get(group.name, group.count))
 
     def close(self) -> None:
-        """Stop the load, however the session ends."""
+        """Stop the load, however the session ends, and leave the run file to its writer."""
+        self._close_reader()
         if self._load is not None:
             load, self._load = self._load, None
             load.stop(drain_ms=1_000)

@@ -1,0 +1,31 @@
+"""A session as the command line opens it: with progress on stderr, by the shared options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgdyno.cli.screen import watcher_for
+from pgdyno.conduct import Session, open_session
+from pgdyno.spec import Spec
+
+
+@contextmanager
+def session_for(
+    command: str, given: Mapping[str, Any], spec: Spec, spec_text: str, path: Path
+) -> Iterator[Session]:
+    """The session of ``spec``, recorded in ``path``; ``given`` are the command's options."""
+    with (
+        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
+        open_session(
+            spec,
+            run_path=path,
+            command=command,
+            spec_text=spec_text,
+            watcher=watcher,
+            may_apply=given.get("may_apply", False),
+        ) as session,
+    ):
+        yield session
