@@ -59,7 +59,9 @@ def command(**given: Any) -> None:
     report_path = _write_report(path, given["report"])
     print_result(given["output_format"], path, result, _steps(result))
     if given["output_format"] == "text":
-        click.echo(f"report  {report_path}      yours: pgdyno investigate postgresql://host/db")
+        ours = spec.server.kind == "embedded"
+        yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""
+        click.echo(f"report  {report_path}{yours}")
     check_trust(result)
 
 

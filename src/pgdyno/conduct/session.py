@@ -23,7 +23,7 @@ from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
 from pgdyno.conduct.load import RunningLoad, engine_config
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.errors import Interrupted, PgdynoError
+from pgdyno.errors import Interrupted, PgdynoError, UsageError
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import sweep
@@ -275,7 +275,9 @@ def _finished(recorder: Recorder) -> Iterator[None]:
     except PgdynoError as problem:
         status = "interrupted" if isinstance(problem, Interrupted) else "failed"
         detail = problem.message
-        problem.hint = problem.hint or f"what was recorded is kept: pgdyno show {recorder.path}"
+        if not isinstance(problem, UsageError):
+            kept = f"what was recorded is kept: pgdyno show {recorder.path}"
+            problem.hint = problem.hint or kept
         raise
     except BaseException as problem:
         detail = f"{type(problem).__name__}: {problem}"

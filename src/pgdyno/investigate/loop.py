@@ -131,7 +131,7 @@ class _Investigation:
     def _try_remedies(self) -> None:
         """Keep what helps within the durability budget, until nothing left is predicted to."""
         while (candidate := self._next_candidate()) is not None:
-            if not self._time_for(self._question(candidate), spare_trials=self._spare_trials()):
+            if not self._time_for(self._question(candidate), spare_trials=self._rechecks_due()):
                 self._out_of_time = True
                 self._leave_out(candidate, "the time budget ended")
                 return
@@ -162,7 +162,7 @@ class _Investigation:
         pairs = 2 * PAIRS_MIN
         noise_s = pairs * 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS)
         if not self._time_for(
-            self._question(candidate), spare_trials=self._spare_trials(), besides_s=noise_s
+            self._question(candidate), spare_trials=self._rechecks_due() + 1, besides_s=noise_s
         ):
             return False
         self._noise = measure_noise(
@@ -288,7 +288,9 @@ class _Investigation:
 
     def _run(self, question: Question) -> Answer:
         """A trial; what it takes beyond six pairs must leave the others their time."""
-        open_trials = self._spare_trials() + sum(map(self._worth_measuring, self._untried()))
+        untried = [c for c in self._untried() if self._worth_measuring(c)]
+        measurable = [c for c in untried if not obstacle(c, self._session, self._bounds)]
+        open_trials = self._rechecks_due() + len(measurable)
         left_s = self._deadline_s - time.monotonic()
         share_s = max(left_s / (1 + open_trials), question.pair_seconds * PAIRS_MIN)
         return run_trial(
@@ -306,12 +308,9 @@ class _Investigation:
         needed_s = question.pair_seconds * PAIRS_MIN + spare_trials * plain_s + besides_s
         return time.monotonic() + needed_s <= self._deadline_s
 
-    def _spare_trials(self) -> int:
-        """Trials to leave time for: what is kept taken back, and the best offer priced."""
-        offers = any(
-            not within(candidate.remedy, self._bounds.allow) for candidate in self._untried()
-        )
-        return max(0, len(self._progress.kept) - 1) + (1 if offers else 0)
+    def _rechecks_due(self) -> int:
+        """Trials to leave time for: all that is kept, but for the last, is taken back once."""
+        return max(0, len(self._progress.kept) - 1)
 
     def _note_step(self, candidate: Candidate, answer: Answer, decision: str) -> None:
         recorder = self._session.recorder
