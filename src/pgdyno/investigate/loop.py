@@ -373,6 +373,7 @@ class _Investigation:
                 {"remedy": candidate.remedy.id, "title": candidate.title, "why": why}
                 for candidate, why in self._unmeasured
             ],
+            "allow": self._bounds.allow,
             "kept": progress.state.to_json(),
             "baseline_tps": round(throughput_tps(run, baseline), 2),
             "final_tps": round(throughput_tps(run, final), 2),

@@ -12,7 +12,7 @@ from pgdyno.remedy import catalogue
 from pgdyno.report import numbers
 from pgdyno.report.story import NOT_MEASURED, Attempt, Story
 from pgdyno.spec.change import Change
-from pgdyno.stats import mean_with_interval
+from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 
 CLASS_MEANING = {
     "D0": "loses nothing that was acknowledged",
@@ -145,7 +145,19 @@ def next_limit_sentence(story: Story) -> str:
     said = f"next limit: {sentence}" if not name or name in sentence else (
         f"next limit: {name}; {sentence}"
     )  # fmt: skip
-    return f"{said} (the time budget ended)" if story.info.result.get("out_of_time") else said
+    return said + _why_it_ended(story.info.result)
+
+
+def _why_it_ended(result: Mapping[str, Any]) -> str:
+    """Why nothing more was tried; '' where the result does not say."""
+    if result.get("out_of_time"):
+        return " (the time budget ended)"
+    if "allow" not in result:
+        return ""
+    if result.get("not_measured"):
+        return "; nothing else could be measured here"
+    least = numbers.percent(EFFECT_MATTERS)
+    return f"; nothing else within {result['allow']} is predicted to give more than {least}"
 
 
 def decision_words(attempt: Attempt) -> str:
