@@ -16,8 +16,6 @@ from pgdyno.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
-
 
 class Duration(click.ParamType[int]):
     """A duration on the command line, in milliseconds; a bare number is seconds, as in pgbench."""
@@ -157,6 +155,8 @@ def sort_out(what: tuple[str, ...]) -> Asked:
 
 
 def _kind_of(word: str) -> str:
+    from pgdyno.spec.model import BUILTIN_SCRIPTS
+
     if word in BUILTIN_SCRIPTS:
         return "builtin"
     if "://" in word or "=" in word:

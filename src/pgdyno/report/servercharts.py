@@ -64,7 +64,8 @@ def active_sessions(clock: Clockwork) -> Chart | None:
         id="sessions",
         title="Average active sessions, by what they wait for",
         says=f"{numbers.significant(total)} sessions were active on average{against};"
-        f" most were {_class_phrase(largest)} ({numbers.percent(means[largest] / total)}).",
+        f" most were {_class_phrase(largest)} ({numbers.percent(means[largest] / total)})."
+        " On busy cores a session that was woken shows the wait it came from until it gets a core.",
         plot=plot,
         table=figures_table(
             "Average active sessions over all of the run", ["Wait class", "sessions", "share"], rows
