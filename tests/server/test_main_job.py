@@ -15,7 +15,7 @@ import pytest
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.investigate import compare, investigate, observe
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, throughput_tps
 from pgdyno.server import Cluster
 from pgdyno.spec import Change, Spec, spec_from_fields
 
@@ -142,6 +142,8 @@ def test_investigating_keeps_the_rules(tmp_path: Path) -> None:
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced
     assert recorded.trials()[0].kind == "noise"
+    baseline = [part.id for part in recorded.slices("baseline")]
+    assert result["baseline_tps"] == round(throughput_tps(recorded, baseline), 2)
 
 
 def settings_of(cluster: Cluster) -> dict[str, tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pgdyno._engine import Histogram, Load
 from pgdyno.conduct.watch import Tick, Watcher
-from pgdyno.errors import PgdynoError, RunError
+from pgdyno.errors import RunError
 from pgdyno.record import Recorder
 from pgdyno.server import ConnInfo
 from pgdyno.spec import ClientGroup, Spec
@@ -100,11 +100,11 @@ class RunningLoad:
     def wait(self, seconds: float) -> None:
         """Let the load run. Raises the fault that ends it, as soon as there is one."""
         if self._woken.wait(seconds):
-            self._raise_fault()
+            self.raise_fault()
 
     def cut(self, tag: int | None) -> int:
         """End the interval now and tag those that follow; the moment in monotonic ns."""
-        self._raise_fault()
+        self.raise_fault()
         return self._load.cut(tag)
 
     def wait_recorded(self, until_ns: int) -> None:
@@ -115,7 +115,7 @@ class RunningLoad:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._seen.wait(left):
                     break
-        self._raise_fault()
+        self.raise_fault()
 
     def set_clients(self, group: str, clients: int) -> None:
         """Change how many clients of ``group`` run, from now on."""
@@ -165,10 +165,7 @@ class RunningLoad:
         )
 
     def raise_fault(self) -> None:
-        """Raise what ended the load, if something has."""
-        self._raise_fault()
-
-    def _raise_fault(self) -> None:
+        """Raise what ended the load, if something has, once."""
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
@@ -182,8 +179,6 @@ class RunningLoad:
                 if (fatal := self._load.fatal()) is not None:
                     raise RunError(fatal["message"], code=fatal["code"], hint=fatal.get("hint"))
             self._collect()
-        except PgdynoError as fault:
-            self._fail(fault)
         except Exception as fault:
             self._fail(fault)
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
+from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
 from pgdyno.investigate.trial import PAIRS_MAX, Answer, Question, run_trial
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, NoiseFloor, noise_floor
@@ -96,9 +96,9 @@ def _record(session: Session, answer: Answer, noise: NoiseFloor, change: Change)
         "effect": effect_json(answer.throughput),
         "latency_p99": {
             "ratio": round(answer.latency_p99.ratio, 4),
-            "ci95": [round(answer.latency_p99.lo, 4), round(answer.latency_p99.hi, 4)],
+            "ci95": ci95_json(answer.latency_p99),
         },
-        "noise_floor": {"ci95": [round(noise.lo, 4), round(noise.hi, 4)]},
+        "noise_floor": {"ci95": ci95_json(noise)},
         "decision": answer.verdict.outcome,
         "sentence": answer.verdict.sentence,
         "pairs_needed": answer.verdict.pairs_needed,

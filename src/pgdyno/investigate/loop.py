@@ -20,7 +20,7 @@ from pgdyno.errors import SetupError
 from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.observe import record_diagnosis
-from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
+from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
 from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Question, run_trial
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
@@ -124,7 +124,7 @@ class _Investigation:
             session.wait(WARM_UP_SECONDS)
         session.watcher.phase("measuring the baseline")
         slices = [session.slice(self._baseline_s, kind="baseline")]
-        self._progress.state_slices = slices
+        self._progress.state_slices = list(slices)
         self._progress.finding_rows = self._diagnose(slices, step=0)
         return slices
 
@@ -160,7 +160,7 @@ class _Investigation:
         """With time to spare, measure the noise more closely; whether that makes the candidate
         worth measuring."""
         pairs = 2 * PAIRS_MIN
-        noise_s = pairs * 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS)
+        noise_s = pairs * self._plain_pair_s
         if not self._time_for(
             self._question(candidate), spare_trials=self._rechecks_due() + 1, besides_s=noise_s
         ):
@@ -199,7 +199,7 @@ class _Investigation:
         keep = improves(answer)
         self._note_step(candidate, answer, "kept" if keep else "rejected")
         if not keep:
-            progress.state_slices += answer.slices_a
+            progress.state_slices.extend(answer.slices_a)
             return
         progress.kept = [*_without(progress.kept, candidate), Kept(candidate, answer)]
         session.recorder.add_event("step", f"kept: {candidate.title}")
@@ -220,7 +220,10 @@ class _Investigation:
         """
         progress = self._progress
         for kept in progress.kept[:-1]:
-            rest = _together([other for other in progress.kept if other is not kept])
+            others = [other for other in progress.kept if other is not kept]
+            if len(others) == len(progress.kept):
+                continue  # what was tried after another's end has taken its place
+            rest = _together(others)
             title = f"without {kept.candidate.title}"
             question = replace(
                 self._question(kept.candidate),
@@ -239,7 +242,7 @@ class _Investigation:
                 self._note_step(kept.candidate, answer, "still earns")
                 progress.state_slices = list(answer.slices_b)
                 continue
-            progress.kept.remove(kept)
+            progress.kept = others
             self._note_step(kept.candidate, answer, "taken back")
             self._session.recorder.add_event("step", f"taken back: {kept.candidate.title}")
             self._diagnose_afresh(answer.slices_a)
@@ -261,7 +264,7 @@ class _Investigation:
                 continue
             self._session.watcher.phase(f"pricing {candidate.title}")
             answer = self._run(question)
-            self._progress.state_slices += answer.slices_a
+            self._progress.state_slices.extend(answer.slices_a)
             decision = "offered" if improves(answer) else "rejected"
             self._note_step(candidate, answer, decision)
 
@@ -304,9 +307,14 @@ class _Investigation:
     def _time_for(
         self, question: Question, *, spare_trials: int = 0, besides_s: float = 0.0
     ) -> bool:
-        plain_s = 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS) * PAIRS_MIN
-        needed_s = question.pair_seconds * PAIRS_MIN + spare_trials * plain_s + besides_s
+        trials_s = PAIRS_MIN * (question.pair_seconds + spare_trials * self._plain_pair_s)
+        needed_s = trials_s + besides_s
         return time.monotonic() + needed_s <= self._deadline_s
+
+    @property
+    def _plain_pair_s(self) -> float:
+        """What a pair of slices of the usual length takes, about."""
+        return 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS)
 
     def _rechecks_due(self) -> int:
         """Trials to leave time for: all that is kept, but for the last, is taken back once."""
@@ -379,7 +387,7 @@ class _Investigation:
             "final_tps": round(throughput_tps(run, final), 2),
             "baseline_latency_ms_p99": _p99_ms(run, baseline),
             "final_latency_ms_p99": _p99_ms(run, final),
-            "noise_floor": {"ci95": [round(self._noise.lo, 4), round(self._noise.hi, 4)]},
+            "noise_floor": {"ci95": ci95_json(self._noise)},
             "next_limit": verdict(progress.findings),
             "out_of_time": self._out_of_time,
             "elapsed_s": round(time.monotonic() - self._began_s, 1),

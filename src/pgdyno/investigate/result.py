@@ -8,7 +8,7 @@ from typing import Any
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
 from pgdyno.record import RunFile, throughput_tps
-from pgdyno.stats import Effect
+from pgdyno.stats import Effect, NoiseFloor
 
 SCHEMA_VERSION = 1
 _PERCENTILES = (50, 95, 99)
@@ -119,9 +119,14 @@ def effect_json(effect: Effect) -> dict[str, Any]:
     """A paired effect: ratio with its 95 % interval."""
     return {
         "throughput_ratio": round(effect.ratio, 4),
-        "ci95": [round(effect.lo, 4), round(effect.hi, 4)],
+        "ci95": ci95_json(effect),
         "pairs": effect.pairs,
     }
+
+
+def ci95_json(bounds: Effect | NoiseFloor) -> list[float]:
+    """A 95 % interval of ratios."""
+    return [round(bounds.lo, 4), round(bounds.hi, 4)]
 
 
 def _ms(ns: float) -> float:
