@@ -8,10 +8,11 @@ from typing import Any
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
 from pgdyno.record import RunFile, throughput_tps
-from pgdyno.stats import Effect, NoiseFloor
+from pgdyno.stats import POINTS_MIN, Effect, NoiseFloor, steady_from
 
 SCHEMA_VERSION = 1
 _PERCENTILES = (50, 95, 99)
+_WHOLE_INTERVAL_MS = 900
 _LEDGER_COLUMNS = (
     "intended",
     "done",
@@ -36,6 +37,7 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         "verdict": verdict(findings),
         "ledger": ledger_json(run),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
+        "steadiness": steadiness(run, slice_ids),
         "latency_ms": {
             kind: latency_json(run.histogram(kind, slice_ids))
             for kind in ("response", "wait", "pool_wait", "service")
@@ -65,6 +67,18 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         "generator": generator_json(run, slice_ids),
         "findings": [finding_json(finding) for finding in findings],
     }
+
+
+def steadiness(run: RunFile, slice_ids: list[int]) -> str:
+    """Whether the throughput settled, and when, in a few words.
+
+    Judged on whole seconds; the first and last intervals of a slice may be shorter.
+    """
+    whole = [i for i in run.intervals(slice_ids) if i.duration_ms >= _WHOLE_INTERVAL_MS]
+    if len(whole) < POINTS_MIN:
+        return f"too short to tell: {len(whole)} s measured, {POINTS_MIN} are needed"
+    start = steady_from([interval.throughput_tps for interval in whole])
+    return "never steady" if start is None else f"steady after the first {start} s"
 
 
 def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:

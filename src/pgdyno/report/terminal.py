@@ -247,6 +247,8 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
 def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     """One run: figures first, then what they mean."""
     lines = _labelled("throughput", wording.throughput_words(run, story), width)
+    if said := story.info.result.get("steadiness"):
+        lines += _labelled("steadiness", str(said), width)
     lines += _latency_lines(run, story)
     lines.append(Line(""))
     if run.ledger().intended:

@@ -17,11 +17,18 @@ from pgdyno.stats.pairs import (
     wants_more,
 )
 from pgdyno.stats.scaling import Knee, knee
-from pgdyno.stats.steady import Estimate, effective_size, mean_with_interval, steady_from
+from pgdyno.stats.steady import (
+    POINTS_MIN,
+    Estimate,
+    effective_size,
+    mean_with_interval,
+    steady_from,
+)
 
 __all__ = [
     "EFFECT_MATTERS",
     "PAIRS_MIN",
+    "POINTS_MIN",
     "Effect",
     "Estimate",
     "Knee",
