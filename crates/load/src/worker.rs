@@ -329,6 +329,7 @@ impl Worker {
             Event::Parsed => self.on_parsed(slot),
             Event::Columns(columns) => self.on_columns(slot, columns)?,
             Event::Row(Some(row)) => self.on_row(slot, row)?,
+            Event::CopyIn(_) => self.on_copy_in(slot)?,
             Event::Complete => self.on_complete(slot),
             _ => {}
         }

@@ -32,6 +32,8 @@ pub enum ProtocolError {
     AuthenticationUnsupported(&'static str),
     /// The server failed to prove in the SCRAM exchange that it knows the password, or broke it off.
     ServerNotAuthentic(String),
+    /// COPY FROM STDIN, and more statements were sent behind it already.
+    CopyInPipeline,
     /// Something to be sent cannot be put into a message (a zero byte, or too long).
     Unsendable(String),
 }
@@ -79,6 +81,9 @@ impl fmt::Display for ProtocolError {
             Self::ServerNotAuthentic(why) => {
                 write!(f, "the server did not complete the SCRAM log-in: {why}")
             }
+            Self::CopyInPipeline => f.write_str(
+                "COPY FROM STDIN cannot be executed together with other statements in a pipeline",
+            ),
             Self::Unsendable(why) => write!(f, "cannot be sent: {why}"),
         }
     }

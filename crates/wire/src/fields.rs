@@ -89,6 +89,30 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// The types of a prepared statement's parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct ParameterTypes<'a> {
+    oids: &'a [u8],
+}
+
+impl<'a> ParameterTypes<'a> {
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, ProtocolError> {
+        let (count, oids) = split_count(b't', body)?;
+        if oids.len() == count * 4 {
+            Ok(Self { oids })
+        } else {
+            Err(ProtocolError::Malformed { tag: b't' })
+        }
+    }
+
+    /// Their OIDs, in order.
+    pub fn oids(&self) -> impl ExactSizeIterator<Item = u32> + 'a {
+        self.oids
+            .chunks_exact(4)
+            .map(|oid| u32::from_be_bytes([oid[0], oid[1], oid[2], oid[3]]))
+    }
+}
+
 /// The values of a row, in text format.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {

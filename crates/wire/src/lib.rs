@@ -19,7 +19,7 @@ mod scan;
 mod session;
 
 pub use error::ProtocolError;
-pub use fields::{Columns, Row, ServerMessage};
+pub use fields::{Columns, ParameterTypes, Row, ServerMessage};
 pub use login::Identity;
 pub use scan::{MESSAGE_BYTES_MAX, Message, Scan, Scanner};
-pub use session::{BackendKey, Event, Session, TransactionStatus, write_cancel};
+pub use session::{BackendKey, Event, Format, Session, TransactionStatus, write_cancel};

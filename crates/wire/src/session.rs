@@ -7,7 +7,7 @@ use bytes::{BufMut, BytesMut};
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 
-use crate::fields::{Columns, Row, ServerMessage, split_text};
+use crate::fields::{Columns, ParameterTypes, Row, ServerMessage, split_text};
 use crate::login::{self, Identity, Login, unsendable};
 use crate::{Message, ProtocolError};
 
@@ -20,6 +20,15 @@ pub enum TransactionStatus {
     Open,
     /// In one that failed: only ROLLBACK helps.
     Failed,
+}
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// As people read them.
+    Text,
+    /// As the type's send function does.
+    Binary,
 }
 
 /// What a message means to the driver.
@@ -50,8 +59,11 @@ pub enum Event<'a> {
     },
     /// NOTIFY on a channel that the connection listens to.
     Notification,
-    /// The statement was a COPY FROM STDIN, for which no data is at hand: it was told to fail.
-    CopyRefused,
+    /// The types of a statement's parameters, which [`Session::describe_statement`] asked for.
+    ParameterTypes(ParameterTypes<'a>),
+    /// The statement is a COPY FROM STDIN, and the server waits for [`Session::copy_data`] up to
+    /// [`Session::copy_done`] or [`Session::copy_fail`].
+    CopyIn(Format),
     /// The cycle is over.
     Ready(TransactionStatus),
 }
@@ -77,6 +89,10 @@ pub struct Session {
     state: State,
     key: BackendKey,
     simple: bool,
+    /// The server waits for the data of COPY FROM STDIN.
+    copying: bool,
+    /// Statements executed since the last Sync, and in the cycle before it.
+    executes: [u32; 2],
 }
 
 impl Session {
@@ -90,6 +106,8 @@ impl Session {
             state: State::LoggingIn(Login::Asked),
             key: BackendKey::default(),
             simple: false,
+            copying: false,
+            executes: [0; 2],
         })
     }
 
@@ -133,11 +151,13 @@ impl Session {
         out.put_slice(sql);
         out.put_u8(0);
         self.simple = true;
+        self.executes[0] += 1;
         self.begin_cycle();
         Ok(())
     }
 
-    /// Writes Parse, types of parameters left to the server.
+    /// Writes Parse. `types` are the first parameters' types by OID; 0, or none given, leaves a
+    /// type to the server.
     ///
     /// # Errors
     /// A zero byte in the text, or a text of 1 GiB or more.
@@ -145,19 +165,21 @@ impl Session {
         &mut self,
         name: &str,
         sql: &str,
+        types: &[u32],
         out: &mut BytesMut,
     ) -> Result<(), ProtocolError> {
-        frontend::parse(name, sql, [], out).map_err(unsendable)
+        frontend::parse(name, sql, types.iter().copied(), out).map_err(unsendable)
     }
 
-    /// Writes Bind to the unnamed portal, all values and results as text. `write` appends one
-    /// value, or returns false for NULL.
+    /// Writes Bind to the unnamed portal, results as text. `write` appends one value, or returns
+    /// false for NULL. `formats` has one for each value, or is empty: all of them text.
     ///
     /// # Errors
     /// A value of 1 GiB or more, or too many of them.
     pub fn bind<T>(
         &mut self,
         statement: &str,
+        formats: &[Format],
         values: impl IntoIterator<Item = T>,
         mut write: impl FnMut(T, &mut BytesMut) -> bool,
         out: &mut BytesMut,
@@ -169,9 +191,16 @@ impl Session {
                 IsNull::Yes
             })
         };
-        frontend::bind("", statement, [], values, serialize, [], out).map_err(|error| match error {
-            frontend::BindError::Conversion(error) => ProtocolError::Unsendable(error.to_string()),
-            frontend::BindError::Serialization(error) => unsendable(error),
+        let formats = formats
+            .iter()
+            .map(|format| i16::from(*format == Format::Binary));
+        frontend::bind("", statement, formats, values, serialize, [], out).map_err(|error| {
+            match error {
+                frontend::BindError::Conversion(error) => {
+                    ProtocolError::Unsendable(error.to_string())
+                }
+                frontend::BindError::Serialization(error) => unsendable(error),
+            }
         })
     }
 
@@ -183,11 +212,25 @@ impl Session {
         frontend::describe(b'P', "", out).map_err(unsendable)
     }
 
+    /// Writes Describe for a prepared statement: [`Event::ParameterTypes`] comes, and
+    /// [`Event::Columns`] if it returns rows.
+    ///
+    /// # Errors
+    /// A zero byte in the name.
+    pub fn describe_statement(
+        &mut self,
+        name: &str,
+        out: &mut BytesMut,
+    ) -> Result<(), ProtocolError> {
+        frontend::describe(b'S', name, out).map_err(unsendable)
+    }
+
     /// Writes Execute of the unnamed portal, all rows at once.
     ///
     /// # Errors
     /// None in practice.
     pub fn execute(&mut self, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        self.executes[0] += 1;
         frontend::execute("", 0, out).map_err(unsendable)
     }
 
@@ -206,6 +249,58 @@ impl Session {
         self.begin_cycle();
     }
 
+    /// Whether the server waits for the data of COPY FROM STDIN. It stops to when the data is at
+    /// its end, or when the server finds something wrong with it.
+    #[must_use]
+    pub fn is_copying(&self) -> bool {
+        self.copying
+    }
+
+    /// Writes a piece of COPY FROM STDIN's data, which need not end where a row does; or nothing if
+    /// no COPY waits for it.
+    ///
+    /// # Errors
+    /// A piece of 1 GiB or more.
+    pub fn copy_data(&mut self, data: &[u8], out: &mut BytesMut) -> Result<(), ProtocolError> {
+        if self.copying {
+            let length = i32::try_from(data.len() + 4)
+                .map_err(|_| ProtocolError::Unsendable("COPY data of over 1 GB at once".into()))?;
+            out.put_u8(b'd');
+            out.put_i32(length);
+            out.put_slice(data);
+        }
+        Ok(())
+    }
+
+    /// Writes the end of COPY FROM STDIN's data, if one waits for it.
+    pub fn copy_done(&mut self, out: &mut BytesMut) {
+        if self.copying {
+            frontend::copy_done(out);
+            self.end_copy(out);
+        }
+    }
+
+    /// Makes a COPY FROM STDIN fail, if one waits for data.
+    ///
+    /// # Errors
+    /// A zero byte in the reason.
+    pub fn copy_fail(&mut self, reason: &str, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        if self.copying {
+            frontend::copy_fail(reason, out).map_err(unsendable)?;
+            self.end_copy(out);
+        }
+        Ok(())
+    }
+
+    /// In the extended protocol the server threw away the Sync that was sent with the COPY, so
+    /// another one must follow.
+    fn end_copy(&mut self, out: &mut BytesMut) {
+        self.copying = false;
+        if !self.simple {
+            frontend::sync(out);
+        }
+    }
+
     /// Writes Terminate.
     pub fn terminate(&mut self, out: &mut BytesMut) {
         frontend::terminate(out);
@@ -215,10 +310,11 @@ impl Session {
         if let State::Cycles(pending) = &mut self.state {
             *pending += 1;
         }
+        self.executes = [0, self.executes[0]];
     }
 
-    /// Takes one message from the server. Answers that log-in or a refused COPY need are written
-    /// into `out`.
+    /// Takes one message from the server. Answers that log-in or a failed COPY need are written into
+    /// `out`.
     ///
     /// # Errors
     /// The message cannot come now or is malformed, or log-in cannot go on. The connection is of no
@@ -297,6 +393,9 @@ impl Session {
         out: &mut BytesMut,
     ) -> Result<Event<'a>, ProtocolError> {
         let Message { tag, body } = message;
+        if tag == b'E' && self.copying {
+            self.end_copy(out);
+        }
         if matches!(tag, b'S' | b'N' | b'A' | b'E') {
             return read_unasked(message);
         }
@@ -304,6 +403,12 @@ impl Session {
             return Err(ProtocolError::Unexpected {
                 tag,
                 during: "idle time",
+            });
+        }
+        if self.copying {
+            return Err(ProtocolError::Unexpected {
+                tag,
+                during: "COPY FROM STDIN",
             });
         }
         match tag {
@@ -316,26 +421,19 @@ impl Session {
             b'T' => Ok(Event::Columns(Columns::read(body)?)),
             b'D' if body.is_empty() => Ok(Event::Row(None)),
             b'D' => Ok(Event::Row(Some(Row::read(body)?))),
-            b'2' | b'3' | b'n' | b't' | b's' | b'H' | b'd' | b'c' => Ok(Event::Quiet),
+            b'2' | b'3' | b'n' | b's' | b'H' | b'd' | b'c' => Ok(Event::Quiet),
+            b't' => Ok(Event::ParameterTypes(ParameterTypes::read(body)?)),
+            // What else was sent already would be taken for the data.
+            b'G' if pending > 1 || self.executes != [0, 1] => Err(ProtocolError::CopyInPipeline),
             b'G' => {
-                self.refuse_copy(out)?;
-                Ok(Event::CopyRefused)
+                self.copying = true;
+                Ok(Event::CopyIn(read_copy_format(body)?))
             }
             _ => Err(ProtocolError::Unexpected {
                 tag,
                 during: "a statement",
             }),
         }
-    }
-
-    /// Ends a COPY FROM STDIN. In the extended protocol the server threw away the Sync that was
-    /// sent with the statement, so another one must follow.
-    fn refuse_copy(&mut self, out: &mut BytesMut) -> Result<(), ProtocolError> {
-        frontend::copy_fail("pgdyno has no data for COPY FROM STDIN", out).map_err(unsendable)?;
-        if !self.simple {
-            frontend::sync(out);
-        }
-        Ok(())
     }
 }
 
@@ -365,6 +463,14 @@ fn read_status(body: &[u8]) -> Result<TransactionStatus, ProtocolError> {
         b"T" => Ok(TransactionStatus::Open),
         b"E" => Ok(TransactionStatus::Failed),
         _ => Err(ProtocolError::Malformed { tag: b'Z' }),
+    }
+}
+
+fn read_copy_format(body: &[u8]) -> Result<Format, ProtocolError> {
+    match body.first() {
+        Some(0) => Ok(Format::Text),
+        Some(1) => Ok(Format::Binary),
+        _ => Err(ProtocolError::Malformed { tag: b'G' }),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use bytes::BytesMut;
 use pgdyno_wire::{
-    Event, Identity, MESSAGE_BYTES_MAX, Message, ProtocolError, Scanner, Session, TransactionStatus,
+    Event, Format, Identity, MESSAGE_BYTES_MAX, Message, ProtocolError, Scanner, Session,
+    TransactionStatus,
 };
 use proptest::prelude::*;
 
@@ -222,13 +223,15 @@ fn a_whole_cycle_yields_its_events() {
     let mut session = connected();
     let mut out = BytesMut::new();
     session
-        .parse("s0", "select $1", &mut out)
+        .parse("s0", "select $1", &[], &mut out)
         .expect("no zero byte");
     let write = |value: &str, out: &mut BytesMut| {
         out.extend_from_slice(value.as_bytes());
         true
     };
-    session.bind("s0", ["1"], write, &mut out).expect("short");
+    session
+        .bind("s0", &[], ["1"], write, &mut out)
+        .expect("short");
     session.describe(&mut out).expect("constant");
     session.execute(&mut out).expect("constant");
     session.sync(&mut out);
@@ -382,27 +385,145 @@ fn a_server_that_cannot_prove_itself_is_not_trusted() {
     assert!(answer(&[0, 0, 0, 0]).is_err());
 }
 
+/// A session in which a COPY FROM STDIN was sent and the server asks for its data.
+fn copying(simple: bool) -> Session {
+    let mut session = connected();
+    let mut out = BytesMut::new();
+    if simple {
+        session.query(b"copy t from stdin", &mut out)
+    } else {
+        session.execute(&mut out)
+    }
+    .expect("no zero byte");
+    if !simple {
+        session.sync(&mut out);
+    }
+    let event = receive(&mut session, b'G', b"\x01\0\0");
+    assert!(matches!(event, Ok(Event::CopyIn(Format::Binary))));
+    assert!(session.is_copying());
+    session
+}
+
 #[test]
-fn a_copy_is_refused_with_another_sync_where_the_first_was_thrown_away() {
-    for (simple, wanted) in [(true, &b"f"[..]), (false, b"fS")] {
-        let mut session = connected();
+fn a_copy_ends_with_another_sync_where_the_first_was_thrown_away() {
+    for (simple, sync) in [(true, &b""[..]), (false, b"S")] {
+        let mut session = copying(simple);
         let mut out = BytesMut::new();
-        if simple {
-            session
-                .query(b"copy t from stdin", &mut out)
-                .expect("no zero byte");
-        } else {
-            session.sync(&mut out);
-        }
+        session.copy_data(b"1\n2", &mut out).expect("short");
+        session.copy_data(b"\n", &mut out).expect("short");
+        assert!(out.starts_with(b"d\0\0\0\x071\n2d"));
+        session.copy_done(&mut out);
+        assert_eq!(tags(&out), [b"ddc", sync].concat());
+        assert!(!session.is_copying());
+
+        let mut session = copying(simple);
+        out.clear();
+        session.copy_fail("no data", &mut out).expect("constant");
+        assert_eq!(tags(&out), [b"f", sync].concat());
+
+        // The server rejects the data: the rest of it is not sent.
+        let mut session = copying(simple);
         out.clear();
         let message = Message {
-            tag: b'G',
-            body: b"\0\0\0",
+            tag: b'E',
+            body: b"SERROR\0C22P02\0Mm\0\0",
         };
         let event = session.receive(message, &identity(None), &mut out);
-        assert!(matches!(event, Ok(Event::CopyRefused)));
-        assert_eq!(tags(&out), wanted);
+        assert!(matches!(event, Ok(Event::Error(_))));
+        session.copy_data(b"3\n", &mut out).expect("short");
+        session.copy_done(&mut out);
+        assert_eq!(tags(&out), sync);
+        let ready = receive(&mut session, b'Z', b"I");
+        assert!(matches!(ready, Ok(Event::Ready(TransactionStatus::Idle))));
     }
+}
+
+#[test]
+fn a_copy_is_alone_in_its_cycle() {
+    for (executes, cycles) in [(2, 1), (1, 2)] {
+        let mut session = connected();
+        let mut out = BytesMut::new();
+        for _ in 0..cycles {
+            for _ in 0..executes {
+                session.execute(&mut out).expect("constant");
+            }
+            session.sync(&mut out);
+        }
+        let outcome = receive(&mut session, b'G', b"\0\0\0");
+        assert!(matches!(outcome, Err(ProtocolError::CopyInPipeline)));
+    }
+    let answer = receive(&mut copying(true), b'C', b"COPY 1\0");
+    assert!(matches!(answer, Err(ProtocolError::Unexpected { .. })));
+}
+
+#[test]
+fn an_error_ends_its_own_cycle_of_a_pipeline_only() {
+    let mut session = connected();
+    let mut out = BytesMut::new();
+    for _ in 0..2 {
+        session.execute(&mut out).expect("constant");
+        session.execute(&mut out).expect("constant");
+        session.sync(&mut out);
+    }
+    assert_eq!(session.cycles_pending(), 2);
+    let answers: [(u8, &[u8]); 6] = [
+        (b'C', b"BEGIN\0"),
+        (b'E', b"SERROR\0C22012\0Mm\0\0"),
+        (b'Z', b"E"),
+        (b'C', b"ROLLBACK\0"),
+        (b'C', b"BEGIN\0"),
+        (b'Z', b"I"),
+    ];
+    let events: String = answers
+        .iter()
+        .map(|(tag, body)| match receive(&mut session, *tag, body) {
+            Ok(Event::Complete) => 'c',
+            Ok(Event::Error(_)) => 'e',
+            Ok(Event::Ready(_)) => 'r',
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(events, "cerccr");
+    assert_eq!(session.cycles_pending(), 0);
+}
+
+#[test]
+fn parameters_have_types_and_formats() {
+    let mut session = connected();
+    let mut out = BytesMut::new();
+    session
+        .parse("s", "select $1", &[23], &mut out)
+        .expect("no zero byte");
+    assert!(out.ends_with(b"select $1\0\0\x01\0\0\0\x17"));
+    out.clear();
+    session
+        .describe_statement("s", &mut out)
+        .expect("no zero byte");
+    assert_eq!(&out[..], b"D\0\0\0\x07Ss\0");
+    out.clear();
+    let write = |value: &[u8], out: &mut BytesMut| {
+        out.extend_from_slice(value);
+        true
+    };
+    let values = [&b"\0\0\0\x07"[..], b"7"];
+    session
+        .bind(
+            "s",
+            &[Format::Binary, Format::Text],
+            values,
+            write,
+            &mut out,
+        )
+        .expect("short");
+    assert!(out[5..].starts_with(b"\0s\0\0\x02\0\x01\0\0\0\x02\0\0\0\x04\0\0\0\x07"));
+    session.sync(&mut out);
+    let Ok(Event::ParameterTypes(types)) =
+        receive(&mut session, b't', b"\0\x02\0\0\0\x17\0\0\0\x19")
+    else {
+        panic!("types");
+    };
+    assert_eq!(types.oids().collect::<Vec<_>>(), [23, 25]);
+    assert!(receive(&mut session, b't', b"\0\x02\0\0\0\x17").is_err());
 }
 
 #[test]
@@ -413,8 +534,8 @@ fn what_cannot_be_sent_is_refused_here() {
         session.query(b"select '\0'", &mut out),
         Err(ProtocolError::Unsendable(_))
     ));
-    assert!(session.parse("", "select '\0'", &mut out).is_err());
+    assert!(session.parse("", "select '\0'", &[], &mut out).is_err());
     let too_many = vec!["1"; 70_000];
     let write = |_: &str, _: &mut BytesMut| true;
-    assert!(session.bind("", too_many, write, &mut out).is_err());
+    assert!(session.bind("", &[], too_many, write, &mut out).is_err());
 }

@@ -99,10 +99,10 @@ impl Worker {
                 if link.prepared.doubtful {
                     session.close_statement(name, out)?;
                 }
-                session.parse(name, &statement.parameterized, out)?;
+                session.parse(name, &statement.parameterized, &[], out)?;
             }
         } else {
-            session.parse("", &statement.parameterized, out)?;
+            session.parse("", &statement.parameterized, &[], out)?;
         }
         let write = |slot: &crate::script::Slot, out: &mut bytes::BytesMut| {
             text.clear();
@@ -110,7 +110,7 @@ impl Worker {
             out.extend_from_slice(text);
             written
         };
-        session.bind(name, &statement.parameters, write, out)?;
+        session.bind(name, &[], &statement.parameters, write, out)?;
         if statement.capture.is_some() {
             session.describe(out)?;
         }
@@ -180,6 +180,15 @@ impl Worker {
                     .variables
                     .set_text(*variable, value.unwrap_or_default());
             }
+        }
+        Ok(())
+    }
+
+    /// COPY FROM STDIN, for which no data is at hand: it is told to fail.
+    pub(super) fn on_copy_in(&mut self, slot: usize) -> Result<(), ProtocolError> {
+        if let Some(session) = &mut self.links[slot].session {
+            session.copy_fail("pgdyno has no data for COPY FROM STDIN", &mut self.out)?;
+            self.send(slot);
         }
         Ok(())
     }
