@@ -7,7 +7,10 @@
 
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
-use pgdyno_wire::{Event, Identity, Message, Scanner, Session};
+use pgdyno_wire::{
+    Binding, Channel, Event, Identity, Message, ProtocolVersion, Scanner, Session, TlsAnswer,
+    read_tls_answer,
+};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[choice, piece], stream)) = input.split_first_chunk::<2>() else {
@@ -24,10 +27,30 @@ fn outcome(choice: u8, stream: &[u8], piece_bytes: usize) -> Vec<String> {
         user: "user".into(),
         database: "database".into(),
         password: (choice & 1 != 0).then(|| "password".into()),
-        parameters: vec![],
+        // Asked with the bits that count the cycles of a connection that is logged in already.
+        version: if choice & 16 != 0 {
+            ProtocolVersion::V3_2
+        } else {
+            ProtocolVersion::V3_0
+        },
+        binding: if choice & 32 != 0 {
+            Binding::Require
+        } else {
+            Binding::Prefer
+        },
+        ..Identity::default()
+    };
+    let (channel, stream) = match choice & 12 {
+        // The answer to the request for encryption is the stream's first byte.
+        8 => match read_tls_answer(&stream[..stream.len().min(1)]) {
+            Ok(TlsAnswer::Yes) => (Channel::Tls(Some([7; 32].into())), &stream[1..]),
+            Ok(TlsAnswer::No) => (Channel::Clear, &stream[1..]),
+            Err(error) => return vec![error.to_string()],
+        },
+        _ => (Channel::Clear, stream),
     };
     let mut out = BytesMut::new();
-    let Ok(mut session) = Session::start(&identity, &mut out) else {
+    let Ok(mut session) = Session::start(&identity, channel, &mut out) else {
         return vec![];
     };
     let mut scanner = Scanner::new();
@@ -38,6 +61,7 @@ fn outcome(choice: u8, stream: &[u8], piece_bytes: usize) -> Vec<String> {
             let _ = session.receive(Message { tag, body }, &identity, &mut out);
         }
         for _ in 0..u32::from(choice >> 4) {
+            let _ = session.execute(&mut out);
             session.sync(&mut out);
         }
     }
@@ -54,7 +78,14 @@ fn outcome(choice: u8, stream: &[u8], piece_bytes: usize) -> Vec<String> {
             };
             out.clear();
             match session.receive(message, &identity, &mut out) {
-                Ok(event) => seen.push(describe(event)),
+                Ok(event) => {
+                    seen.push(describe(event));
+                    // Also says whether the session still copies.
+                    if choice & 8 != 0 {
+                        let _ = session.copy_data(b"1\n", &mut out);
+                        session.copy_done(&mut out);
+                    }
+                }
                 Err(error) => {
                     seen.push(error.to_string());
                     return seen;
@@ -82,6 +113,7 @@ fn describe(event: Event<'_>) -> String {
             }
             format!("{values:?}")
         }
+        Event::ParameterTypes(types) => format!("{:?}", types.oids().collect::<Vec<_>>()),
         other => format!("{other:?}"),
     }
 }

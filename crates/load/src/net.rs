@@ -8,7 +8,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
-use pgdyno_wire::{BackendKey, Event, Identity, ProtocolError, Scanner, Session, write_cancel};
+use pgdyno_wire::{
+    BackendKey, Channel, Event, Identity, ProtocolError, Scanner, Session, write_cancel,
+};
 
 use crate::config::TargetConfig;
 use crate::error::LoadError;
@@ -132,6 +134,7 @@ impl Target {
             database: config.database.clone(),
             password: config.password.clone(),
             parameters,
+            ..Identity::default()
         };
         let mut last = None;
         for address in addresses(config)? {
@@ -169,7 +172,7 @@ impl Target {
     ///
     /// # Errors
     /// The request could not be delivered.
-    pub fn cancel(&self, key: BackendKey, timeout: Duration) -> io::Result<()> {
+    pub fn cancel(&self, key: &BackendKey, timeout: Duration) -> io::Result<()> {
         let mut out = BytesMut::new();
         write_cancel(key, &mut out);
         let mut stream = self.connect_blocking(timeout)?;
@@ -203,7 +206,8 @@ impl Target {
             .map_err(|error| self.unreachable(&error))?;
         let mut out = BytesMut::new();
         let protocol = |error: ProtocolError| self.refused_by_protocol(&error);
-        let mut session = Session::start(&self.identity, &mut out).map_err(protocol)?;
+        let mut session =
+            Session::start(&self.identity, Channel::Clear, &mut out).map_err(protocol)?;
         let mut scanner = Scanner::new();
         let mut buffer = vec![0; 16 << 10];
         loop {

@@ -32,6 +32,20 @@ pub enum ProtocolError {
     AuthenticationUnsupported(&'static str),
     /// The server failed to prove in the SCRAM exchange that it knows the password, or broke it off.
     ServerNotAuthentic(String),
+    /// The log-in was to be bound to its TLS connection, and is not: why.
+    BindingMissing(&'static str),
+    /// `require_auth` does not allow what the server asks for.
+    MethodRefused(&'static str),
+    /// The server speaks another version than was asked for.
+    VersionUnknown(u32),
+    /// The server speaks only a version older than the least.
+    VersionTooOld,
+    /// The server answered with an error to the request for TLS.
+    EncryptionRefused,
+    /// No answer to the request for TLS.
+    EncryptionAnswer(u8),
+    /// The server sent more than the answer to the request for TLS.
+    DataBeforeEncryption,
     /// COPY FROM STDIN, and more statements were sent behind it already.
     CopyInPipeline,
     /// Something to be sent cannot be put into a message (a zero byte, or too long).
@@ -81,6 +95,37 @@ impl fmt::Display for ProtocolError {
             Self::ServerNotAuthentic(why) => {
                 write!(f, "the server did not complete the SCRAM log-in: {why}")
             }
+            Self::BindingMissing(why) => {
+                write!(f, "the log-in cannot be bound to the encrypted connection: {why}")
+            }
+            Self::MethodRefused("none") => f.write_str(
+                "the server let us in without asking for anything, which require_auth does not allow",
+            ),
+            Self::MethodRefused(method) => write!(
+                f,
+                "the server asks for {method} authentication, which require_auth does not allow"
+            ),
+            Self::VersionUnknown(number) => write!(
+                f,
+                "the server wants to speak version {}.{} of the protocol, which nobody asked for",
+                number >> 16,
+                number & 0xffff
+            ),
+            Self::VersionTooOld => f.write_str(
+                "the server speaks only version 3.0 of the protocol, below min_protocol_version",
+            ),
+            Self::EncryptionRefused => {
+                f.write_str("the server answered the request for encryption with an error")
+            }
+            Self::EncryptionAnswer(byte) => write!(
+                f,
+                "the server answered the request for encryption with {}",
+                Tag(*byte)
+            ),
+            Self::DataBeforeEncryption => f.write_str(
+                "unencrypted data came with the answer to the request for encryption, as if \
+                 somebody between had put it there",
+            ),
             Self::CopyInPipeline => f.write_str(
                 "COPY FROM STDIN cannot be executed together with other statements in a pipeline",
             ),

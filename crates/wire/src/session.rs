@@ -9,7 +9,7 @@ use postgres_protocol::message::frontend;
 
 use crate::fields::{Columns, ParameterTypes, Row, ServerMessage, split_text};
 use crate::login::{self, Identity, Login, unsendable};
-use crate::{Message, ProtocolError};
+use crate::{BackendKey, Channel, Message, ProtocolError, ProtocolVersion};
 
 /// What ReadyForQuery says of the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,15 +68,6 @@ pub enum Event<'a> {
     Ready(TransactionStatus),
 }
 
-/// What a cancel request must show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BackendKey {
-    /// Process ID of the server process.
-    pub pid: i32,
-    /// The secret that came with it.
-    pub secret: i32,
-}
-
 enum State {
     LoggingIn(Login),
     /// Logged in; this many cycles are under way.
@@ -88,6 +79,8 @@ enum State {
 pub struct Session {
     state: State,
     key: BackendKey,
+    version: ProtocolVersion,
+    accepted: bool,
     simple: bool,
     /// The server waits for the data of COPY FROM STDIN.
     copying: bool,
@@ -96,15 +89,21 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins a connection: writes the start-up message into `out`.
+    /// Begins a connection on this channel: writes the start-up message into `out`.
     ///
     /// # Errors
     /// A zero byte in one of the identity's texts.
-    pub fn start(identity: &Identity, out: &mut BytesMut) -> Result<Self, ProtocolError> {
+    pub fn start(
+        identity: &Identity,
+        channel: Channel,
+        out: &mut BytesMut,
+    ) -> Result<Self, ProtocolError> {
         login::write_startup(identity, out)?;
         Ok(Self {
-            state: State::LoggingIn(Login::Asked),
+            state: State::LoggingIn(Login::Asked(channel)),
             key: BackendKey::default(),
+            version: identity.version,
+            accepted: false,
             simple: false,
             copying: false,
             executes: [0; 2],
@@ -129,8 +128,15 @@ impl Session {
 
     /// What a cancel request for this connection needs.
     #[must_use]
-    pub fn key(&self) -> BackendKey {
-        self.key
+    pub fn key(&self) -> &BackendKey {
+        &self.key
+    }
+
+    /// Whether the server has said yes to who logs in. What fails after that would not have gone
+    /// better with another encryption.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.accepted
     }
 
     /// Writes a simple query; it is a whole cycle.
@@ -350,7 +356,9 @@ impl Session {
         let mut next = State::LoggingIn(login);
         let event = match (tag, next) {
             (b'R', State::LoggingIn(login)) => {
-                next = State::LoggingIn(login::answer(login, body, identity, out)?);
+                let login = login::answer(login, body, identity, out)?;
+                self.accepted = matches!(login, Login::Accepted);
+                next = State::LoggingIn(login);
                 Event::Quiet
             }
             (b'Z', State::LoggingIn(Login::Accepted)) => {
@@ -359,7 +367,7 @@ impl Session {
                 Event::Connected
             }
             (b'K', State::LoggingIn(Login::Accepted)) => {
-                self.key = read_key(body)?;
+                self.key = BackendKey::read(body, self.version)?;
                 next = State::LoggingIn(Login::Accepted);
                 Event::Quiet
             }
@@ -367,8 +375,9 @@ impl Session {
                 next = State::Broken;
                 Event::Error(ServerMessage::read(tag, body)?)
             }
-            (b'v', kept) => {
-                next = kept;
+            (b'v', State::LoggingIn(login @ Login::Asked(_))) => {
+                self.version = login::negotiate(identity, body)?;
+                next = State::LoggingIn(login);
                 Event::Quiet
             }
             (b'S' | b'N' | b'A', kept) => {
@@ -437,11 +446,6 @@ impl Session {
     }
 }
 
-/// Writes a cancel request, to be sent on a connection of its own.
-pub fn write_cancel(key: BackendKey, out: &mut BytesMut) {
-    frontend::cancel_request(key.pid, key.secret, out);
-}
-
 /// Messages that may come at any time, asked or not.
 fn read_unasked(message: Message<'_>) -> Result<Event<'_>, ProtocolError> {
     let Message { tag, body } = message;
@@ -472,14 +476,4 @@ fn read_copy_format(body: &[u8]) -> Result<Format, ProtocolError> {
         Some(1) => Ok(Format::Binary),
         _ => Err(ProtocolError::Malformed { tag: b'G' }),
     }
-}
-
-fn read_key(body: &[u8]) -> Result<BackendKey, ProtocolError> {
-    const MALFORMED: ProtocolError = ProtocolError::Malformed { tag: b'K' };
-    let (pid, rest) = body.split_first_chunk::<4>().ok_or(MALFORMED)?;
-    let (secret, _) = rest.split_first_chunk::<4>().ok_or(MALFORMED)?;
-    Ok(BackendKey {
-        pid: i32::from_be_bytes(*pid),
-        secret: i32::from_be_bytes(*secret),
-    })
 }

@@ -2,8 +2,9 @@
 
 use bytes::BytesMut;
 use pgdyno_wire::{
-    Event, Format, Identity, MESSAGE_BYTES_MAX, Message, ProtocolError, Scanner, Session,
-    TransactionStatus,
+    Binding, Channel, Event, Format, Identity, MESSAGE_BYTES_MAX, Message, ProtocolError,
+    ProtocolVersion, Scanner, Session, TlsAnswer, TransactionStatus, read_tls_answer, write_cancel,
+    write_tls_request,
 };
 use proptest::prelude::*;
 
@@ -113,12 +114,12 @@ fn identity(password: Option<&str>) -> Identity {
         user: "u".into(),
         database: "d".into(),
         password: password.map(str::to_owned),
-        parameters: vec![],
+        ..Identity::default()
     }
 }
 
 fn started(identity: &Identity) -> Session {
-    Session::start(identity, &mut BytesMut::new()).expect("no zero bytes")
+    Session::start(identity, Channel::Clear, &mut BytesMut::new()).expect("no zero bytes")
 }
 
 fn receive<'a>(session: &mut Session, tag: u8, body: &'a [u8]) -> Result<Event<'a>, ProtocolError> {
@@ -329,11 +330,7 @@ fn the_password_is_sent_only_in_the_form_asked_for() {
     // "md5" || md5(md5("pw" || "u") || salt), computed with Python's hashlib.
     let md5 = ask(&[0, 0, 0, 5, 1, 2, 3, 4], Some("pw")).expect("answered");
     assert_eq!(md5, b"p\0\0\0\x28md50803a98a0618b75c8f9a50f280cad373\0");
-    let scram = ask(
-        b"\0\0\0\x0aSCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0",
-        Some("pw"),
-    )
-    .expect("answered");
+    let scram = ask(b"\0\0\0\x0aOTHER\0SCRAM-SHA-256\0\0", Some("pw")).expect("answered");
     assert!(scram.windows(14).any(|bytes| bytes == b"SCRAM-SHA-256\0"));
     assert!(!scram.windows(2).any(|bytes| bytes == b"pw"));
     for kind in [
@@ -538,4 +535,184 @@ fn what_cannot_be_sent_is_refused_here() {
     let too_many = vec!["1"; 70_000];
     let write = |_: &str, _: &mut BytesMut| true;
     assert!(session.bind("", &[], too_many, write, &mut out).is_err());
+}
+
+/// What a session that starts on this channel answers to an offer of these SASL mechanisms.
+fn answer_sasl(channel: Channel, binding: Binding, offer: &[u8]) -> Result<Vec<u8>, ProtocolError> {
+    let identity = Identity {
+        binding,
+        ..identity(Some("pw"))
+    };
+    let mut out = BytesMut::new();
+    let mut session = Session::start(&identity, channel, &mut out)?;
+    out.clear();
+    let body = [b"\0\0\0\x0a", offer].concat();
+    let message = Message {
+        tag: b'R',
+        body: &body,
+    };
+    session.receive(message, &identity, &mut out)?;
+    Ok(out.to_vec())
+}
+
+#[test]
+fn scram_is_bound_to_its_connection_where_both_sides_can() {
+    const BOTH: &[u8] = b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0";
+    const PLAIN: &[u8] = b"SCRAM-SHA-256\0\0";
+    let tls = || Channel::Tls(Some(vec![1, 2, 3].into()));
+    let has = |answer: &[u8], text: &[u8]| answer.windows(text.len()).any(|part| part == text);
+
+    for binding in [Binding::Prefer, Binding::Require] {
+        let bound = answer_sasl(tls(), binding, BOTH).expect("answered");
+        assert!(has(&bound, b"SCRAM-SHA-256-PLUS\0") && has(&bound, b"p=tls-server-end-point,,"));
+    }
+    let unasked = answer_sasl(tls(), Binding::Prefer, PLAIN).expect("answered");
+    assert!(has(&unasked, b"y,,"));
+    let disabled = answer_sasl(tls(), Binding::Disable, BOTH).expect("answered");
+    assert!(has(&disabled, b"SCRAM-SHA-256\0") && has(&disabled, b"n,,"));
+    let no_hash = answer_sasl(Channel::Tls(None), Binding::Prefer, BOTH).expect("answered");
+    assert!(has(&no_hash, b"n,,"));
+
+    for (channel, binding, offer) in [
+        (Channel::Clear, Binding::Prefer, BOTH),
+        (Channel::Clear, Binding::Require, PLAIN),
+        (tls(), Binding::Require, PLAIN),
+        (Channel::Tls(None), Binding::Require, BOTH),
+    ] {
+        let outcome = answer_sasl(channel, binding, offer);
+        assert!(matches!(outcome, Err(ProtocolError::BindingMissing(_))));
+    }
+}
+
+/// Outcome of a log-in in which the server sends these authentication messages.
+fn log_in(identity: &Identity, messages: &[&[u8]]) -> Result<bool, ProtocolError> {
+    let mut session = started(identity);
+    for body in messages {
+        let message = Message { tag: b'R', body };
+        session.receive(message, identity, &mut BytesMut::new())?;
+    }
+    Ok(session.is_accepted())
+}
+
+#[test]
+fn a_required_binding_cannot_be_talked_out_of() {
+    let identity = Identity {
+        binding: Binding::Require,
+        ..identity(Some("pw"))
+    };
+    for message in [&[0, 0, 0, 0][..], &[0, 0, 0, 3], &[0, 0, 0, 5, 1, 2, 3, 4]] {
+        let outcome = log_in(&identity, &[message]);
+        assert!(matches!(outcome, Err(ProtocolError::BindingMissing(_))));
+    }
+}
+
+#[test]
+fn only_what_require_auth_lists_is_answered() {
+    const OK: &[u8] = &[0, 0, 0, 0];
+    const CLEARTEXT: &[u8] = &[0, 0, 0, 3];
+    const MD5: &[u8] = &[0, 0, 0, 5, 1, 2, 3, 4];
+    for (list, messages, refused) in [
+        ("", &[OK][..], None),
+        ("md5", &[MD5, OK], None),
+        ("none", &[OK], None),
+        ("md5", &[OK], Some("none")),
+        ("scram-sha-256,md5", &[CLEARTEXT], Some("password")),
+        ("!password", &[CLEARTEXT], Some("password")),
+        ("scram-sha-256", &[MD5], Some("md5")),
+    ] {
+        let identity = Identity {
+            require_auth: list.parse().expect("a list"),
+            ..identity(Some("pw"))
+        };
+        let outcome = log_in(&identity, messages);
+        let wanted = refused.map_or(Ok(true), |method| Err(ProtocolError::MethodRefused(method)));
+        assert_eq!(outcome, wanted, "{list}");
+    }
+}
+
+#[test]
+fn the_version_is_negotiated_down_but_not_below_the_least() {
+    let start = |version, version_min, answer: &[u8]| {
+        let identity = Identity {
+            version,
+            version_min,
+            ..identity(None)
+        };
+        let mut out = BytesMut::new();
+        let mut session = Session::start(&identity, Channel::Clear, &mut out)?;
+        let asked = out[7];
+        let message = Message {
+            tag: b'v',
+            body: answer,
+        };
+        session.receive(message, &identity, &mut out)?;
+        Ok(asked)
+    };
+    use ProtocolVersion::{V3_0, V3_2};
+    const DOWN: &[u8] = &[0, 3, 0, 0, 0, 0, 0, 0];
+    assert_eq!(start(V3_2, V3_0, DOWN), Ok(2));
+    assert_eq!(start(V3_2, V3_2, DOWN), Err(ProtocolError::VersionTooOld));
+    assert_eq!(
+        start(V3_2, V3_0, &[0, 3, 0, 1, 0, 0, 0, 0]),
+        Err(ProtocolError::VersionUnknown(0x3_0001))
+    );
+    let unasked = ProtocolError::Unexpected {
+        tag: b'v',
+        during: "log-in",
+    };
+    assert_eq!(start(V3_0, V3_0, DOWN), Err(unasked.clone()));
+    assert_eq!(
+        start(V3_2, V3_0, &[0, 3, 0, 0, 0, 0, 0, 1, b'x', 0]),
+        Err(unasked)
+    );
+    assert!(start(V3_2, V3_0, &[0, 3]).is_err());
+}
+
+#[test]
+fn a_cancel_key_is_as_long_as_its_version_allows() {
+    let cancel = |version, secret: &[u8]| {
+        let identity = Identity {
+            version,
+            ..identity(None)
+        };
+        let mut session = started(&identity);
+        let key = [b"\0\0\0\x07", secret].concat();
+        for (tag, body) in [(b'R', &[0, 0, 0, 0][..]), (b'K', &key)] {
+            session.receive(Message { tag, body }, &identity, &mut BytesMut::new())?;
+        }
+        let mut out = BytesMut::new();
+        write_cancel(session.key(), &mut out);
+        Ok::<_, ProtocolError>(out.to_vec())
+    };
+    let short = cancel(ProtocolVersion::V3_0, b"abcd").expect("a key");
+    assert_eq!(short, b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07abcd");
+    let long = cancel(ProtocolVersion::V3_2, &[9; 256]).expect("a key");
+    assert_eq!(long.len(), 12 + 256);
+    assert!(long.starts_with(b"\0\0\x01\x0c\x04\xd2\x16\x2e\0\0\0\x07\x09"));
+    assert!(cancel(ProtocolVersion::V3_0, &[9; 5]).is_err());
+    assert!(cancel(ProtocolVersion::V3_2, &[9; 3]).is_err());
+    assert!(cancel(ProtocolVersion::V3_2, &[9; 257]).is_err());
+}
+
+#[test]
+fn nothing_but_one_letter_answers_the_request_for_encryption() {
+    let mut out = BytesMut::new();
+    write_tls_request(&mut out);
+    assert_eq!(&out[..], [0, 0, 0, 8, 4, 210, 22, 47]);
+    assert_eq!(read_tls_answer(b"S"), Ok(TlsAnswer::Yes));
+    assert_eq!(read_tls_answer(b"N"), Ok(TlsAnswer::No));
+    for smuggled in [&b"SR\0\0\0\x08\0\0\0\0"[..], b"NR"] {
+        assert_eq!(
+            read_tls_answer(smuggled),
+            Err(ProtocolError::DataBeforeEncryption)
+        );
+    }
+    assert_eq!(
+        read_tls_answer(b"EFATAL\0"),
+        Err(ProtocolError::EncryptionRefused)
+    );
+    assert_eq!(
+        read_tls_answer(b"H"),
+        Err(ProtocolError::EncryptionAnswer(b'H'))
+    );
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use mio::{Interest, Token};
-use pgdyno_wire::Session;
+use pgdyno_wire::{Channel, Session};
 
 use super::Worker;
 use crate::link::{Doing, Failure, Link};
@@ -47,7 +47,7 @@ impl Worker {
         if let Err(error) = connected {
             return self.on_unreachable(slot, &error);
         }
-        match Session::start(&self.shared.target.identity, &mut self.out) {
+        match Session::start(&self.shared.target.identity, Channel::Clear, &mut self.out) {
             Ok(session) => {
                 link.session = Some(session);
                 self.send(slot);
