@@ -4,6 +4,7 @@
 //! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside; its coordinator
 //!                      thread ends intervals and follows schedules (schedule.rs)
 //! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs)
+//! Arrivals (arrival/)   when the transactions of an open loop are due, and who gets which
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
@@ -12,6 +13,7 @@
 //! Times are nanoseconds of the monotonic clock. A transaction is *intended* when it should start,
 //! *sent* when its first byte leaves, *done* when its last answer is there: response = wait + service.
 
+pub mod arrival;
 mod client;
 mod collect;
 mod config;
