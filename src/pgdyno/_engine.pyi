@@ -10,7 +10,7 @@ from typing import Literal, TypedDict, final, type_check_only
 class EngineError(Exception):
     """The engine cannot do what was asked.
 
-    ``code`` is stable: ``config-invalid``, ``tls-unsupported``, ``script-unsupported``,
+    ``code`` is stable: ``config-invalid``, ``tls-unsupported``,
     ``connection-failed``, ``connection-refused``, ``authentication-failed``, ``database-missing``,
     ``connections-exhausted``, ``server-starting``, ``protocol-error``, ``group-unknown``,
     ``not-started``, ``already-started``, ``system-limit``, ``histogram-invalid``, and for a

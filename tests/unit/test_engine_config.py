@@ -101,11 +101,15 @@ def test_a_mistake_in_a_script_has_its_place() -> None:
     assert caught.value.line == 2
 
 
-def test_pipelines_are_refused_for_now() -> None:
-    script = {"name": "s", "text": "\\startpipeline\nselect 1;\n\\endpipeline\n", "file": "p.sql"}
-    error = refusal(config(groups__0__scripts=[script]))
-    assert error.code == "script-unsupported"
-    assert error.message.startswith("p.sql:1: \\startpipeline")
+def test_pipelines_are_refused_in_the_simple_protocol() -> None:
+    text = "select 0;\n  \\startpipeline\nselect 1;\n\\endpipeline\n"
+    script = {"name": "s", "text": text, "file": "p.sql"}
+    for protocol in ("extended", "prepared"):
+        assert Load(json.dumps(config(groups__0__scripts=[script], protocol=protocol)))
+    error = refusal(config(groups__0__scripts=[script], protocol="simple"))
+    assert isinstance(error, ScriptError)
+    assert error.message == "p.sql:2:3: a pipeline cannot be used in the simple protocol"
+    assert error.hint == "use the extended or the prepared protocol"
 
 
 def test_a_script_tells_what_it_sends_and_wants() -> None:

@@ -29,6 +29,8 @@ pub struct Client {
     /// Values of the group's variables.
     pub variables: Variables,
     command: usize,
+    /// Between `\startpipeline` and `\endpipeline`.
+    in_pipeline: bool,
     rng: Rng,
     choice: Rng,
     saved_rng: Rng,
@@ -38,8 +40,15 @@ pub struct Client {
 /// What a client needs next.
 #[derive(Debug)]
 pub enum Step {
-    /// This statement, by its place in the script's commands, is to be sent.
+    /// This statement, by its place in the script's commands, is to be sent, and its answer waited
+    /// for.
     Send(usize),
+    /// This statement is to be sent within a pipeline: nothing is waited for.
+    Pipe(usize),
+    /// `\syncpipeline`: a Sync is to be sent, and not waited for.
+    SyncPipeline,
+    /// `\endpipeline`: a Sync is to be sent, and all answers waited for.
+    EndPipeline,
     /// Nothing for this many nanoseconds.
     Sleep(u64),
     /// The script is over.
@@ -69,6 +78,7 @@ impl Client {
             think_until_ns: 0,
             variables,
             command: 0,
+            in_pipeline: false,
             choice: Rng::new(seeds.next_u64()),
             saved_rng: rng.clone(),
             rng,
@@ -90,6 +100,7 @@ impl Client {
         self.sent_ns = 0;
         self.tries = 1;
         self.command = 0;
+        self.in_pipeline = false;
         self.saved_rng.clone_from(&self.rng);
         match &mut self.saved_variables {
             Some(saved) => saved.clone_from(&self.variables),
@@ -101,6 +112,7 @@ impl Client {
     pub fn restart(&mut self) {
         self.tries += 1;
         self.command = 0;
+        self.in_pipeline = false;
         self.rng.clone_from(&self.saved_rng);
         if let Some(saved) = &self.saved_variables {
             self.variables.clone_from(saved);
@@ -113,6 +125,7 @@ impl Client {
         while let Some(command) = commands.get(self.command) {
             self.command += 1;
             match command {
+                Command::Sql(_) if self.in_pipeline => return Step::Pipe(self.command - 1),
                 Command::Sql(_) => return Step::Send(self.command - 1),
                 Command::Set { slot, expr } => match eval(expr, &self.variables, &mut self.rng) {
                     Ok(value) => self.variables.set(*slot, value),
@@ -132,10 +145,29 @@ impl Client {
                     }
                 }
                 Command::Jump { target } => self.command = *target,
-                // A plan with pipelines is refused.
-                Command::StartPipeline | Command::SyncPipeline | Command::EndPipeline => {}
+                Command::StartPipeline if self.in_pipeline => {
+                    return Step::Failed("\\startpipeline inside a pipeline".into());
+                }
+                Command::StartPipeline => self.in_pipeline = true,
+                Command::SyncPipeline if self.in_pipeline => return Step::SyncPipeline,
+                Command::EndPipeline if self.in_pipeline => {
+                    self.in_pipeline = false;
+                    return Step::EndPipeline;
+                }
+                Command::SyncPipeline | Command::EndPipeline => {
+                    return Step::Failed("there is no pipeline to synchronize or end".into());
+                }
             }
         }
+        if self.in_pipeline {
+            return Step::Failed("the script ended inside a pipeline".into());
+        }
         Step::Finished
+    }
+
+    /// Whether the script is between `\startpipeline` and `\endpipeline`.
+    #[must_use]
+    pub fn is_in_pipeline(&self) -> bool {
+        self.in_pipeline
     }
 }

@@ -1,5 +1,6 @@
 //! A connection as a worker thread holds it: socket, protocol state, and what it is doing.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
 use mio::{Interest, Registry, Token};
@@ -82,6 +83,61 @@ pub struct InFlight {
     pub capture: Option<Box<Capturing>>,
 }
 
+/// What a pipeline still waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// The answer to a statement, by its place in the script's commands.
+    Statement {
+        /// The place.
+        command: usize,
+        /// When it was sent; 0 if it was not yet.
+        sent_ns: u64,
+    },
+    /// The answer to Sync.
+    Sync,
+}
+
+/// Statements sent without waiting, in order, up to the answer to the last Sync.
+#[derive(Debug, Default)]
+pub struct Pipeline {
+    /// What was put into the output buffer and is not answered yet.
+    pub awaited: VecDeque<Awaited>,
+    /// Why the transaction fails, once everything is answered.
+    pub failure: Option<Box<Failure>>,
+}
+
+impl Pipeline {
+    /// Whether answers are to come.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        !self.awaited.is_empty()
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.awaited.clear();
+        self.failure = None;
+    }
+
+    /// What was put into the output buffer leaves now.
+    pub fn mark_sent(&mut self, now_ns: u64) {
+        for awaited in self.awaited.iter_mut().rev() {
+            match awaited {
+                Awaited::Statement { sent_ns, .. } if *sent_ns == 0 => *sent_ns = now_ns,
+                Awaited::Statement { .. } => break,
+                Awaited::Sync => {}
+            }
+        }
+    }
+
+    /// The server skips everything up to the next Sync.
+    pub fn skip_to_sync(&mut self) {
+        while let Some(Awaited::Statement { .. }) = self.awaited.front() {
+            self.awaited.pop_front();
+        }
+    }
+}
+
 /// A connection, or the place of one that is being made.
 pub struct Link {
     /// Never used again, unlike its index.
@@ -104,8 +160,10 @@ pub struct Link {
     pub unsent: Vec<u8>,
     /// The transaction status that the server reported last.
     pub status: TransactionStatus,
-    /// The statement under way.
+    /// The statement under way, outside of a pipeline.
     pub statement: InFlight,
+    /// Statements under way within a pipeline.
+    pub pipeline: Pipeline,
     /// What ROLLBACK is sent for; or a fatal error, after which the server closes the connection.
     pub failure: Option<Box<Failure>>,
     /// Statements known to the server, one bit each.
@@ -134,6 +192,7 @@ impl Link {
             unsent: Vec::new(),
             status: TransactionStatus::Idle,
             statement: InFlight::default(),
+            pipeline: Pipeline::default(),
             failure: None,
             prepared: Prepared::default(),
             failures: 0,
@@ -158,6 +217,7 @@ impl Link {
         self.unsent = Vec::new();
         self.status = TransactionStatus::Idle;
         self.statement = InFlight::default();
+        self.pipeline.clear();
         self.prepared.clear();
     }
 

@@ -104,7 +104,13 @@ impl Plan {
         let (mut rows, mut statements) = (0, 0);
         let mut groups = Vec::with_capacity(config.groups.len());
         for group in config.groups {
-            groups.push(plan_group(group, seed, &mut rows, &mut statements)?);
+            groups.push(plan_group(
+                group,
+                config.protocol,
+                seed,
+                &mut rows,
+                &mut statements,
+            )?);
         }
         Ok(Self {
             target: config.target,
@@ -188,6 +194,7 @@ impl GroupPlan {
 
 fn plan_group(
     config: GroupConfig,
+    protocol: Protocol,
     seed: u64,
     rows: &mut usize,
     statements: &mut usize,
@@ -208,7 +215,9 @@ fn plan_group(
     } = script::parse(&sources, &defined)?;
     let mut scripts = Vec::with_capacity(parsed.len());
     for (script, config) in parsed.into_iter().zip(&config.scripts) {
-        refuse_unsupported(&script)?;
+        if protocol == Protocol::Simple {
+            refuse_pipelines(&script)?;
+        }
         let count = script.statements().count();
         scripts.push(ScriptPlan {
             script,
@@ -251,23 +260,17 @@ fn plan_group(
     })
 }
 
-/// Pipelines come with a later version of the engine.
-fn refuse_unsupported(script: &Script) -> Result<(), LoadError> {
-    for (command, line) in script.commands.iter().zip(&script.lines) {
-        let word = match command {
-            Command::StartPipeline => "\\startpipeline",
-            Command::SyncPipeline => "\\syncpipeline",
-            Command::EndPipeline => "\\endpipeline",
-            _ => continue,
-        };
-        let place = format!("{}:{line}", script.file);
-        return Err(LoadError::new(
-            "script-unsupported",
-            format!("{place}: {word} is not supported yet"),
-        )
-        .with_hint("send the statements one by one, without a pipeline"));
+/// The simple protocol has no pipelines.
+fn refuse_pipelines(script: &Script) -> Result<(), ScriptError> {
+    let is_start = |command: &Command| matches!(command, Command::StartPipeline);
+    match script.commands.iter().position(is_start) {
+        None => Ok(()),
+        Some(command) => Err(script.error_at(
+            command,
+            "a pipeline cannot be used in the simple protocol",
+            "use the extended or the prepared protocol",
+        )),
     }
-    Ok(())
 }
 
 /// A seed that differs from run to run.

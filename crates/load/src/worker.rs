@@ -1,10 +1,11 @@
 //! A worker thread: one event loop over its own connections, timers and counts.
 //!
-//! Transactions are in [`transact`], connections in [`connect`], clients coming, waiting and going
-//! in [`clients`]; this file has the loop itself, and the way in for bytes.
+//! Transactions are in [`transact`], pipelines in [`pipeline`], connections in [`connect`], clients
+//! coming, waiting and going in [`clients`]; this file has the loop itself, and the way in for bytes.
 
 mod clients;
 mod connect;
+mod pipeline;
 mod transact;
 
 use std::cmp::Reverse;
@@ -330,7 +331,7 @@ impl Worker {
             Event::Columns(columns) => self.on_columns(slot, columns)?,
             Event::Row(Some(row)) => self.on_row(slot, row)?,
             Event::CopyIn(_) => self.on_copy_in(slot)?,
-            Event::Complete => self.on_complete(slot),
+            Event::Complete => self.on_complete(slot, now_ns),
             _ => {}
         }
         Ok(())

@@ -315,7 +315,8 @@ fn an_if_at_the_very_end_jumps_to_the_end() {
 #[test]
 fn commands_know_their_lines() {
     let script = script("-- one\n\\set x 1 + \\\n 2\n\nselect\n 1;\n select 2; select 3");
-    assert_eq!(script.lines, [2, 5, 7, 7]);
+    let lines: Vec<u32> = script.places.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [2, 5, 7, 7]);
 }
 
 #[test]
@@ -550,6 +551,20 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
             1,
             "ends inside a pipeline",
             "\\endpipeline",
+        ),
+        (
+            "\\startpipeline\nselect 1 \\; select 2;\n\\endpipeline",
+            2,
+            1,
+            "joined to another by \\; cannot be used in a pipeline",
+            "",
+        ),
+        (
+            "\\startpipeline\n  \\expect 23505\nselect 1;\n\\endpipeline",
+            2,
+            3,
+            "\\expect cannot be used in a pipeline",
+            "",
         ),
         (
             "\\startpipeline\nselect 1 \\gset\n\\endpipeline",

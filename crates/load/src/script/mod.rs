@@ -20,7 +20,8 @@
 //! - `\shell` and `\setshell` are refused, and so is a script that never sends anything.
 //! - Quotes, comments and parentheses that are never closed, invalid variable names and calls with
 //!   too many arguments are found before the run; so are misplaced pipeline commands, where that
-//!   can be known. A comment after the last statement is not sent as an empty query.
+//!   can be known, and pipelines in the simple protocol. Statements of a pipeline are prepared
+//!   where they stand in it, not before it begins. A comment after the last statement is not sent as an empty query.
 
 mod builtin;
 mod error;
@@ -67,14 +68,27 @@ pub struct Script {
     /// What to do, in order. Jump targets are indexes into this list; a target equal to its length
     /// is the end of the script.
     pub commands: Vec<Command>,
-    /// Line of each command in the file, 1-based; same length as `commands`.
-    pub lines: Vec<u32>,
+    /// Line and column of each command in the file, 1-based; same length as `commands`.
+    pub places: Vec<(u32, u32)>,
     /// Variables that the script uses and never sets itself, in order of first use, without the
     /// built-in ones. Whoever runs it has to define them.
     pub variables_unset: Vec<String>,
 }
 
 impl Script {
+    /// An error at one of its commands.
+    #[must_use]
+    pub fn error_at(&self, command: usize, message: &str, hint: &str) -> ScriptError {
+        let (line, column) = self.places.get(command).copied().unwrap_or((1, 1));
+        ScriptError {
+            file: self.file.clone(),
+            line,
+            column,
+            message: message.to_owned(),
+            hint: Some(hint.to_owned()),
+        }
+    }
+
     /// Its statements, in order of the text.
     pub fn statements(&self) -> impl Iterator<Item = &Statement> {
         self.commands.iter().filter_map(|command| match command {
@@ -134,6 +148,8 @@ pub struct Statement {
     /// several queries joined by `\;`. pgbench sends such a statement by the protocol it was told,
     /// and fails or inserts `$1`; send it by the simple protocol instead.
     pub simple_only: bool,
+    /// It is several queries, joined by `\;`.
+    pub joined: bool,
     /// SQLSTATE that `\expect` announced.
     pub expect: Option<[u8; 5]>,
     /// What to do with the rows it returns.
@@ -195,6 +211,18 @@ impl Capture {
 }
 
 impl Statement {
+    /// Why it cannot stand in a pipeline, if so.
+    #[must_use]
+    pub fn unpipable(&self) -> Option<String> {
+        let what = match &self.capture {
+            Some(capture) => format!("\\{}", capture.word()),
+            None if self.expect.is_some() => "\\expect".into(),
+            None if self.joined => "a query joined to another by \\;".into(),
+            None => return None,
+        };
+        Some(format!("{what} cannot be used in a pipeline"))
+    }
+
     /// Appends the statement for the simple protocol: values in place of variables, literally and
     /// without quoting, as pgbench does; a variable that is not defined stays `:name`.
     pub fn write_simple(&self, variables: &Variables, out: &mut Vec<u8>) {

@@ -155,7 +155,7 @@ impl<'a> Draft<'a> {
         loop {
             let (raw, stop, next) = sql::scan(text, at)?;
             if let Some(raw) = raw {
-                draft.statement(raw);
+                draft.statement(raw)?;
             }
             at = match stop {
                 Stop::Semicolon => next,
@@ -172,7 +172,10 @@ impl<'a> Draft<'a> {
         Ok(draft)
     }
 
-    fn statement(&mut self, raw: RawStatement<'a>) {
+    fn statement(&mut self, raw: RawStatement<'a>) -> Result<(), Fault> {
+        if let Pipeline::On(_) = self.pipeline {
+            self.check_piped(&raw)?;
+        }
         self.last_statement = Some(self.steps.len());
         self.offsets.push(raw.offset);
         let expect = self.expect.take().map(|(code, _)| code);
@@ -181,6 +184,22 @@ impl<'a> Draft<'a> {
             expect,
             capture: None,
         });
+        Ok(())
+    }
+
+    /// What cannot stand in a pipeline; `\gset` comes later.
+    fn check_piped(&self, raw: &RawStatement<'_>) -> Result<(), Fault> {
+        let (expect, offset) = self
+            .expect
+            .map_or((None, raw.offset), |(code, offset)| (Some(code), offset));
+        let statement = Statement {
+            joined: raw.joined,
+            expect,
+            ..Statement::default()
+        };
+        statement
+            .unpipable()
+            .map_or(Ok(()), |why| Err(Fault::new(offset, why)))
     }
 
     fn meta(&mut self, meta: Meta, offset: usize) -> Result<(), Fault> {
@@ -396,7 +415,7 @@ impl<'a> Draft<'a> {
             name: source.name.to_owned(),
             file: source.file.to_owned(),
             commands,
-            lines: lines(source.text, &self.offsets),
+            places: places(source.text, &self.offsets),
             variables_unset: uses
                 .list
                 .into_iter()
@@ -410,18 +429,17 @@ fn misplaced_expect(offset: usize) -> Fault {
     Fault::new(offset, "\\expect must stand right before an SQL statement")
 }
 
-/// Line of each offset; they ascend.
-fn lines(text: &str, offsets: &[usize]) -> Vec<u32> {
-    let mut from = 0;
-    let mut line = 1;
-    let mut lines = Vec::with_capacity(offsets.len());
+/// Line and column of each offset; they ascend. Each look starts at the line of the one before.
+fn places(text: &str, offsets: &[usize]) -> Vec<(u32, u32)> {
+    let (mut from, mut line) = (0, 1);
+    let mut places = Vec::with_capacity(offsets.len());
     for &offset in offsets {
-        let (further, _) = place(&text[from..], offset.saturating_sub(from));
+        let (further, column) = place(&text[from..], offset.saturating_sub(from));
         line += further - 1;
-        from = from.max(offset);
-        lines.push(line);
+        from = text[..offset].rfind('\n').map_or(0, |at| at + 1);
+        places.push((line, column));
     }
-    lines
+    places
 }
 
 impl Statement {
@@ -432,6 +450,7 @@ impl Statement {
         definable: &Assigned,
         scope: &mut Scope,
     ) -> Result<Self, Fault> {
+        self.joined = raw.joined;
         self.simple_only = raw.joined;
         for span in &raw.spans {
             match *span {

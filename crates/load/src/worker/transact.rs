@@ -5,7 +5,7 @@ use pgdyno_wire::{Columns, ProtocolError, Row, ServerMessage, TransactionStatus}
 use super::Worker;
 use crate::client::Step;
 use crate::config::Protocol;
-use crate::link::{Capturing, Doing, Failure};
+use crate::link::{Awaited, Capturing, Doing, Failure};
 use crate::plan::{GroupPlan, ScriptPlan};
 use crate::script::{CaptureKind, Command, Statement};
 use crate::sys::monotonic_ns;
@@ -15,23 +15,38 @@ use crate::tally::{Code, ErrorKey, Place, ScriptTally};
 const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")];
 /// Failures after which the server's prepared statements may not be what they were: none of that
 /// name, one of that name already, and a plan whose result changed.
-const DOUBTFUL: [Code; 3] = [
+pub(super) const DOUBTFUL: [Code; 3] = [
     Code::Sqlstate(*b"26000"),
     Code::Sqlstate(*b"42P05"),
     Code::Sqlstate(*b"0A000"),
 ];
 
 impl Worker {
-    /// Executes the client's script up to the next statement or sleep.
+    /// Executes the client's script until it has to wait.
     pub(super) fn run_script(&mut self, slot: usize, now_ns: u64) {
+        while self.step_script(slot, now_ns) {}
+    }
+
+    /// Executes the client's script up to the next statement or sleep; whether it can go on at once.
+    fn step_script(&mut self, slot: usize, now_ns: u64) -> bool {
         let link = &mut self.links[slot];
         let Some(client) = &mut link.client else {
-            return;
+            return false;
         };
         match client.step(&self.shared.plan.groups[link.group]) {
             Step::Send(command) => self.send_statement(slot, command),
+            Step::Pipe(command) => return self.pipe_statement(slot, command),
+            Step::SyncPipeline => {
+                self.pipe_sync(slot);
+                return true;
+            }
+            Step::EndPipeline => {
+                self.pipe_sync(slot);
+                self.await_pipeline(slot);
+            }
             Step::Sleep(time_ns) => {
                 link.doing = Doing::Sleeping;
+                self.send_piped(slot);
                 self.set_timer(slot, now_ns.saturating_add(time_ns));
             }
             Step::Finished if link.status == TransactionStatus::Idle => {
@@ -45,6 +60,7 @@ impl Worker {
                 self.fail(slot, Failure::own("script-error", message), now_ns);
             }
         }
+        false
     }
 
     fn send_statement(&mut self, slot: usize, command: usize) {
@@ -58,6 +74,13 @@ impl Worker {
         link.doing = Doing::Statement;
         link.statement.command = command;
         link.statement.sent_ns = now_ns;
+        self.count_sent(slot, now_ns);
+        self.send(slot);
+    }
+
+    /// Bytes of the client's transaction leave: counts the first.
+    pub(super) fn count_sent(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
         if let Some(client) = &mut link.client
             && client.sent_ns == 0
         {
@@ -71,11 +94,14 @@ impl Worker {
             let row = self.shared.plan.groups[link.group].scripts[client.script].row;
             self.tally.scripts[row].sent += 1;
         }
-        self.send(slot);
     }
 
     /// Puts a statement's messages into the output buffer.
-    fn write_statement(&mut self, slot: usize, command: usize) -> Result<(), ProtocolError> {
+    pub(super) fn write_statement(
+        &mut self,
+        slot: usize,
+        command: usize,
+    ) -> Result<(), ProtocolError> {
         let link = &mut self.links[slot];
         let (Some(session), Some(client)) = (&mut link.session, &link.client) else {
             return Ok(());
@@ -86,10 +112,18 @@ impl Worker {
         };
         link.statement.capture = statement.capture.as_ref().map(|_| Box::default());
         let (out, text) = (&mut self.out, &mut self.text);
+        let piped = client.is_in_pipeline();
         if self.shared.plan.protocol == Protocol::Simple || statement.simple_only {
             text.clear();
             statement.write_simple(&client.variables, text);
-            return session.query(text, out);
+            if !piped {
+                return session.query(text, out);
+            }
+            let sql = std::str::from_utf8(text)
+                .map_err(|_| ProtocolError::Unsendable("text that is not UTF-8".into()))?;
+            session.parse("", sql, &[], out)?;
+            session.bind("", &[], std::iter::empty::<()>(), |(), _| false, out)?;
+            return session.execute(out);
         }
         let mut name = "";
         if self.shared.plan.protocol == Protocol::Prepared {
@@ -115,7 +149,9 @@ impl Worker {
             session.describe(out)?;
         }
         session.execute(out)?;
-        session.sync(out);
+        if !piped {
+            session.sync(out);
+        }
         Ok(())
     }
 
@@ -129,14 +165,16 @@ impl Worker {
     }
 
     /// The statement under way on a connection.
-    fn statement(&self, slot: usize) -> Option<(&ScriptPlan, &Statement)> {
+    pub(super) fn statement(&self, slot: usize) -> Option<(&ScriptPlan, &Statement)> {
         let link = &self.links[slot];
-        let client = link
-            .client
-            .as_ref()
-            .filter(|_| link.doing == Doing::Statement)?;
+        let client = link.client.as_ref()?;
+        let command = match link.pipeline.awaited.front() {
+            Some(Awaited::Statement { command, .. }) => *command,
+            None if link.doing == Doing::Statement => link.statement.command,
+            _ => return None,
+        };
         let script = &self.shared.plan.groups[link.group].scripts[client.script];
-        match &script.script.commands[link.statement.command] {
+        match &script.script.commands[command] {
             Command::Sql(statement) => Some((script, statement)),
             _ => None,
         }
@@ -193,7 +231,10 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) fn on_complete(&mut self, slot: usize) {
+    pub(super) fn on_complete(&mut self, slot: usize, now_ns: u64) {
+        if self.links[slot].pipeline.is_busy() {
+            return self.on_piped_complete(slot, now_ns);
+        }
         if let Some(capturing) = &mut self.links[slot].statement.capture {
             if capturing.rows != 1 {
                 capturing.wrong_rows.get_or_insert(capturing.rows);
@@ -210,6 +251,7 @@ impl Worker {
         });
         let link = &mut self.links[slot];
         match link.doing {
+            _ if link.pipeline.is_busy() && !error.is_fatal() => self.on_piped_error(slot, failure),
             Doing::Statement if !error.is_fatal() => {
                 link.statement.error.get_or_insert(failure);
             }
@@ -225,6 +267,9 @@ impl Worker {
     /// A statement, or ROLLBACK, is over.
     pub(super) fn on_ready(&mut self, slot: usize, status: TransactionStatus, now_ns: u64) {
         self.links[slot].status = status;
+        if self.links[slot].pipeline.is_busy() {
+            return self.on_piped_ready(slot, now_ns);
+        }
         match self.links[slot].doing {
             Doing::Statement => self.end_statement(slot, now_ns),
             Doing::RollingBack => {
@@ -279,8 +324,11 @@ impl Worker {
     }
 
     /// The transaction cannot go on: rolls back what is open of it, then ends it.
-    fn fail(&mut self, slot: usize, failure: Box<Failure>, now_ns: u64) {
+    pub(super) fn fail(&mut self, slot: usize, failure: Box<Failure>, now_ns: u64) {
         let link = &mut self.links[slot];
+        if link.pipeline.is_busy() {
+            return self.fail_pipeline(slot, failure);
+        }
         let Some(session) = link
             .session
             .as_mut()

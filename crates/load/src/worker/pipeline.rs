@@ -1,0 +1,137 @@
+//! Pipelines: statements that are sent without waiting for the answers to those before them.
+//!
+//! What a script sends between two waits leaves in one write. Answers come in the order of the
+//! statements; after an error the server skips everything up to the next Sync. A transaction that
+//! fails takes in all answers first, so that the connection can be used again.
+
+use super::Worker;
+use super::transact::DOUBTFUL;
+use crate::link::{Awaited, Doing, Failure};
+use crate::script::Command;
+use crate::sys::monotonic_ns;
+
+/// Bytes of a pipeline that are put together before they are sent.
+const PIPED_BYTES_MAX: usize = 64 << 10;
+
+impl Worker {
+    /// Puts a statement behind those that were not sent yet; whether the script can go on.
+    pub(super) fn pipe_statement(&mut self, slot: usize, command: usize) -> bool {
+        let length = self.out.len();
+        let written = match self.unpipable(slot, command) {
+            Some(why) => Err(Failure::own("script-error", why)),
+            None => self
+                .write_statement(slot, command)
+                .map_err(|error| Failure::own("statement-unsendable", error.to_string())),
+        };
+        if let Err(failure) = written {
+            self.out.truncate(length);
+            self.send_piped(slot);
+            self.fail(slot, failure, monotonic_ns());
+            return false;
+        }
+        let sent_ns = 0;
+        let awaited = Awaited::Statement { command, sent_ns };
+        self.links[slot].pipeline.awaited.push_back(awaited);
+        if self.out.len() >= PIPED_BYTES_MAX {
+            self.send_piped(slot);
+        }
+        true
+    }
+
+    /// Why a statement cannot be in a pipeline. Where the script alone says that it is in one, this
+    /// was found before.
+    fn unpipable(&self, slot: usize, command: usize) -> Option<String> {
+        let link = &self.links[slot];
+        let script = link.client.as_ref()?.script;
+        let script = &self.shared.plan.groups[link.group].scripts[script].script;
+        match &script.commands[command] {
+            Command::Sql(statement) => statement.unpipable(),
+            _ => None,
+        }
+    }
+
+    /// Puts a Sync behind the statements.
+    pub(super) fn pipe_sync(&mut self, slot: usize) {
+        let link = &mut self.links[slot];
+        if let Some(session) = &mut link.session {
+            session.sync(&mut self.out);
+            link.pipeline.awaited.push_back(Awaited::Sync);
+        }
+    }
+
+    /// Sends what was put together.
+    pub(super) fn send_piped(&mut self, slot: usize) {
+        if self.out.is_empty() {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        self.links[slot].pipeline.mark_sent(now_ns);
+        self.count_sent(slot, now_ns);
+        self.send(slot);
+    }
+
+    /// The script waits for everything that was sent.
+    pub(super) fn await_pipeline(&mut self, slot: usize) {
+        self.links[slot].doing = Doing::Statement;
+        self.send_piped(slot);
+    }
+
+    /// A statement of a pipeline ended well.
+    pub(super) fn on_piped_complete(&mut self, slot: usize, now_ns: u64) {
+        let Some((script, statement)) = self.statement(slot) else {
+            return;
+        };
+        let row = script.statement_row + statement.position;
+        if let Some(Awaited::Statement { sent_ns, .. }) =
+            self.links[slot].pipeline.awaited.pop_front()
+        {
+            let tally = &mut self.tally.statements[row];
+            tally.done += 1;
+            tally.service.record(now_ns.saturating_sub(sent_ns));
+        }
+    }
+
+    /// A statement of a pipeline failed, or the Sync after it, which ends an implicit transaction:
+    /// the transaction fails, and its script goes no further.
+    pub(super) fn on_piped_error(&mut self, slot: usize, mut failure: Box<Failure>) {
+        let place = self.statement(slot);
+        if let Some((row, position)) = place.map(|(script, s)| (script.statement_row, s.position)) {
+            self.tally.statements[row + position].failed += 1;
+            failure = failure.at(position);
+        }
+        let link = &mut self.links[slot];
+        if DOUBTFUL.contains(&failure.code) {
+            link.prepared.doubt();
+        }
+        link.pipeline.skip_to_sync();
+        self.fail_pipeline(slot, failure);
+    }
+
+    /// The answer to a Sync.
+    pub(super) fn on_piped_ready(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        // A server that answered less than it was sent is not waited for any longer.
+        link.pipeline.skip_to_sync();
+        link.pipeline.awaited.pop_front();
+        if link.pipeline.is_busy() || link.doing != Doing::Statement {
+            return;
+        }
+        link.doing = Doing::Idle;
+        match link.pipeline.failure.take() {
+            Some(failure) => self.fail(slot, failure, now_ns),
+            None => self.run_script(slot, now_ns),
+        }
+    }
+
+    /// The transaction fails within a pipeline: everything that was sent is answered first. If the
+    /// script has not synchronized it yet (it sleeps, or an expression had no value), that is done.
+    pub(super) fn fail_pipeline(&mut self, slot: usize, failure: Box<Failure>) {
+        let link = &mut self.links[slot];
+        link.pipeline.failure.get_or_insert(failure);
+        link.timer = link.timer.wrapping_add(1);
+        if link.pipeline.awaited.back() != Some(&Awaited::Sync) {
+            self.pipe_sync(slot);
+        }
+        self.await_pipeline(slot);
+    }
+}
