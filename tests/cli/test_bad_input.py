@@ -38,7 +38,7 @@ def test_unknown_option(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: no such option '--clinets'. (Did you mean one of: '--clients', '--quiet'?)
+error: no such option '--clinets'. (Did you mean one of: '--client', '--clients', '--connect'?)
 
 hint: pgdyno run --help
 """,
@@ -68,7 +68,7 @@ def test_clients_of_zero(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: invalid value for '-c' / '--clients': 0 is not in the range x>=1
+error: invalid value for '-c' / '--clients' / '--client': 0 is not in the range x>=1
 
 hint: pgdyno run --help
 """,
@@ -83,7 +83,7 @@ def test_a_number_with_rubbish(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: invalid value for '-c' / '--clients': '8x' is not a valid integer range
+error: invalid value for '-c' / '--clients' / '--client': '8x' is not a valid integer range
 
 hint: pgdyno run --help
 """,

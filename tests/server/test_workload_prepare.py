@@ -13,8 +13,9 @@ import pytest
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation
-from pgdyno.spec.model import ScriptFile, WorkloadSpec
-from pgdyno.workload import Workload, load_workload, prepare
+from pgdyno.spec import ScriptPart
+from pgdyno.spec.model import WorkloadSpec
+from pgdyno.workload import Workload, load_mix, prepare
 
 pytestmark = pytest.mark.server
 
@@ -43,7 +44,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def builtin(name: str) -> Workload:
-    return load_workload(WorkloadSpec(script=name))
+    return load_mix(name)
 
 
 @pytest.fixture(scope="module", params=[18, 15])
@@ -70,7 +71,7 @@ def run(pg: Cluster) -> Iterator[Run]:
 
 def test_tables_are_those_of_pgbench(pg: Cluster, run: Run) -> None:
     reports: list[tuple[str, int, int]] = []
-    prepare(pg.conninfo, builtin("tpcb-like"), 1, lambda *report: reports.append(report))
+    prepare(pg.conninfo, [builtin("tpcb-like")], 1, lambda *report: reports.append(report))
     ours = run(_CATALOGUE), run(_CONTENT)
     pgbench = pg.installation.program("pgbench")
     where = ["-h", pg.conninfo.host, "-p", str(pg.conninfo.port), "-U", pg.conninfo.user]
@@ -85,10 +86,10 @@ def test_tables_are_those_of_pgbench(pg: Cluster, run: Run) -> None:
 
 
 def test_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> None:
-    prepare(pg.conninfo, builtin("tpcb-like"), 1, silent)
+    prepare(pg.conninfo, [builtin("tpcb-like")], 1, silent)
     run("update pgbench_accounts set abalance = 7 where aid = 1")
     run("insert into pgbench_history values (1, 1, 1, 1, now())")
-    prepare(pg.conninfo, builtin("select-only"), 1, silent)
+    prepare(pg.conninfo, [builtin("select-only")], 1, silent)
     assert run("select abalance from pgbench_accounts where aid = 1") == [(7,)]
     assert run("select count(*) from pgbench_history") == [(0,)]
 
@@ -105,17 +106,17 @@ def test_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> None:
 def test_other_scales_and_half_made_tables_are_made_afresh(
     pg: Cluster, run: Run, damage: str
 ) -> None:
-    prepare(pg.conninfo, builtin("tpcb-like"), 1, silent)
+    prepare(pg.conninfo, [builtin("tpcb-like")], 1, silent)
     run("update pgbench_accounts set abalance = 7 where aid = 1")
     run(damage)
-    prepare(pg.conninfo, builtin("tpcb-like"), 1, silent)
+    prepare(pg.conninfo, [builtin("tpcb-like")], 1, silent)
     assert run("select abalance from pgbench_accounts where aid = 1") == [(0,)]
     assert run("select count(*) from pgbench_accounts") == [(100_000,)]
 
 
 def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> None:
     workload = builtin("mixed")
-    prepare(pg.conninfo, workload, 1, silent)
+    prepare(pg.conninfo, [workload], 1, silent)
     indexes = run("select indexdef from pg_indexes where tablename = 'test_table' order by 1")
     assert [row[0] for row in indexes] == [
         "CREATE INDEX by_c1 ON public.test_table USING btree (c1)",
@@ -126,14 +127,14 @@ def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> 
     spec = WorkloadSpec(script="mixed", variables={"scale": 5, "own": "x"})
     assert workload.variables(pg.conninfo, spec) == {"scale": "5", "own": "x", "maxid": "0"}
     run("insert into test_table (c1) select 'x' from generate_series(1, 3)")
-    prepare(pg.conninfo, workload, 1, silent)
+    prepare(pg.conninfo, [workload], 1, silent)
     assert workload.variables(pg.conninfo, spec)["maxid"] == "3"
 
 
 def test_mixed_leaves_a_foreign_table_alone(pg: Cluster, run: Run) -> None:
     run("create table test_table (id int, mine text)")
     with pytest.raises(SetupError, match="test_table in the database pgdyno is not pgdyno's"):
-        prepare(pg.conninfo, builtin("mixed"), 1, silent)
+        prepare(pg.conninfo, [builtin("mixed")], 1, silent)
     assert run("select count(*) from test_table") == [(0,)]
 
 
@@ -141,7 +142,7 @@ def test_mixed_leaves_a_foreign_table_alone(pg: Cluster, run: Run) -> None:
 def test_no_tables_are_made_in_another_database(pg: Cluster, name: str) -> None:
     elsewhere = replace(pg.conninfo, database="postgres")
     with pytest.raises(UsageError, match="makes none in the database postgres"):
-        prepare(elsewhere, builtin(name), 1, silent)
+        prepare(elsewhere, [builtin(name)], 1, silent)
 
 
 def test_a_role_without_rights_is_told_what_to_grant(pg: Cluster, run: Run) -> None:
@@ -149,7 +150,7 @@ def test_a_role_without_rights_is_told_what_to_grant(pg: Cluster, run: Run) -> N
     try:
         poor = replace(pg.conninfo, user="poor")
         with pytest.raises(SetupError, match="permission denied for schema public") as caught:
-            prepare(poor, builtin("mixed"), 1, silent)
+            prepare(poor, [builtin("mixed")], 1, silent)
         assert "GRANT CREATE" in (caught.value.hint or "")
     finally:
         run("drop role poor")
@@ -161,9 +162,9 @@ def test_a_missing_table_is_named_with_its_script(pg: Cluster, run: Run, tmp_pat
     bad.write_text("\\set id random(1, 10)\nselect * from gone where id = :id;")
     own.write_text("create temp table mine (id int);\ninsert into mine values (1);")
     run("create table there (id int)")
-    spec = WorkloadSpec(script=[ScriptFile(file=str(good)), ScriptFile(file=str(own))])
-    prepare(pg.conninfo, load_workload(spec), 1, silent)
-    spec = WorkloadSpec(script=[ScriptFile(file=str(good)), ScriptFile(file=str(bad))])
+    spec = [ScriptPart(file=str(good)), ScriptPart(file=str(own))]
+    prepare(pg.conninfo, [load_mix(spec)], 1, silent)
+    spec = [ScriptPart(file=str(good)), ScriptPart(file=str(bad))]
     with pytest.raises(SetupError) as caught:
-        prepare(pg.conninfo, load_workload(spec), 1, silent)
+        prepare(pg.conninfo, [load_mix(spec)], 1, silent)
     assert caught.value.message == f"{bad}: the table gone is not in the database pgdyno"

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import UsageError
-from pgdyno.spec.model import ScriptFile, WorkloadSpec
-from pgdyno.workload import Tables, load_workload
+from pgdyno.spec import ScriptPart
+from pgdyno.workload import Tables, load_mix
 from pgdyno.workload.pgbench import _account_rows
 
 
 @pytest.mark.parametrize("name", ["tpcb-like", "simple-update", "select-only"])
 def test_pgbench_s_own_scripts_run_on_pgbench_s_tables(name: str) -> None:
-    workload = load_workload(WorkloadSpec(script=name))
+    workload = load_mix(name)
     assert workload.name == name
     assert workload.tables is Tables.PGBENCH
     assert [script.weight for script in workload.scripts] == [1]
 
 
 def test_mixed_has_the_described_shares_and_kinds() -> None:
-    workload = load_workload(WorkloadSpec(script="mixed"))
+    workload = load_mix("mixed")
     shares = {script.name: script.weight for script in workload.scripts}
     assert shares == {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
     texts = {script.name: script.text for script in workload.scripts}
@@ -39,11 +39,11 @@ def test_files_keep_their_weights_and_get_distinct_names(tmp_path: Path) -> None
         (tmp_path / folder / "pay.sql").write_text("select 1;")
     (tmp_path / "idle.sql").write_text("select 2;")
     files = [
-        ScriptFile(file=str(tmp_path / "a/pay.sql"), weight=3),
-        ScriptFile(file=str(tmp_path / "b/pay.sql"), weight=1),
-        ScriptFile(file=str(tmp_path / "idle.sql"), weight=0),
+        ScriptPart(file=str(tmp_path / "a/pay.sql"), weight=3),
+        ScriptPart(file=str(tmp_path / "b/pay.sql"), weight=1),
+        ScriptPart(file=str(tmp_path / "idle.sql"), weight=0),
     ]
-    workload = load_workload(WorkloadSpec(script=files))
+    workload = load_mix(files)
     assert [(script.name, script.weight) for script in workload.scripts] == [
         ("pay-1", 3),
         ("pay-2", 1),
@@ -54,7 +54,7 @@ def test_files_keep_their_weights_and_get_distinct_names(tmp_path: Path) -> None
 def test_a_file_that_uses_pgbench_s_tables_gets_them(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     path.write_text("select abalance from pgbench_accounts where aid = 1;")
-    assert load_workload(WorkloadSpec(script=[ScriptFile(file=str(path))])).tables is Tables.PGBENCH
+    assert load_mix([ScriptPart(file=str(path))]).tables is Tables.PGBENCH
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_unusable_files_are_told_plainly(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
-        load_workload(WorkloadSpec(script=[ScriptFile(file=str(path))]))
+        load_mix([ScriptPart(file=str(path))])
 
 
 def test_a_mistake_is_told_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     path.write_text("select 1;\n\\set id randum(1, 10)\n")
     with pytest.raises(UsageError) as caught:
-        load_workload(WorkloadSpec(script=[ScriptFile(file=str(path))]))
+        load_mix([ScriptPart(file=str(path))])
     assert caught.value.message.startswith(f"{path}:2:")
 
 

@@ -89,6 +89,15 @@ def _status() -> int:
         outcome = cli.main(prog_name="pgdyno", standalone_mode=False)
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except click.NoSuchOption as problem:
+        from pgdyno.cli.pgbench_words import instead_of
+
+        hint = instead_of(problem.option_name)
+        if hint is None:
+            _print_error(_lowered(problem.format_message()), _usage_hint(problem))
+        else:
+            _print_error(f"{problem.option_name} is pgbench's and not pgdyno's", hint)
+        return 1
     except click.ClickException as problem:
         _print_error(_lowered(problem.format_message()), _usage_hint(problem))
         return 1

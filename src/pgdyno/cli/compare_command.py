@@ -10,7 +10,6 @@ import click
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import (
-    Duration,
     build_spec,
     load_options,
     output_options,
@@ -19,6 +18,7 @@ from pgdyno.cli.options import (
     sort_out,
 )
 from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
 
 # Settings whose effect, or whose bill, comes with a checkpoint.

@@ -1,6 +1,7 @@
 """Options that several commands share, and how they become a spec.
 
-pgbench's letters keep their meaning: -c -j -T -P -s -M -f -D; psql's keep theirs: -h -p -U -d.
+pgbench's letters keep their meaning: -c -j -t -T -P -s -M -f -b -N -S -D -R -L -C; psql's keep
+theirs: -h -p -U -d.
 """
 
 from __future__ import annotations
@@ -12,44 +13,104 @@ from typing import Any, TypeVar
 
 import click
 
+from pgdyno.cli.types import Cpus, Duration, LatencyLimit, Rate, Seed
 from pgdyno.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Duration(click.ParamType[int]):
-    """A duration on the command line, in milliseconds; a bare number is seconds, as in pgbench."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from pgdyno.spec.units import parse_duration_ms
-
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_duration_ms(value, bare_unit="s")
-        except ValueError as problem:
-            self.fail(str(problem), param, ctx)
-
-
 _LOAD_OPTIONS = [
     click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml] [CONNINFO]"),
-    click.option("-c", "--clients", type=click.IntRange(1), metavar="N", help="Clients."),
     click.option(
-        "-j", "--threads", type=click.IntRange(1), metavar="N", help="Threads of the load engine."
+        "-c",
+        "--clients",
+        "--client",
+        "clients",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Clients.",
     ),
-    click.option("--ramp", type=Duration(), help="Linear ramp from no client to all of them."),
+    click.option(
+        "-j",
+        "--threads",
+        "--jobs",
+        "threads",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Threads of the load engine.",
+    ),
+    click.option("--ramp", type=Duration(), help="Linear ramp from no load to all of it."),
+    click.option("--think", type=Duration(), help="Pause of a client after each transaction."),
+]
+
+_ARRIVAL_OPTIONS = [
+    click.option(
+        "-R",
+        "--rate",
+        type=Rate(),
+        metavar="TPS",
+        help="Open loop: so many transactions per second come due, over all clients.",
+    ),
+    click.option(
+        "-L",
+        "--latency-limit",
+        type=LatencyLimit(),
+        help="Later than this counts as late (a bare number is in ms); with -R, what is later"
+        " before it is sent is skipped.",
+    ),
+    click.option(
+        "--process",
+        type=click.Choice(["poisson", "constant"]),
+        help="How arrivals of an open loop are spaced (default poisson).",
+    ),
+    click.option(
+        "--when-busy",
+        type=click.Choice(["queue", "skip"]),
+        help="What comes due with no client free (default queue).",
+    ),
+    click.option(
+        "--queue-max", type=click.IntRange(1), metavar="N", help="Longest queue; beyond, skip."
+    ),
+]
+
+_CONNECTION_OPTIONS = [
+    click.option("-C", "--connect", is_flag=True, help="A new connection for each transaction."),
     click.option(
         "--pool-max", type=click.IntRange(1), metavar="N", help="Clients share a pool of N."
     ),
     click.option("--pool-max-wait", type=Duration(), help="How long a client waits for one."),
-    click.option("--think", type=Duration(), help="Pause of a client after each transaction."),
+]
+
+_SCRIPT_OPTIONS = [
     click.option(
         "-s", "--scale", type=click.IntRange(1), metavar="N", help="Scale of pgbench's tables."
     ),
     click.option(
         "-f", "--file", "files", multiple=True, metavar="FILE[@W]", help="Script with weight."
+    ),
+    click.option(
+        "-b",
+        "--builtin",
+        "builtins",
+        multiple=True,
+        metavar="NAME[@W]",
+        help="Built-in script with weight.",
+    ),
+    click.option(
+        "-N",
+        "--skip-some-updates",
+        "builtins",
+        multiple=True,
+        flag_value="simple-update",
+        help="As -b simple-update.",
+    ),
+    click.option(
+        "-S",
+        "--select-only",
+        "builtins",
+        multiple=True,
+        flag_value="select-only",
+        help="As -b select-only.",
     ),
     click.option(
         "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Variable for scripts."
@@ -61,12 +122,39 @@ _LOAD_OPTIONS = [
         help="How statements are sent (default prepared).",
     ),
     click.option(
+        "--parameters",
+        type=click.Choice(["text", "binary"]),
+        help="How values are sent with -M extended or prepared (default text).",
+    ),
+    click.option(
         "--max-tries",
         type=click.IntRange(1),
         metavar="N",
         help="Tries of a transaction that a serialization failure or a deadlock ends (default 10).",
     ),
-    click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of all randomness."),
+    click.option(
+        "--seed",
+        "--random-seed",
+        "seed",
+        type=Seed(),
+        metavar="N|time|rand",
+        help="Seed of all randomness.",
+    ),
+]
+
+_ENGINE_OPTIONS = [
+    click.option(
+        "--reactor",
+        type=click.Choice(["auto", "mio", "io_uring"]),
+        help="Event loop of the load engine (default auto).",
+    ),
+    click.option("--cpus", type=Cpus(), metavar="LIST", help="Processors for its threads: 0,2-3."),
+    click.option(
+        "--nice", type=click.IntRange(-20, 19), metavar="N", help="Nice level of its threads."
+    ),
+    click.option(
+        "--acks", metavar="DIR", help="Folder for a record of every transaction, kept by clients."
+    ),
 ]
 
 _SERVER_OPTIONS = [
@@ -107,7 +195,16 @@ def _all_of(options: list[Callable[[Any], Any]]) -> Callable[[_Command], _Comman
     return decorate
 
 
-load_options = _all_of([*_LOAD_OPTIONS, *_SERVER_OPTIONS])
+load_options = _all_of(
+    [
+        *_LOAD_OPTIONS,
+        *_ARRIVAL_OPTIONS,
+        *_CONNECTION_OPTIONS,
+        *_SCRIPT_OPTIONS,
+        *_ENGINE_OPTIONS,
+        *_SERVER_OPTIONS,
+    ]
+)
 output_options = _all_of(_OUTPUT_OPTIONS)
 
 
@@ -129,6 +226,12 @@ def parse_assignments(pairs: tuple[str, ...], option: str) -> dict[str, str]:
             )
         values[name.strip()] = value.strip()
     return values
+
+
+# Options that are keys of the spec's table load, under the same name.
+_LOAD_KEYS = (
+    "threads", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus", "nice", "acks",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -155,7 +258,7 @@ def sort_out(what: tuple[str, ...]) -> Asked:
 
 
 def _kind_of(word: str) -> str:
-    from pgdyno.spec.model import BUILTIN_SCRIPTS
+    from pgdyno.spec.mix import BUILTIN_SCRIPTS
 
     if word in BUILTIN_SCRIPTS:
         return "builtin"
@@ -175,12 +278,13 @@ def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
     """The spec that arguments and options ask for, and the spec file's text ('' without one)."""
     from pgdyno.spec import read_spec, spec_from_fields
 
+    if asked.spec_path is None:
+        _check_arrival(given)
     overrides = _overrides(asked, given)
     if asked.spec_path is not None:
         return read_spec(asked.spec_path, overrides, _each_group(given))
-    name = asked.builtin or (
-        Path(given["files"][0].partition("@")[0]).stem if given["files"] else "run"
-    )
+    scripts = [*given["files"], *given["builtins"]]
+    name = asked.builtin or (Path(scripts[0].partition("@")[0]).stem if scripts else "run")
     return spec_from_fields(
         {"name": _safe_name(name), **overrides, "clients": [_each_group(given)]}
     ), ""
@@ -192,17 +296,15 @@ def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     if server:
         overrides["server"] = server
     workload = {
-        "script": _script_files(given["files"]) or asked.builtin,
+        "script": _scripts(asked, given),
         "scale": given["scale"],
         "variables": parse_assignments(given["define"], "-D") or None,
     }
     load = {
         "ramp": _ms(given["ramp"]),
-        "hold": _ms(given.get("time")),
-        "threads": given["threads"],
-        "protocol": given["protocol"],
-        "max_tries": given["max_tries"],
-        "seed": given["seed"],
+        "hold": _hold(given),
+        "transactions": given.get("transactions"),
+        **{name: given[name] for name in _LOAD_KEYS},
     }
     for key, fields in (("workload", workload), ("load", load)):
         if present := _without_none(fields):
@@ -261,24 +363,83 @@ def _join_conninfo(conninfo: str | None, parts: Mapping[str, Any]) -> str:
 def _each_group(given: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say of every client group."""
     pool = _without_none({"max": given["pool_max"], "max_wait": _ms(given["pool_max_wait"])})
+    limit_us = given["latency_limit"]
     return _without_none(
-        {"count": given["clients"], "think": _ms(given["think"]), "pool": pool or None}
+        {
+            "count": given["clients"],
+            "think": _ms(given["think"]),
+            "arrival": _arrival(given),
+            "latency_limit": None if limit_us is None else f"{limit_us}us",
+            "pool": pool or None,
+            "connection": "per-transaction" if given["connect"] else None,
+        }
     )
 
 
-def _script_files(files: tuple[str, ...]) -> list[dict[str, Any]] | None:
-    """``-f file@weight``, pgbench's way."""
-    scripts = []
-    for each in files:
-        name, at, weight = each.rpartition("@")
-        if not at:
-            name, weight = each, "1"
-        if not weight.isdecimal():
+def _arrival(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    keys = ("rate", "process", "when_busy", "queue_max")
+    return _without_none({key: given[key] for key in keys}) or None
+
+
+def _check_arrival(given: Mapping[str, Any]) -> None:
+    """What only an open loop has needs a rate."""
+    for key in ("process", "when_busy", "queue_max"):
+        if given[key] is not None and given["rate"] is None:
             raise UsageError(
-                f'-f {each}: the weight "{weight}" is not a whole number', code="bad-weight"
+                f"--{key.replace('_', '-')} is for an open loop, which needs a rate",
+                code="rate-missing",
+                hint="for example -R 500",
             )
-        scripts.append({"file": name, "weight": int(weight)})
-    return scripts or None
+
+
+def _scripts(asked: Asked, given: Mapping[str, Any]) -> str | list[dict[str, Any]] | None:
+    """The mix of -f and -b, or the workload that was named."""
+    parts = [_weighted(each, "-f", "file") for each in given["files"]]
+    parts += [_builtin_part(each) for each in given["builtins"]]
+    if parts and asked.builtin:
+        raise UsageError(
+            f"{asked.builtin} is one workload, and -f and -b make another",
+            code="contradiction",
+            hint=f"a mix of both: -b {asked.builtin}@1 -f FILE@1",
+        )
+    return parts or asked.builtin
+
+
+def _builtin_part(text: str) -> dict[str, Any]:
+    """``-b name@weight``; as in pgbench, the beginning of a name will do."""
+    from pgdyno.spec.mix import MIXABLE_SCRIPTS
+
+    part = _weighted(text, "-b", "builtin")
+    matching = [name for name in MIXABLE_SCRIPTS if name.startswith(part["builtin"])]
+    if len(matching) != 1 or not part["builtin"]:
+        problem = "fits more than one script" if matching else "is not a built-in script"
+        raise UsageError(
+            f'-b {text}: "{part["builtin"]}" {problem}',
+            code="unknown-builtin",
+            hint=f"built-in scripts are {', '.join(MIXABLE_SCRIPTS)}",
+        )
+    return {**part, "builtin": matching[0]}
+
+
+def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
+    """``name@weight``, pgbench's way."""
+    name, at, weight = text.rpartition("@")
+    if not at:
+        name, weight = text, "1"
+    if not (weight.isascii() and weight.isdecimal()):
+        raise UsageError(
+            f'{option} {text}: the weight "{weight}" is not a whole number', code="bad-weight"
+        )
+    return {key: name, "weight": int(weight)}
+
+
+def _hold(given: Mapping[str, Any]) -> str | None:
+    """How long to measure; until all is done, a day at most, where transactions are counted."""
+    if given.get("transactions") is None:
+        return _ms(given.get("time"))
+    if given.get("time") is not None:
+        raise UsageError("give either -t or -T", code="contradiction")
+    return "1d"
 
 
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:

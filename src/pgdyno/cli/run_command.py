@@ -10,7 +10,6 @@ import click
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import (
-    Duration,
     build_spec,
     load_options,
     output_options,
@@ -18,10 +17,18 @@ from pgdyno.cli.options import (
     sort_out,
 )
 from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.types import Duration
 
 
 @click.command("run")
 @load_options
+@click.option(
+    "-t",
+    "--transactions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Transactions of each client, instead of a time.",
+)
 @click.option("-T", "--time", type=Duration(), help="How long to measure, after the ramp.")
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @output_options

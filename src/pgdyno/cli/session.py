@@ -9,6 +9,7 @@ from typing import Any
 
 from pgdyno.cli.screen import watcher_for
 from pgdyno.conduct import Session, open_session
+from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
 
 
@@ -17,6 +18,12 @@ def session_for(
     command: str, given: Mapping[str, Any], spec: Spec, spec_text: str, path: Path
 ) -> Iterator[Session]:
     """The session of ``spec``, recorded in ``path``; ``given`` are the command's options."""
+    if command != "run" and spec.load.transactions is not None:
+        raise UsageError(
+            "load.transactions ends the load by itself, and slices last a time",
+            code="contradiction",
+            hint=f"leave it out for pgdyno {command}",
+        )
     with (
         watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
         open_session(

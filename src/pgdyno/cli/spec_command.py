@@ -18,10 +18,12 @@ def command() -> None:
 def check(spec: str) -> None:
     """Read a spec and its scripts without running them; print it with every default filled in."""
     from pgdyno.spec import read_spec, spec_to_toml
-    from pgdyno.workload import load_workload
+    from pgdyno.workload import load_workloads, read_setup
 
     checked, _ = read_spec(Path(spec))
-    load_workload(checked.workload)
+    load_workloads(checked)
+    if checked.workload.setup is not None:
+        read_setup(checked.workload.setup)
     click.echo(spec_to_toml(checked), nl=False)
 
 

@@ -11,6 +11,7 @@ import psycopg
 
 from pgdyno.conduct.session import Session
 from pgdyno.spec import Event
+from pgdyno.spec.model import LoadSpec
 
 
 def carry_out(session: Session) -> list[int]:
@@ -27,12 +28,18 @@ def carry_out(session: Session) -> list[int]:
             session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s")
             with session.measured("ramp"):
                 timeline.run_until(load.ramp_ms)
-        session.watcher.phase(f"measuring for {load.hold_ms / 1000:g} s")
+        session.watcher.phase(_measuring(load))
         with session.measured("run") as slice_id:
             timeline.run_until(load.ramp_ms + load.hold_ms)
     session.watcher.phase("finishing")
     session.stop_load()
     return [slice_id]
+
+
+def _measuring(load: LoadSpec) -> str:
+    if load.transactions is None:
+        return f"measuring for {load.hold_ms / 1000:g} s"
+    return f"measuring {load.transactions:,} transactions of each client"
 
 
 class _Timeline:
@@ -49,6 +56,8 @@ class _Timeline:
         while self._events and self._events[0].at_ms < end_ms:
             event = self._events.pop(0)
             self._wait_until(event.at_ms)
+            if self._session.load_complete:
+                return
             self._carry_out(event)
         self._wait_until(end_ms)
 
@@ -60,7 +69,7 @@ class _Timeline:
 
     def _wait_until(self, at_ms: int) -> None:
         left_s = (self._started_ns + at_ms * 1_000_000 - time.monotonic_ns()) / 1e9
-        if left_s > 0:
+        if left_s > 0 and not self._session.load_complete:
             self._session.wait(left_s)
 
 

@@ -1,4 +1,4 @@
-"""The load engine as the conductor drives it: its configuration, its thread of polling, its faults.
+"""The load engine as the conductor drives it: its thread of polling, its faults.
 
 :class:`RunningLoad` owns one engine ``Load`` from connect to drain. A thread collects finished
 intervals, hands them to the recorder and tells the watcher; a fault in it (the server gone for
@@ -10,81 +10,26 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from pgdyno._engine import Histogram, Load
+from pgdyno._engine import EngineError, Histogram, Load
 from pgdyno.conduct.watch import Tick, Watcher
-from pgdyno.errors import RunError
+from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import Recorder
-from pgdyno.server import ConnInfo
-from pgdyno.spec import ClientGroup, Spec
-from pgdyno.workload import WeightedScript
 
 _POLL_SECONDS = 0.1
 _CUT_SECONDS_MAX = 5.0
 DRAIN_MS = 5_000
-
-
-def engine_config(
-    spec: Spec,
-    conninfo: ConnInfo,
-    scripts: Sequence[WeightedScript],
-    variables: Mapping[str, str],
-    *,
-    scheduled: bool,
-) -> dict[str, Any]:
-    """The engine's configuration for a spec; ``scheduled`` takes its ramp or steps along."""
-    load = spec.load
-    return {
-        "target": {
-            "host": conninfo.host,
-            "port": conninfo.port,
-            "user": conninfo.user,
-            "password": conninfo.password,
-            "database": conninfo.database,
-            "application_name": "pgdyno",
-            "sslmode": conninfo.options.get("sslmode", "prefer"),
-        },
-        "threads": load.threads,
-        "seed": load.seed,
-        "protocol": load.protocol,
-        "max_tries": load.max_tries,
-        "groups": [
-            {
-                "name": group.name,
-                "clients": group.count,
-                "schedule": _schedule(spec, group) if scheduled else [],
-                "pool": None
-                if group.pool is None
-                else {"max": group.pool.max, "max_wait_ms": group.pool.max_wait_ms},
-                "think_ms": group.think_ms,
-                "variables": dict(variables),
-                "scripts": [
-                    {"name": s.name, "text": s.text, "file": s.file, "weight": s.weight}
-                    for s in scripts
-                ],
-            }
-            for group in spec.clients
-        ],
-    }
-
-
-def _schedule(spec: Spec, group: ClientGroup) -> list[dict[str, int]]:
-    """The group's clients over time: a ramp to all of them, or the spec's steps."""
-    if spec.load.ramp_ms:
-        return [{"at_ms": 0, "clients": group.count, "ramp_ms": spec.load.ramp_ms}]
-    return [
-        {"at_ms": step.at_ms, "clients": max(1, round(group.count * step.share)), "ramp_ms": 0}
-        for step in spec.load.steps
-    ]
+_ENDINGS = ("done", "failed", "skipped", "cancelled")
+"""Columns of the ledger in which a transaction ends."""
 
 
 class RunningLoad:
     """One engine at work, from first connection to drained."""
 
     def __init__(self, config: Mapping[str, Any], recorder: Recorder, watcher: Watcher) -> None:
-        self._load = Load(json.dumps(config))
+        self._load = _made(config)
         self._recorder = recorder
         self._watcher = watcher
         self._fault: BaseException | None = None
@@ -93,14 +38,23 @@ class RunningLoad:
         self._seen = threading.Condition()
         self._seen_ns = 0
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._to_end = _transactions_in_all(config)
         self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
-        self.started_ns = self._load.start()
+        self.started_ns = _started(self._load)
         self._poller.start()
 
     def wait(self, seconds: float) -> None:
-        """Let the load run. Raises the fault that ends it, as soon as there is one."""
+        """Let the load run. Raises the fault that ends it, as soon as there is one.
+
+        Returns early once :attr:`complete`.
+        """
         if self._woken.wait(seconds):
             self.raise_fault()
+
+    @property
+    def complete(self) -> bool:
+        """Whether all clients have executed the number of transactions that they were given."""
+        return self._to_end is not None and self._to_end <= 0
 
     def cut(self, tag: int | None) -> int:
         """End the interval now and tag those that follow; the moment in monotonic ns."""
@@ -192,6 +146,8 @@ class RunningLoad:
         for interval in self._load.poll():
             self._recorder.add_interval(interval)
             self._watcher.tick(self._tick(interval))
+            if self.complete:
+                self._woken.set()
             with self._seen:
                 self._seen_ns = max(self._seen_ns, interval["ended_ns"])
                 self._seen.notify_all()
@@ -201,6 +157,8 @@ class RunningLoad:
         clients: dict[str, int] = {}
         for row in interval["scripts"]:
             self._last_rows[row["group"], row["script"]] = row
+            if self._to_end is not None:
+                self._to_end -= sum(row[name] for name in _ENDINGS)
             response.add_encoded(row["response"])
             clients[row["group"]] = row["clients"]
         seconds = max((interval["ended_ns"] - interval["started_ns"]) / 1e9, 1e-9)
@@ -212,3 +170,26 @@ class RunningLoad:
             clients=sum(clients.values()),
             failed=sum(row["failed"] for row in interval["scripts"]),
         )
+
+
+def _made(config: Mapping[str, Any]) -> Load:
+    """The engine with its configuration. Raises :class:`UsageError` when it refuses it."""
+    try:
+        return Load(json.dumps(config))
+    except EngineError as problem:
+        raise UsageError(problem.message, code=problem.code, hint=problem.hint) from None
+
+
+def _started(load: Load) -> int:
+    """Time zero of the load. Raises :class:`SetupError` with the engine's or server's message."""
+    try:
+        return load.start()
+    except EngineError as problem:
+        raise SetupError(problem.message, code=problem.code, hint=problem.hint) from None
+
+
+def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
+    """Transactions that all clients are given together; None where some go on without end."""
+    at_work = [group for group in config["groups"] if not group.get("idle")]
+    given = [group["clients"] * group.get("transactions", 0) for group in at_work]
+    return sum(given) if all(given) else None

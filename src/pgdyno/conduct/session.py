@@ -9,7 +9,7 @@ file is finished with what it holds, and a server of ours is gone.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any
 import psycopg
 
 from pgdyno._engine import build_info
+from pgdyno.conduct.config import engine_config
 from pgdyno.conduct.inforce import InForce
 from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
-from pgdyno.conduct.load import RunningLoad, engine_config
+from pgdyno.conduct.load import RunningLoad
+from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import Interrupted, PgdynoError, UsageError
@@ -28,7 +30,7 @@ from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import sweep
 from pgdyno.spec import Change, Spec
-from pgdyno.workload import Workload, load_workload, prepare
+from pgdyno.workload import Workload, load_workloads, prepare, read_setup, unset_variables
 
 # After a change by reload or of a pool, the load runs this long before a slice counts: sessions
 # pick a reload up between statements, and transactions begun under the old rule finish.
@@ -43,7 +45,8 @@ class Session:
 
     spec: Spec
     target: Target
-    workload: Workload
+    workloads: Mapping[str, Workload]
+    """By client group."""
     recorder: Recorder
     probes: Probes
     watcher: Watcher
@@ -72,21 +75,25 @@ class Session:
         Returns time zero of the load in monotonic ns.
         """
         spec = self._in_force.spec(self.spec)
-        config = engine_config(
-            spec,
-            self.target.conninfo,
-            self.workload_scripts(spec),
-            self.workload.variables(self.target.conninfo, spec.workload),
-            scheduled=scheduled,
-        )
+        workloads = self._workloads_of(spec)
+        conninfo = self.target.conninfo
+        variables = {
+            name: workload.variables(conninfo, spec.workload)
+            for name, workload in workloads.items()
+        }
+        config = engine_config(spec, conninfo, workloads, variables, scheduled=scheduled)
         self._load = RunningLoad(config, self.recorder, self.watcher)
         return self._load.started_ns
 
-    def workload_scripts(self, spec: Spec) -> Any:
-        """The scripts of ``spec``, which a change may have replaced."""
-        if spec.workload.script == self.spec.workload.script:
-            return self.workload.scripts
-        return load_workload(spec.workload).scripts
+    def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
+        """The workloads of ``spec``, whose scripts a change may have replaced."""
+        mixes = [[each.mix_of(group) for group in each.clients] for each in (spec, self.spec)]
+        return self.workloads if mixes[0] == mixes[1] else load_workloads(spec)
+
+    @property
+    def load_complete(self) -> bool:
+        """Whether every client has executed the transactions that it was given."""
+        return self._load is not None and self._load.complete
 
     def stop_load(self) -> None:
         """Drain the clients and record their last intervals."""
@@ -214,14 +221,23 @@ def open_session(
     Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
     breaks off, :class:`Interrupted` on a stop signal.
     """
-    workload = load_workload(spec.workload)
+    check_machine(spec)
+    workloads = load_workloads(spec)
+    if spec.workload.setup is not None:
+        read_setup(spec.workload.setup)
     with ExitStack() as stack:
         stack.enter_context(stop_signals())
         for line in sweep():
             watcher.note(line)
         target = open_target(spec, stack, watcher, may_apply=may_apply)
         stack.callback(ignore_stop_signals)
-        prepare(target.conninfo, workload, spec.workload.scale, watcher.progress)
+        prepare(
+            target.conninfo,
+            workloads.values(),
+            spec.workload.scale,
+            watcher.progress,
+            setup=spec.workload.setup,
+        )
         recorder = Recorder.create(
             run_path,
             name=spec.name,
@@ -234,10 +250,25 @@ def open_session(
         )
         with _finished(recorder), ExitStack() as inner:
             probes = _start_probes(target, recorder, inner)
-            session = Session(spec, target, workload, recorder, probes, watcher)
+            session = Session(spec, target, workloads, recorder, probes, watcher)
             inner.callback(session.close)
+            _warn_of_unset_variables(session)
             inner.callback(ignore_stop_signals)
             yield session
+
+
+def _warn_of_unset_variables(session: Session) -> None:
+    """Say which variables no one sets, once for each script: its transactions will fail."""
+    said = set()
+    for workload in session.workloads.values():
+        defined = workload.variables(session.target.conninfo, session.spec.workload)
+        for file, names in unset_variables(workload, defined).items():
+            listed = ", ".join(f":{name}" for name in names)
+            text = f"{file} uses {listed}, which nothing sets; define it with -D {names[0]}=VALUE"
+            if text not in said:
+                said.add(text)
+                session.watcher.note(f"warning: {text}")
+                session.recorder.add_event("warning", f"{listed} not set", {"message": text})
 
 
 def _host_of(target: Target) -> dict[str, Any]:

@@ -73,9 +73,7 @@ def _connections_needed(spec: Spec) -> int:
 
 def _check_connections(spec: Spec, facts: Mapping[str, Any]) -> None:
     """Refuse more direct connections than the server takes, before any is made."""
-    needed = sum(
-        min(group.count, group.pool.max) if group.pool else group.count for group in spec.clients
-    )
+    needed = sum(group.connections_max for group in spec.clients)
     limit = int(facts["settings"]["max_connections"])
     if needed > limit:
         raise SetupError(
@@ -108,8 +106,8 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
 def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
     watcher.phase("connecting")
     conninfo = resolve_conninfo(spec.server.conninfo)
-    if isinstance(spec.workload.script, str):
-        # Built-in workloads make tables; the user's own scripts use the user's own.
+    if not spec.only_own_scripts:
+        # Built-in workloads and setups make tables; the user's own scripts use the user's own.
         conninfo = own_database(conninfo)
     settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
     stack.callback(settings.restore_all)

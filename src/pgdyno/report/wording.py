@@ -74,12 +74,16 @@ def _workload_words(spec: Mapping[str, Any]) -> str:
     workload = spec.get("workload") or {}
     script = workload.get("script")
     if isinstance(script, list):
-        script = numbers.listed([PurePath(str(part.get("file", "?"))).stem for part in script])
+        script = numbers.listed([_part_name(part) for part in script])
     if not script:
         return ""
     scale = workload.get("scale", 1)
     scaled = scale != 1 or script in ("tpcb-like", "simple-update", "select-only")
     return f"{script} at scale {scale}" if scaled else str(script)
+
+
+def _part_name(part: Mapping[str, Any]) -> str:
+    return PurePath(str(part.get("file") or part.get("builtin") or "?")).stem
 
 
 def _client_words(spec: Mapping[str, Any]) -> list[str]:

@@ -4,24 +4,21 @@
 :class:`Change` is what one slice of a run has different from another.
 """
 
+from pgdyno.spec.arrival import Arrival
 from pgdyno.spec.change import Change
-from pgdyno.spec.model import (
-    ClientGroup,
-    Event,
-    LoadStep,
-    Pool,
-    ScriptFile,
-    Spec,
-)
+from pgdyno.spec.clients import ClientGroup, Pool
+from pgdyno.spec.mix import ScriptPart
+from pgdyno.spec.model import Event, LoadStep, Spec
 from pgdyno.spec.read import read_spec, spec_from_fields, spec_schema, spec_to_toml
 
 __all__ = [
+    "Arrival",
     "Change",
     "ClientGroup",
     "Event",
     "LoadStep",
     "Pool",
-    "ScriptFile",
+    "ScriptPart",
     "Spec",
     "read_spec",
     "spec_from_fields",

@@ -7,6 +7,7 @@ variables, and the client groups. Server and disk are other experiments.
 from __future__ import annotations
 
 import copy
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,18 +36,51 @@ def _set(fields: dict[str, Any], key: str, value: str) -> None:
     table: Any = fields
     for part in parts[:-1]:
         table = _below(table, part, key)
+    if isinstance(table, list):
+        table = _only_member(table, key)
     table[parts[-1]] = _typed(value)
 
 
 def _below(table: Any, part: str, key: str) -> Any:
+    """The table called ``part``; in a list, the client group of that name.
+
+    Of a single group the name may be left out: ``clients.arrival.rate``.
+    """
     if isinstance(table, list):
         for member in table:
             if member["name"] == part:
                 return member
-        names = ", ".join(member["name"] for member in table)
-        raise UsageError(f'{key}: no client group "{part}"', code="no-such-group", hint=names)
-    return table.setdefault(part, {})
+        if part not in group_keys():
+            names = ", ".join(member["name"] for member in table)
+            raise UsageError(f'{key}: no client group "{part}"', code="no-such-group", hint=names)
+        table = _only_member(table, key)
+    below = table.get(part)
+    if not isinstance(below, dict | list):
+        # What is there is a word, as arrival = "closed"; a key below it makes it a table.
+        below = table[part] = {}
+    return below
 
 
-def _typed(value: str) -> int | str:
-    return int(value) if value.isdecimal() else value
+def group_keys() -> set[str]:
+    """The keys of a client group, as a file has them."""
+    from pgdyno.spec.clients import ClientGroup
+
+    return {field.alias or name for name, field in ClientGroup.model_fields.items()}
+
+
+def _only_member(groups: list[Any], key: str) -> Any:
+    if len(groups) == 1:
+        return groups[0]
+    names = ", ".join(member["name"] for member in groups)
+    raise UsageError(
+        f"{key}: which client group?", code="no-such-group", hint=f"the groups are {names}"
+    )
+
+
+def _typed(value: str) -> Any:
+    """A number, list or table as TOML has it; whatever is none of these is a string."""
+    try:
+        typed = tomllib.loads(f"value = {value}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError, KeyError):
+        return value
+    return typed if isinstance(typed, bool | int | float | list | dict) else value

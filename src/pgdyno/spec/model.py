@@ -1,71 +1,36 @@
 """The spec: what to load, how, and on which server. Every key has a default.
 
-Durations are written with PostgreSQL's units (``"10s"``) and kept in milliseconds; the key in the
-file has no unit in its name, the attribute has (``ramp`` in the file is ``ramp_ms`` here).
+Durations are written with PostgreSQL's units (``"10s"``); the key in the file has no unit in its
+name, the attribute has (``ramp`` in the file is ``ramp_ms`` here).
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pgdyno.spec.units import format_duration, parse_duration_ms
-
-CLIENTS_MAX = 100_000
-DURATION_MS_MAX = 366 * 86_400_000
+from pgdyno.spec.base import Duration, Part, SettingValue
+from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
+from pgdyno.spec.mix import BUILTIN_SCRIPTS, ScriptMix, ScriptPart, files_only
+from pgdyno.spec.units import format_duration
 
 DurabilityClass = Literal["D0", "D1", "D2", "D3"]
 
-BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
+CPUS_MAX = 4096
+SEED_MAX = (1 << 63) - 1
 
 
-def _bounded_duration(duration_ms: int) -> int:
-    if duration_ms > DURATION_MS_MAX:
-        raise ValueError("is longer than a year")
-    return duration_ms
+def _text_or_number(value: Any) -> Any:
+    if not isinstance(value, str | int | float):
+        raise ValueError("a variable is a string or a number")
+    return value
 
 
-Duration = Annotated[
-    int,
-    BeforeValidator(parse_duration_ms),
-    AfterValidator(_bounded_duration),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-    WithJsonSchema({"type": "string", "examples": ["10s", "200ms", "5min"]}),
-]
+Variable = Annotated[str | int | float, BeforeValidator(_text_or_number)]
 
 
-def _setting_text(value: Any) -> str:
-    """A server setting as PostgreSQL spells it; TOML's booleans and numbers are welcome."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise ValueError("a setting is a string, a number or a boolean")
-
-
-SettingValue = Annotated[
-    str,
-    BeforeValidator(_setting_text),
-    WithJsonSchema({"type": ["string", "number", "boolean"]}),
-]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, frozen=True)
-
-
-class ServerSpec(_Part):
+class ServerSpec(Part):
     """Which PostgreSQL: one that pgdyno starts for the run, or one that is there."""
 
     kind: Literal["embedded", "existing"] = "embedded"
@@ -92,78 +57,75 @@ class ServerSpec(_Part):
         return self
 
 
-class DiskSpec(_Part):
+class DiskSpec(Part):
     """Where data and WAL live. This version has plain folders."""
 
     data: Literal["plain"] = "plain"
     wal: Literal["plain"] = "plain"
 
 
-class ScriptFile(_Part):
-    """One script of a mix."""
-
-    file: str
-    weight: int = Field(1, ge=0, le=1_000_000)
-
-
-class WorkloadSpec(_Part):
+class WorkloadSpec(Part):
     """What the clients do."""
 
-    script: str | list[ScriptFile] = Field(
-        "tpcb-like", description=f"One of {', '.join(BUILTIN_SCRIPTS)}, or files with weights"
+    script: ScriptMix = Field(
+        "tpcb-like",
+        description=f"One of {', '.join(BUILTIN_SCRIPTS)}, or scripts with weights",
     )
     scale: int = Field(1, ge=1, le=100_000, description="pgbench's scale: 100,000 accounts each")
-    variables: dict[str, str | int | float] = Field(default_factory=dict)
-
-    @field_validator("script")
-    @classmethod
-    def _known_script(cls, script: str | list[ScriptFile]) -> str | list[ScriptFile]:
-        if isinstance(script, str) and script not in BUILTIN_SCRIPTS:
-            raise ValueError(
-                f'"{script}" is not one of {", ".join(BUILTIN_SCRIPTS)}'
-                ' (a file is written [{ file = "…", weight = 1 }])'
-            )
-        if isinstance(script, list) and sum(part.weight for part in script) == 0:
-            raise ValueError("at least one script needs a weight above 0")
-        return script
-
-
-class Pool(_Part):
-    """A client-side connection pool, as DBCP or HikariCP have it."""
-
-    max: int = Field(8, ge=1, le=CLIENTS_MAX, description="Most connections open at once")
-    max_wait_ms: Duration = Field(
-        30_000, alias="max_wait", description="How long a client waits for one before it fails"
+    setup: str | None = Field(
+        None, description="SQL file to execute once, before the load, in pgdyno's own database"
     )
+    variables: dict[str, Variable] = Field(default_factory=dict)
 
 
-class ClientGroup(_Part):
-    """Clients that share a script mix, an arrival process and a pool."""
-
-    name: str = Field("clients", min_length=1, max_length=60)
-    count: int = Field(8, ge=1, le=CLIENTS_MAX)
-    arrival: Literal["closed"] = "closed"
-    think_ms: Duration = Field(0, alias="think", description="Pause after each transaction")
-    pool: Pool | None = Field(None, description="Without one, each client has its own connection")
-
-
-class LoadStep(_Part):
+class LoadStep(Part):
     """From ``at`` on, every group has ``share`` of its clients."""
 
     at_ms: Duration = Field(alias="at")
     share: float = Field(gt=0, le=1)
 
 
-class LoadSpec(_Part):
+class LoadSpec(Part):
     """How long, how fast the clients come, and how the engine sends."""
 
-    ramp_ms: Duration = Field(0, alias="ramp", description="Linear from no client to all of them")
+    ramp_ms: Duration = Field(
+        0, alias="ramp", description="Linear from no client, or no rate, to all of them"
+    )
     hold_ms: Duration = Field(30_000, alias="hold")
     steps: list[LoadStep] = Field(default_factory=list, description="Instead of a ramp")
+    transactions: int | None = Field(
+        None,
+        ge=1,
+        le=TRANSACTIONS_MAX,
+        description="Of each client; hold is then the most it takes",
+    )
     threads: int = Field(1, ge=1, le=1024, description="Threads of the load engine")
+    reactor: Literal["auto", "mio", "io_uring"] = Field(
+        "auto", description="The engine's event loop; auto takes io_uring where the kernel allows"
+    )
+    cpus: list[int] | None = Field(
+        None, min_length=1, max_length=CPUS_MAX, description="Processors for the engine's threads"
+    )
+    nice: int | None = Field(None, ge=-20, le=19, description="Nice level of the engine's threads")
     protocol: Literal["simple", "extended", "prepared"] = "prepared"
+    parameters: Literal["text", "binary"] = Field(
+        "text", description="How values are sent with protocol extended or prepared"
+    )
     max_tries: int = Field(10, ge=1, le=1_000_000)
-    seed: int | None = Field(None, ge=0, lt=1 << 63)
+    seed: int | None = Field(None, ge=0, le=SEED_MAX)
+    acks: str | None = Field(
+        None, min_length=1, description="Folder for the clients' own record of acknowledged commits"
+    )
+
+    @field_validator("cpus")
+    @classmethod
+    def _distinct_cpus(cls, cpus: list[int] | None) -> list[int] | None:
+        for cpu in cpus or []:
+            if not 0 <= cpu < CPUS_MAX:
+                raise ValueError(f"{cpu} is not the number of a processor")
+            if (cpus or []).count(cpu) > 1:
+                raise ValueError(f"{cpu} is named twice")
+        return cpus
 
     @model_validator(mode="after")
     def _steps_or_ramp(self) -> LoadSpec:
@@ -177,8 +139,17 @@ class LoadSpec(_Part):
             raise ValueError("hold must be longer than 0")
         return self
 
+    @model_validator(mode="after")
+    def _values_apart(self) -> LoadSpec:
+        if self.parameters == "binary" and self.protocol == "simple":
+            raise ValueError(
+                'parameters = "binary" needs protocol = "extended" or "prepared": the simple one'
+                " has its values in the text"
+            )
+        return self
 
-class Event(_Part):
+
+class Event(Part):
     """Something to do at a moment of the run."""
 
     at_ms: Duration = Field(alias="at")
@@ -192,14 +163,14 @@ class Event(_Part):
         return self
 
 
-class InvestigateSpec(_Part):
+class InvestigateSpec(Part):
     """Bounds of ``pgdyno investigate``."""
 
     budget_ms: Duration = Field(300_000, alias="budget")
     allow: DurabilityClass = "D0"
 
 
-class Spec(_Part):
+class Spec(Part):
     """All of it. ``name`` names the run and its files."""
 
     name: str = Field("run", min_length=1, max_length=80, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -220,6 +191,30 @@ class Spec(_Part):
         return self
 
     @model_validator(mode="after")
+    def _shapes_do_not_compete(self) -> Spec:
+        for group in self.clients:
+            arrival = group.open_loop
+            if arrival is None or arrival.shape is None:
+                continue
+            if self.load.steps:
+                raise ValueError(
+                    f"load.steps changes the rates of open loops, and the group {group.name} has"
+                    f" {arrival.shape} of its own"
+                )
+            if arrival.steps and arrival.steps[0].at_ms < self.load.ramp_ms:
+                raise ValueError(
+                    f"the group {group.name} has a step at"
+                    f" {format_duration(arrival.steps[0].at_ms)}, before the ramp ends"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _something_is_sent(self) -> Spec:
+        if all(group.idle for group in self.clients):
+            raise ValueError("every client group is idle, so nothing would be sent")
+        return self
+
+    @model_validator(mode="after")
     def _events_fall_within(self) -> Spec:
         end_ms = self.load.ramp_ms + self.load.hold_ms
         for event in self.events:
@@ -229,3 +224,13 @@ class Spec(_Part):
                     f" {format_duration(end_ms)}"
                 )
         return self
+
+    def mix_of(self, group: ClientGroup) -> str | list[ScriptPart]:
+        """What ``group`` executes."""
+        return self.workload.script if group.script is None else group.script
+
+    @property
+    def only_own_scripts(self) -> bool:
+        """Whether all that is executed is the user's own, on tables of the user's own."""
+        mixes = [self.mix_of(group) for group in self.clients if not group.idle]
+        return self.workload.setup is None and all(files_only(mix) for mix in mixes)

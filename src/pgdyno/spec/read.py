@@ -50,20 +50,27 @@ def read_spec(
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply", code="spec-syntax") from None
     fields.setdefault("name", _name_from(path))
-    _resolve_scripts(fields, path.parent)
+    _resolve_files(fields, path.parent)
     fields = lay_over(fields, overrides or {})
     if group_overrides:
         fields["clients"] = _over_only_group(fields.get("clients", [{}]), group_overrides, path)
     return spec_from_fields(fields, where=str(path)), text
 
 
-def _resolve_scripts(fields: dict[str, Any], folder: Path) -> None:
-    """Script files are named relative to the spec that names them."""
-    workload = fields.get("workload")
-    scripts = workload.get("script") if isinstance(workload, dict) else None
-    for script in scripts if isinstance(scripts, list) else []:
-        if isinstance(script, dict) and isinstance(script.get("file"), str):
-            script["file"] = str(folder / script["file"])
+def _resolve_files(fields: dict[str, Any], folder: Path) -> None:
+    """Scripts and the setup file are named relative to the spec that names them."""
+    workload, groups = fields.get("workload"), fields.get("clients")
+    tables = [workload, *(groups if isinstance(groups, list) else [])]
+    for table in tables:
+        scripts = table.get("script") if isinstance(table, dict) else None
+        for script in scripts if isinstance(scripts, list) else []:
+            _resolve(script, "file", folder)
+    _resolve(workload, "setup", folder)
+
+
+def _resolve(table: Any, key: str, folder: Path) -> None:
+    if isinstance(table, dict) and isinstance(table.get(key), str):
+        table[key] = str(folder / table[key])
 
 
 def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> Any:
@@ -144,7 +151,7 @@ def _name_from(path: Path) -> str:
 def _usage_error(problem: ValidationError, where: str) -> UsageError:
     """All of the spec's errors in one message, the first ones in full."""
     errors = problem.errors(include_url=False)
-    lines = [_line_for(error) for error in _without_union_noise(errors)]
+    lines = [_line_for(error) for error in _one_per_place(errors)]
     prefix = f"{where}: " if where else ""
     if len(lines) > _MAX_ERRORS_SHOWN:
         rest = len(lines) - _MAX_ERRORS_SHOWN
@@ -156,28 +163,21 @@ def _usage_error(problem: ValidationError, where: str) -> UsageError:
     return UsageError(message, code="spec-invalid", hint=hints[0] if hints else None)
 
 
-def _without_union_noise(errors: list[Any]) -> list[Any]:
-    """Of the alternatives of one union, only the first complaint."""
-    seen: set[tuple[Any, ...]] = set()
+def _one_per_place(errors: list[Any]) -> list[Any]:
+    """Of several complaints about one place, the first."""
+    seen: set[str] = set()
     kept = []
     for error in errors:
-        key = tuple(p for p in error["loc"] if not _is_union_tag(p))[:3]
-        if key not in seen or error["type"] == "extra_forbidden":
+        place = _place(error["loc"])
+        if place not in seen:
             kept.append(error)
-        seen.add(key)
-    places = [_place(error["loc"]) for error in kept]
-    # Of "neither a string nor a list of these", the complaint that goes deeper says more.
-    return [
-        error
-        for error, place in zip(kept, places, strict=True)
-        if not any(
-            other != place and other.startswith((place + ".", place + "[")) for other in places
-        )
-    ]
+        seen.add(place)
+    return kept
 
 
 def _is_union_tag(part: Any) -> bool:
-    return isinstance(part, str) and ("[" in part or part == "str")
+    """Whether pydantic put ``part`` in to say which alternative of a union it tried."""
+    return isinstance(part, str) and "[" in part
 
 
 def _line_for(error: Any) -> str:

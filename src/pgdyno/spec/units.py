@@ -31,6 +31,12 @@ def parse_duration_ms(text: str | int | float, *, bare_unit: str | None = None) 
     return round(_quantity(text, _TIME_UNITS_MS, bare_unit, "a duration", "10s, 200ms or 5min"))
 
 
+def parse_duration_us(text: str | int | float, *, bare_unit: str | None = None) -> int:
+    """Microseconds in ``text``, as ``parse_duration_ms``."""
+    duration_ms = _quantity(text, _TIME_UNITS_MS, bare_unit, "a duration", "50ms or 500us")
+    return round(duration_ms * 1000)
+
+
 def parse_size_bytes(text: str | int) -> int:
     """Bytes in ``text``. Raises ``ValueError`` with a message for users."""
     return round(_quantity(text, _SIZE_UNITS_BYTES, None, "a size", "16MB or 2GB"))
@@ -65,3 +71,10 @@ def format_duration(duration_ms: float) -> str:
         if whole_ms and whole_ms % factor == 0:
             return f"{whole_ms // factor}{unit}"
     return f"{whole_ms}ms"
+
+
+def format_duration_us(duration_us: int) -> str:
+    """A duration as PostgreSQL would take it back, in microseconds if nothing else is exact."""
+    if duration_us % 1000:
+        return f"{duration_us}us"
+    return format_duration(duration_us // 1000)

@@ -1,13 +1,17 @@
 """Workloads: built-in mixes, the user's pgbench scripts, and the tables they run on."""
 
-from pgdyno.workload.loading import load_workload
+from pgdyno.workload.loading import load_mix, load_workloads, unset_variables
 from pgdyno.workload.model import Tables, WeightedScript, Workload
 from pgdyno.workload.prepare import prepare
+from pgdyno.workload.setup import read_setup
 
 __all__ = [
     "Tables",
     "WeightedScript",
     "Workload",
-    "load_workload",
+    "load_mix",
+    "load_workloads",
     "prepare",
+    "read_setup",
+    "unset_variables",
 ]

@@ -1,4 +1,4 @@
-"""From a spec's ``workload`` to scripts: built-in mixes, and files in pgbench's language."""
+"""From a spec's script mixes to scripts: built-in ones, and files in pgbench's language."""
 
 from __future__ import annotations
 
@@ -10,36 +10,75 @@ from pgdyno.errors import UsageError
 from pgdyno.workload.model import Tables, WeightedScript, Workload
 
 if TYPE_CHECKING:
-    from pgdyno.spec.model import WorkloadSpec
+    from collections.abc import Collection
+
+    from pgdyno.spec import ScriptPart, Spec
 
 _PGBENCH_TABLE = re.compile(r"\bpgbench_(?:accounts|branches|tellers|history)\b", re.IGNORECASE)
 _SCRIPT_BYTES_MAX = 1 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
 """Percent of the transactions of ``mixed``."""
+ENGINE_VARIABLES = {"scale", "client_id", "random_seed", "default_seed", "txn"}
+"""Variables that the engine sets for every client."""
 
 
-def load_workload(spec: WorkloadSpec) -> Workload:
-    """The workload that a spec asks for, its script files read.
+_IDLE = Workload("idle", [WeightedScript("idle", "select 1;", "idle", 1)], Tables.NONE)
+"""What idle clients would execute if they did."""
+
+
+def load_workloads(spec: Spec) -> dict[str, Workload]:
+    """The workload of each client group, script files read once each.
 
     Raises UsageError for a file that is missing, is no text or has a mistake (with its line and
-    column), and for a mix without weight.
+    column).
     """
-    if isinstance(spec.script, str):
-        return _builtin(spec.script)
-    parts = [(file.file, file.weight) for file in spec.script]
-    if sum(weight for _, weight in parts) == 0:
-        raise UsageError("at least one script needs a weight above 0", code="script-weight")
-    names = _distinct_names([Path(file).stem for file, _ in parts])
+    loaded: dict[str, Workload] = {}
+    by_group = {}
+    for group in spec.clients:
+        mix = spec.mix_of(group)
+        key = repr(mix)
+        if not group.idle and key not in loaded:
+            loaded[key] = load_mix(mix)
+        by_group[group.name] = _IDLE if group.idle else loaded[key]
+    return by_group
+
+
+def load_mix(mix: str | list[ScriptPart]) -> Workload:
+    """The workload that one mix asks for. Raises as :func:`load_workloads` does."""
+    if isinstance(mix, str):
+        return _builtin(mix)
+    names = _distinct_names([Path(part.file).stem if part.file else str(part.builtin)
+                             for part in mix])  # fmt: skip
     scripts = [
-        WeightedScript(name, _read(file), file, weight)
-        for name, (file, weight) in zip(names, parts, strict=True)
-        if weight > 0
+        _script_of(name, part) for name, part in zip(names, mix, strict=True) if part.weight > 0
     ]
-    for script in scripts:
-        _check(script)
     uses_pgbench = any(_PGBENCH_TABLE.search(script.text) for script in scripts)
     name = "+".join(script.name for script in scripts)
     return Workload(name, scripts, Tables.PGBENCH if uses_pgbench else Tables.NONE)
+
+
+def _script_of(name: str, part: ScriptPart) -> WeightedScript:
+    if part.file is None:
+        from pgdyno._engine import builtin_scripts
+
+        assert part.builtin is not None
+        text, file = builtin_scripts()[part.builtin], f"built-in {part.builtin}"
+        return WeightedScript(name, text, file, part.weight)
+    script = WeightedScript(name, _read(part.file), part.file, part.weight)
+    _check(script)
+    return script
+
+
+def unset_variables(workload: Workload, defined: Collection[str]) -> dict[str, list[str]]:
+    """By script file: variables that it uses and that nobody sets, neither it nor ``defined``."""
+    from pgdyno._engine import check_script
+
+    missing = {}
+    for script in workload.scripts:
+        used = check_script(script.text, script.file)["variables_used"]
+        if unset := sorted(set(used) - set(defined) - ENGINE_VARIABLES):
+            missing[script.file] = unset
+    return missing
 
 
 def _builtin(name: str) -> Workload:
@@ -53,14 +92,7 @@ def _builtin(name: str) -> Workload:
         return Workload(name, scripts, Tables.MIXED)
     from pgdyno._engine import builtin_scripts
 
-    known = builtin_scripts()
-    if name not in known:
-        raise UsageError(
-            f'"{name}" is not a built-in workload',
-            code="workload-unknown",
-            hint=f"there are {', '.join(known)} and mixed; a file is given with -f",
-        )
-    script = WeightedScript(name, known[name], f"built-in {name}", 1)
+    script = WeightedScript(name, builtin_scripts()[name], f"built-in {name}", 1)
     return Workload(name, [script], Tables.PGBENCH)
 
 

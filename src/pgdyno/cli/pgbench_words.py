@@ -1,0 +1,46 @@
+"""Options of pgbench that pgdyno does not have, and what to use instead."""
+
+from __future__ import annotations
+
+_TABLES = (
+    "tables are made when they are missing or of another scale (-s); for others, make them in the"
+    " database pgdyno with pgbench -i, and they are used as they are"
+)
+_VACUUM = "tables that are used again are only vacuumed where pgbench does it by itself, the small"
+_RUN_FILE = (
+    "every run is recorded, a row per second: --format csv prints it, pgdyno report draws it"
+)
+
+_INSTEAD = {
+    ("-i", "--initialize", "-I", "--init-steps", "-F", "--fillfactor"): _TABLES,
+    ("--tablespace", "--index-tablespace", "--unlogged-tables"): _TABLES,
+    ("--partitions", "--partition-method", "--foreign-keys"): _TABLES,
+    ("-n", "--no-vacuum"): f"leave it out: {_VACUUM} ones",
+    ("-v", "--vacuum-all"): (
+        f"{_VACUUM} ones; a spec can vacuum at a moment of the run:"
+        ' [[events]] at = "0s", sql = "vacuum analyze pgbench_accounts"'
+    ),
+    ("-l", "--log", "--log-prefix"): (
+        f"{_RUN_FILE}; --acks DIR keeps a record of every single transaction"
+    ),
+    ("--aggregate-interval", "--progress-timestamp"): _RUN_FILE,
+    ("--sampling-rate",): "leave it out: every transaction is in the histograms of the run file",
+    ("-r", "--report-per-command", "--report-latencies"): (
+        "leave it out: every run has the service time of each statement, with percentiles"
+    ),
+    ("--failures-detailed",): "leave it out: failures are always told apart, by SQLSTATE",
+    ("--verbose-errors", "--debug"): (
+        "the first message of each kind of error is kept: pgdyno report shows them all"
+    ),
+    ("--exit-on-abort", "--continue-on-error"): (
+        "no client ever gives up: a failed transaction is counted by its SQLSTATE, a lost"
+        " connection is made again"
+    ),
+    ("--show-script",): "the built-in scripts are pgbench's: pgbench --show-script=tpcb-like",
+}
+
+
+def instead_of(option: str) -> str | None:
+    """What to use instead of pgbench's ``option``; ``None`` if it is not one of pgbench's."""
+    name = option.partition("=")[0]
+    return next((hint for names, hint in _INSTEAD.items() if name in names), None)

@@ -1,0 +1,114 @@
+"""Types of option values: what is accepted, to the letter, and what is said of the rest."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from typing import Any
+
+import click
+
+from pgdyno.errors import UsageError
+
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?")
+_CPUS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+class Duration(click.ParamType[int]):
+    """A duration on the command line, in milliseconds; a bare number is seconds, as in pgbench."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from pgdyno.spec.units import parse_duration_ms
+
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration_ms(value, bare_unit="s")
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+class LatencyLimit(click.ParamType[int]):
+    """A latency, in microseconds; a bare number is milliseconds, as for pgbench's -L."""
+
+    name = "ms"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from pgdyno.spec.units import parse_duration_us
+
+        if isinstance(value, int):
+            return value
+        try:
+            limit_us = parse_duration_us(value, bare_unit="ms")
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+        if limit_us == 0:
+            self.fail(f'"{value}" is no time to do anything in', param, ctx)
+        return limit_us
+
+
+class Rate(click.ParamType[float]):
+    """Transactions per second, more than none."""
+
+    name = "rate"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, float):
+            return value
+        if not _NUMBER.fullmatch(value):
+            self.fail(
+                f'"{value}" is not a rate: a number of transactions per second, as 500', param, ctx
+            )
+        if float(value) == 0:
+            raise UsageError(
+                f"-R {value}: at this rate nothing would ever be sent",
+                code="bad-rate",
+                hint="without -R the clients run in a closed loop, as fast as they can",
+            )
+        return float(value)
+
+
+class Seed(click.ParamType[int]):
+    """pgbench's --random-seed: a number, or ``time`` or ``rand`` for one made now."""
+
+    name = "seed"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from pgdyno.spec.model import SEED_MAX
+
+        if isinstance(value, int):
+            return value
+        if value == "time":
+            return time.time_ns() // 1000 & SEED_MAX
+        if value == "rand":
+            return secrets.randbits(63)
+        if not (value.isascii() and value.isdecimal()) or int(value) > SEED_MAX:
+            self.fail(f'"{value}" is neither time nor rand nor a whole number', param, ctx)
+        return int(value)
+
+
+class Cpus(click.ParamType[list[int]]):
+    """Processors: ``0,2-3``."""
+
+    name = "cpus"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[int]:
+        if isinstance(value, list):
+            return value
+        cpus: list[int] = []
+        for part in value.split(","):
+            match = _CPUS.fullmatch(part.strip())
+            if match is None:
+                self.fail(f'"{value}" is not a list of processors such as 0,2-3', param, ctx)
+            first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                self.fail(f'"{part.strip()}" runs backwards', param, ctx)
+            cpus += range(first, last + 1)
+        return cpus

@@ -1,0 +1,204 @@
+"""From a spec to the load engine's configuration: pure functions, no engine needed.
+
+Keys that say the default are left out, so that a configuration shows what is special about a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pgdyno.server import ConnInfo
+from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
+from pgdyno.workload import Workload
+
+_FLAT_MS = 60_000
+"""Length of a segment of one rate; the last one of a profile goes on."""
+
+
+def engine_config(
+    spec: Spec,
+    conninfo: ConnInfo,
+    workloads: Mapping[str, Workload],
+    variables: Mapping[str, Mapping[str, str]],
+    *,
+    scheduled: bool,
+) -> dict[str, Any]:
+    """The engine's configuration for a spec; ``scheduled`` takes its ramp or steps along.
+
+    ``workloads`` and ``variables`` are by group.
+    """
+    load = spec.load
+    special = {
+        "reactor": None if load.reactor == "auto" else load.reactor,
+        "cpus": load.cpus,
+        "nice": load.nice,
+        "parameters": None if load.parameters == "text" else load.parameters,
+        "acks": load.acks and {"directory": load.acks},
+    }
+    return {
+        "target": target_config(conninfo),
+        "threads": load.threads,
+        "seed": load.seed,
+        "protocol": load.protocol,
+        "max_tries": load.max_tries,
+        **_given(special),
+        "groups": [
+            _group(spec, group, workloads[group.name], variables[group.name], scheduled)
+            for group in spec.clients
+        ],
+    }
+
+
+def target_config(conninfo: ConnInfo) -> dict[str, Any]:
+    """The server as the engine reaches it."""
+    return {
+        "host": conninfo.host,
+        "port": conninfo.port,
+        "user": conninfo.user,
+        "password": conninfo.password,
+        "database": conninfo.database,
+        "application_name": "pgdyno",
+        "sslmode": conninfo.options.get("sslmode", "prefer"),
+    }
+
+
+def _group(
+    spec: Spec,
+    group: ClientGroup,
+    workload: Workload,
+    variables: Mapping[str, str],
+    scheduled: bool,
+) -> dict[str, Any]:
+    special = {
+        "arrival": group.open_loop and arrival_config(spec, group.open_loop, scheduled=scheduled),
+        "latency_limit_us": group.latency_limit_us,
+        "pool": group.pool and _pool(group.pool),
+        "connection": _connection(group),
+        "idle": group.idle or None,
+        "hold_open_ms": group.hold_open_ms or None,
+        "transactions": None if group.idle else spec.load.transactions,
+    }
+    return {
+        "name": group.name,
+        "clients": group.count,
+        "schedule": _clients_over_time(spec, group) if scheduled else [],
+        "think_ms": group.think_ms,
+        "variables": dict(variables),
+        "scripts": [
+            {"name": s.name, "text": s.text, "file": s.file, "weight": s.weight}
+            for s in workload.scripts
+        ],
+        **_given(special),
+    }
+
+
+def _clients_over_time(spec: Spec, group: ClientGroup) -> list[dict[str, int]]:
+    """A closed loop's clients: a ramp to all of them, or the spec's steps.
+
+    The clients of an open loop are there from the start; what ramps is its rate.
+    """
+    if group.open_loop:
+        return []
+    if spec.load.ramp_ms:
+        return [{"at_ms": 0, "clients": group.count, "ramp_ms": spec.load.ramp_ms}]
+    return [
+        {"at_ms": step.at_ms, "clients": max(1, round(group.count * step.share)), "ramp_ms": 0}
+        for step in spec.load.steps
+    ]
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    validation = pool.validation
+    special = {
+        "min_idle": pool.min_idle or None,
+        "max_lifetime_ms": pool.max_lifetime_ms,
+        "idle_timeout_ms": pool.idle_timeout_ms,
+        "validation": validation
+        and {"query": validation.query, "after_idle_ms": validation.after_idle_ms},
+    }
+    return {"max": pool.max, "max_wait_ms": pool.max_wait_ms, **_given(special)}
+
+
+def _connection(group: ClientGroup) -> dict[str, Any] | None:
+    if group.reconnect_every is None and group.slow_start:
+        return None
+    return {"reconnect_every": group.reconnect_every, "slow_start": group.slow_start}
+
+
+def arrival_config(spec: Spec, arrival: Arrival, *, scheduled: bool) -> dict[str, Any]:
+    """An open loop as the engine takes it: its rate as a profile over time."""
+    config: dict[str, Any] = {
+        "process": arrival.process,
+        "profile": _profile(spec, arrival, scheduled),
+        "when_busy": arrival.when_busy,
+    }
+    if arrival.queue_max is not None:
+        config["queue_max"] = arrival.queue_max
+    return config
+
+
+def _profile(spec: Spec, arrival: Arrival, scheduled: bool) -> dict[str, Any]:
+    if arrival.sine is not None:
+        return {
+            "kind": "sine",
+            "mean": arrival.rate,
+            "amplitude": arrival.sine.amplitude,
+            "period_ms": arrival.sine.period_ms,
+        }
+    if arrival.burst is not None:
+        burst = arrival.burst
+        quiet_ms = burst.every_ms - burst.length_ms
+        pieces = [(quiet_ms, arrival.rate, arrival.rate), (burst.length_ms, burst.rate, burst.rate)]
+        return _segments(pieces, repeat=True)
+    if arrival.day is not None:
+        return _segments(_day(arrival), repeat=True)
+    return _segments(_course(spec, arrival, scheduled), repeat=False)
+
+
+def _day(arrival: Arrival) -> list[tuple[int, float, float]]:
+    """A piece for each hour, from its rate to the next one's; their lengths add up exactly."""
+    assert arrival.day is not None
+    rates = [arrival.rate * factor for factor in arrival.day.factors]
+    hours, period_ms = len(rates), arrival.day.period_ms
+    edges = [period_ms * hour // hours for hour in range(hours + 1)]
+    return [
+        (edges[hour + 1] - edges[hour], rates[hour], rates[(hour + 1) % hours])
+        for hour in range(hours)
+    ]
+
+
+def _course(spec: Spec, arrival: Arrival, scheduled: bool) -> list[tuple[int, float, float]]:
+    """A rate that stays, or goes in steps: the arrival's own, or those of the whole load."""
+    if scheduled and spec.load.steps:
+        ends = [step.at_ms for step in spec.load.steps[1:]] + [None]
+        return [
+            (_FLAT_MS if end is None else end - step.at_ms, arrival.rate * step.share,
+             arrival.rate * step.share)
+            for step, end in zip(spec.load.steps, ends, strict=True)
+        ]  # fmt: skip
+    pieces, now_ms, rate = [], 0, arrival.rate
+    if scheduled and spec.load.ramp_ms:
+        pieces.append((spec.load.ramp_ms, 0.0, rate))
+        now_ms = spec.load.ramp_ms
+    for step in arrival.steps:
+        pieces.append((step.at_ms - now_ms, rate, rate))
+        pieces.append((step.ramp_ms, rate, step.rate))
+        now_ms, rate = step.end_ms, step.rate
+    return [*pieces, (_FLAT_MS, rate, rate)]
+
+
+def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> dict[str, Any]:
+    return {
+        "kind": "segments",
+        "segments": [
+            {"duration_ms": duration_ms, "rate_from": rate_from, "rate_to": rate_to}
+            for duration_ms, rate_from, rate_to in pieces
+            if duration_ms > 0
+        ],
+        "repeat": repeat,
+    }
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}

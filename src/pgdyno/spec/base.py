@@ -1,0 +1,88 @@
+"""What all parts of a spec share: strictness, durations with units, settings as PostgreSQL spells
+them.
+
+Durations are written with PostgreSQL's units (``"10s"``) and kept in milliseconds, or microseconds
+where the attribute's name says so; the key in the file has no unit in its name.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainSerializer,
+    WithJsonSchema,
+)
+
+from pgdyno.spec.units import (
+    format_duration,
+    format_duration_us,
+    parse_duration_ms,
+    parse_duration_us,
+)
+
+CLIENTS_MAX = 100_000
+DURATION_MS_MAX = 366 * 86_400_000
+
+
+class Part(BaseModel):
+    """A table of the spec: no keys but its own, and never changed once read."""
+
+    model_config = ConfigDict(
+        extra="forbid", populate_by_name=True, frozen=True, allow_inf_nan=False
+    )
+
+
+def _bounded_duration(duration_ms: int) -> int:
+    if duration_ms > DURATION_MS_MAX:
+        raise ValueError("is longer than a year")
+    return duration_ms
+
+
+def _bounded_duration_us(duration_us: int) -> int:
+    _bounded_duration(duration_us // 1000)
+    return duration_us
+
+
+def _positive(duration: int) -> int:
+    if duration <= 0:
+        raise ValueError("must be longer than 0")
+    return duration
+
+
+Duration = Annotated[
+    int,
+    BeforeValidator(parse_duration_ms),
+    AfterValidator(_bounded_duration),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "examples": ["10s", "200ms", "5min"]}),
+]
+PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+PositiveDurationUs = Annotated[
+    int,
+    BeforeValidator(parse_duration_us),
+    AfterValidator(_bounded_duration_us),
+    AfterValidator(_positive),
+    PlainSerializer(format_duration_us, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "examples": ["50ms", "500us"]}),
+]
+
+
+def _setting_text(value: Any) -> str:
+    """A server setting as PostgreSQL spells it; TOML's booleans and numbers are welcome."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ValueError("a setting is a string, a number or a boolean")
+
+
+SettingValue = Annotated[
+    str,
+    BeforeValidator(_setting_text),
+    WithJsonSchema({"type": ["string", "number", "boolean"]}),
+]

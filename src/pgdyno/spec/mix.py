@@ -1,0 +1,61 @@
+"""Script mixes: a built-in workload by its name, or scripts with weights."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from pgdyno.spec.base import Part
+
+BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
+"""Workloads that need no file. ``mixed`` is a mix by itself, and no part of another."""
+MIXABLE_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
+
+
+class ScriptPart(Part):
+    """One script of a mix: a file or a built-in one, and its weight."""
+
+    file: str | None = None
+    builtin: str | None = Field(None, description=f"One of {', '.join(MIXABLE_SCRIPTS)}")
+    weight: int = Field(1, ge=0, le=1_000_000)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ScriptPart:
+        if (self.file is None) == (self.builtin is None):
+            raise ValueError("a script of a mix has either file or builtin")
+        if self.builtin is not None and self.builtin not in MIXABLE_SCRIPTS:
+            raise ValueError(f'"{self.builtin}" is not one of {", ".join(MIXABLE_SCRIPTS)}')
+        return self
+
+
+def _known(script: str) -> str:
+    if script not in BUILTIN_SCRIPTS:
+        raise ValueError(
+            f'"{script}" is not one of {", ".join(BUILTIN_SCRIPTS)}'
+            ' (a file is written [{ file = "…", weight = 1 }])'
+        )
+    return script
+
+
+def _with_weight(parts: list[ScriptPart]) -> list[ScriptPart]:
+    if sum(part.weight for part in parts) == 0:
+        raise ValueError("at least one script needs a weight above 0")
+    return parts
+
+
+def _kind(value: Any) -> str:
+    return "script[parts]" if isinstance(value, list | tuple) else "script[name]"
+
+
+ScriptMix = Annotated[
+    Annotated[str, AfterValidator(_known), Tag("script[name]")]
+    | Annotated[list[ScriptPart], AfterValidator(_with_weight), Tag("script[parts]")],
+    Discriminator(_kind),
+]
+"""What the clients execute."""
+
+
+def files_only(mix: str | list[ScriptPart]) -> bool:
+    """Whether every script of ``mix`` is the user's own."""
+    return not isinstance(mix, str) and all(part.file is not None for part in mix)

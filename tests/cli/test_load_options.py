@@ -1,0 +1,366 @@
+"""Bad input to the load's options: one message, what is wrong and what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from inline_snapshot import snapshot
+
+from pgdyno.cli.pgbench_words import _INSTEAD, instead_of
+
+Pgdyno = Callable[..., "object"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_rate_with_rubbish(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-R", "100abc")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-R' / '--rate': "100abc" is not a rate: a number of transactions per second, as 500
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_a_rate_of_zero(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-R", "0")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: -R 0: at this rate nothing would ever be sent
+
+hint: without -R the clients run in a closed loop, as fast as they can
+""",
+        )
+    )
+
+
+def test_a_negative_rate(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-R", "-5")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-R' / '--rate': "-5" is not a rate: a number of transactions per second, as 500
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_a_limit_with_rubbish(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-L", "abc")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-L' / '--latency-limit': "abc" is not a duration such as 50ms or 500us
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_a_limit_of_zero(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-L", "0")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-L' / '--latency-limit': "0" is no time to do anything in
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_a_negative_time(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--think", "-5s")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '--think': "-5s" is not a duration such as 10s, 200ms or 5min
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_weights_of_zero(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-b", "select-only@0", "-b", "tpcb-like@0")
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", "error: workload.script: at least one script needs a weight above 0\n")
+    )
+
+
+def test_an_unknown_builtin(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-b", "tpcc")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: -b tpcc: "tpcc" is not a built-in script
+
+hint: built-in scripts are tpcb-like, simple-update, select-only
+""",
+        )
+    )
+
+
+def test_a_builtin_that_is_not_one(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-b", "s")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: -b s: "s" fits more than one script
+
+hint: built-in scripts are tpcb-like, simple-update, select-only
+""",
+        )
+    )
+
+
+def test_a_workload_and_a_mix(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "tpcb-like", "-S")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: tpcb-like is one workload, and -f and -b make another
+
+hint: a mix of both: -b tpcb-like@1 -f FILE@1
+""",
+        )
+    )
+
+
+def test_a_processor_that_is_not_there(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--cpus", "4095")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: cpus: processor 4095 is not one that pgdyno may use
+
+hint: it may use 0-1
+""",
+        )
+    )
+
+
+def test_processors_backwards(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--cpus", "1-0")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '--cpus': "1-0" runs backwards
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_a_process_without_a_rate(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--process", "poisson")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: --process is for an open loop, which needs a rate
+
+hint: for example -R 500
+""",
+        )
+    )
+
+
+def test_a_queue_that_is_skipped(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-R", "5", "--when-busy", "skip", "--queue-max", "3")
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", 'error: clients[0].arrival: queue_max is for when_busy = "queue"\n')
+    )
+
+
+def test_a_pool_and_a_connection_each(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-C", "--pool-max", "3")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            "error: clients[0]: a pool keeps its connections; use pool.max_lifetime, or leave the pool out\n",
+        )
+    )
+
+
+def test_binary_values_in_text(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--parameters", "binary", "-M", "simple")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            'error: load: parameters = "binary" needs protocol = "extended" or "prepared": the simple one has its values in the text\n',
+        )
+    )
+
+
+def test_transactions_and_a_time(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-t", "5", "-T", "3")
+    assert (said.status, said.out, said.err) == snapshot((1, "", "error: give either -t or -T\n"))
+
+
+def test_transactions_of_none(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-t", "0")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '-t' / '--transactions': 0 is not in the range x>=1
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_a_seed_with_rubbish(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--random-seed", "12x")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: invalid value for '--seed' / '--random-seed': "12x" is neither time nor rand nor a whole number
+
+hint: pgdyno run --help
+""",
+        )
+    )
+
+
+def test_an_option_of_pgbench(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-i", "-s", "3")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: -i is pgbench's and not pgdyno's
+
+hint: tables are made when they are missing or of another scale (-s); for others, make them in the database pgdyno with pgbench -i, and they are used as they are
+""",
+        )
+    )
+
+
+def test_a_long_option_of_pgbench(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "--aggregate-interval=3")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: --aggregate-interval is pgbench's and not pgdyno's
+
+hint: every run is recorded, a row per second: --format csv prints it, pgdyno report draws it
+""",
+        )
+    )
+
+
+def test_pgbenchs_log(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "-l")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: -l is pgbench's and not pgdyno's
+
+hint: every run is recorded, a row per second: --format csv prints it, pgdyno report draws it; --acks DIR keeps a record of every single transaction
+""",
+        )
+    )
+
+
+def test_every_option_of_pgbench_is_ours_or_has_a_substitute(pgdyno: Pgdyno) -> None:
+    """pgbench 18's options, but for those of connections, help and version."""
+    words = re.split(
+        r"\s+",
+        "aggregate-interval builtin client connect define exit-on-abort failures-detailed file jobs"
+        " latency-limit log log-prefix max-tries no-vacuum progress progress-timestamp protocol"
+        " random-seed rate report-per-command sampling-rate scale select-only show-script"
+        " skip-some-updates time transactions vacuum-all verbose-errors debug foreign-keys"
+        " fillfactor index-tablespace init-steps initialize partition-method partitions tablespace"
+        " unlogged-tables",
+    )
+    help_text = pgdyno("run", "--help").out
+    for option in [
+        *(f"-{letter}" for letter in "bcCDfjlLMnNPrRsStTviIF"),
+        *(f"--{word}" for word in words),
+    ]:
+        assert instead_of(option) or f" {option}" in help_text, option
+
+
+def test_no_substitute_is_named_for_an_option_that_is_there(pgdyno: Pgdyno) -> None:
+    help_text = pgdyno("run", "--help").out
+    for names in _INSTEAD:
+        for name in names:
+            assert f" {name}," not in help_text
+            assert f" {name} " not in help_text
+
+
+def test_a_group_among_several_is_not_guessed(pgdyno: Pgdyno) -> None:
+    Path("two.toml").write_text('[[clients]]\nname = "a"\n[[clients]]\nname = "b"\n')
+    said = pgdyno("run", "two.toml", "-R", "5")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: two.toml has 2 client groups, so options for clients are ambiguous
+
+hint: change the counts and pools in the file
+""",
+        )
+    )
+
+
+def test_a_setup_that_is_not_there(pgdyno: Pgdyno) -> None:
+    Path("own.toml").write_text('[workload]\nsetup = "absent.sql"\n')
+    said = pgdyno("spec", "check", "own.toml")
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", "error: the setup absent.sql cannot be read: No such file or directory\n")
+    )
