@@ -48,17 +48,15 @@ class ScriptFacts(TypedDict):
 class ScriptRow(TypedDict):
     """Counts of one script of one group in one interval.
 
-    The four histograms are HDR V2 deflate, see :class:`Histogram`, of transactions that are done:
-    response = intended → done, wait = intended → sent, pool_wait = the part of it in the pool's
-    queue, service = sent → done. ``clients``, ``connections`` (both of the whole group) and
-    ``backlog`` are as of the interval's end; ``connects`` and ``reconnects`` are the group's, in
-    the row of its first script.
+    The histograms are HDR V2 deflate, see :class:`Histogram`, each of all transactions that are
+    done: response = intended → done, wait = intended → sent, service = sent → done. The wait has
+    three parts: ``pool_wait`` in the pool's queue, ``connect`` while a connection was established,
+    and ``client_lag``, the rest. ``late`` of those done took longer than the group's limit.
+    ``backlog`` is as of the interval's end.
     """
 
     group: str
     script: str
-    clients: int
-    connections: int
     intended: int
     sent: int
     done: int
@@ -68,12 +66,35 @@ class ScriptRow(TypedDict):
     backlog: int
     retried: int
     expected_errors: int
-    connects: int
-    reconnects: int
+    late: int
     response: bytes
     wait: bytes
+    client_lag: bytes
     pool_wait: bytes
+    connect: bytes
     service: bytes
+
+@type_check_only
+class GroupRow(TypedDict):
+    """Connections of one group in one interval.
+
+    ``clients`` and ``connections`` are as of the interval's end; ``reconnects`` are those of
+    ``connects`` that replaced a lost connection. The histograms are of establishing one: ``total``
+    is made of the socket (``tcp``, also for a Unix socket), ``tls`` (only of those that use it),
+    ``auth`` until the server accepted the client, and ``ready`` until it took statements.
+    """
+
+    group: str
+    clients: int
+    connections: int
+    connects: int
+    reconnects: int
+    connect_failures: int
+    tcp: bytes
+    tls: bytes
+    auth: bytes
+    ready: bytes
+    total: bytes
 
 @type_check_only
 class StatementRow(TypedDict):
@@ -109,12 +130,16 @@ class ErrorRow(TypedDict):
 
 @type_check_only
 class ThreadRow(TypedDict):
-    """One thread's audit of itself; ``send_late`` is due, and a connection at hand → first byte."""
+    """One thread's audit of itself.
+
+    ``passes`` of its event loop; ``send_late`` is due, and a connection at hand → first byte.
+    """
 
     thread: int
     cpu_user_us: int
     cpu_system_us: int
     run_queue_delay_us: int
+    passes: int
     loop_stall_us_max: int
     send_late: bytes
 
@@ -126,6 +151,7 @@ class Interval(TypedDict):
     ended_ns: int
     tag: int | None
     scripts: list[ScriptRow]
+    groups: list[GroupRow]
     statements: list[StatementRow]
     errors: list[ErrorRow]
     threads: list[ThreadRow]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pgdyno._engine import Interval
 
 COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried"]
-COUNTS += ["expected_errors", "connects", "reconnects"]
+COUNTS += ["expected_errors", "late"]
+GROUP_COUNTS = ["connects", "reconnects", "connect_failures"]
 PATIENCE_S = 20.0
 
 
@@ -86,11 +87,13 @@ class Run:
 
     @property
     def total(self) -> Counter[str]:
-        """Sums over all intervals and scripts; the backlog as of the last interval."""
+        """Sums over all intervals, scripts and groups; the backlog as of the last interval."""
         total: Counter[str] = Counter()
         for interval in self.intervals:
             for row in interval["scripts"]:
                 total.update({key: row[key] for key in COUNTS})  # type: ignore[literal-required]
+            for group in interval["groups"]:
+                total.update({key: group[key] for key in GROUP_COUNTS})  # type: ignore[literal-required]
         if self.intervals:
             total["backlog"] = sum(row["backlog"] for row in self.intervals[-1]["scripts"])
         return total
@@ -105,10 +108,12 @@ class Run:
         return counts
 
     def histogram(self, kind: str) -> Histogram:
+        """All of one kind, of scripts' rows or of groups'."""
         merged = Histogram()
         for interval in self.intervals:
-            for row in interval["scripts"]:
-                merged.add_encoded(row[kind])  # type: ignore[literal-required]
+            for row in (*interval["scripts"], *interval["groups"]):
+                if kind in row:
+                    merged.add_encoded(row[kind])  # type: ignore[literal-required]
         return merged
 
     @property
@@ -124,6 +129,8 @@ class Run:
                 total[key] += row["intended"] - row["done"] - row["failed"]
                 total[key] -= row["skipped"] + row["cancelled"]
                 assert total[key] == row["backlog"], (interval, total)
-        for kind in ("response", "wait", "pool_wait", "service"):
+        for kind in ("response", "wait", "client_lag", "pool_wait", "connect", "service"):
             assert self.histogram(kind).count == self.total["done"]
+        for kind in ("tcp", "auth", "ready", "total"):
+            assert self.histogram(kind).count == self.total["connects"]
         assert self.total["sent"] <= self.total["intended"]

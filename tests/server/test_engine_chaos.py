@@ -72,5 +72,5 @@ def test_nobody_is_lost_whatever_happens(new_cluster: Callable[..., Cluster], se
 def _clients_and_connections(run: Run) -> tuple[int, int]:
     if not run.intervals:
         return (-1, -1)
-    row = run.last["scripts"][0]
+    row = run.last["groups"][0]
     return (row["clients"], row["connections"])

@@ -249,7 +249,7 @@ def test_an_absent_server_that_nobody_needs_is_no_reason_to_end(
     with Run(config(cluster.conninfo, SELECT, **keys)) as run:
         run.wait_for_more("done", 10)
         run.load.set_clients("g", 0)
-        run.wait_for(lambda run: run.last["scripts"][0]["clients"] == 0)
+        run.wait_for(lambda run: run.last["groups"][0]["clients"] == 0)
         cluster.stop()
         time.sleep(0.5)
         cluster.start()
@@ -275,7 +275,7 @@ def test_too_many_connections_are_counted_and_tried_again(
         run.wait_for(lambda run: run.errors["53300", False, False] >= 10)
         run.wait_for_more("done", 50)
         run.load.set_clients("g", 2)
-        run.wait_for(lambda run: run.last["scripts"][0]["clients"] == 2)
+        run.wait_for(lambda run: run.last["groups"][0]["clients"] == 2)
     run.assert_balanced()
     assert run.total["failed"] == 0
     assert {r["statement"] for i in run.intervals for r in i["errors"]} == {"connect"}

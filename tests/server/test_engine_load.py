@@ -64,6 +64,7 @@ def test_values_reach_the_server_in_every_protocol(pg: Cluster) -> None:
             word = "'so'" if protocol == "simple" else "so"
             keys = {"protocol": protocol, "variables": {"word": word}}
             with Run(config(pg.conninfo, script, **keys)) as run:
+                run.wait_for(lambda run: run.total["connects"] == 4)
                 run.wait_for_more("done", 20)
             rows = connection.execute(
                 "select count(*), count(distinct client), min(n) > 0, max(n) <= 1000000,"
@@ -91,7 +92,7 @@ def test_a_ramp_reaches_its_clients_and_a_step_takes_them_away(pg18: Cluster) ->
         seen: list[tuple[int, int]] = []
 
         def settled(run: Run) -> bool:
-            seen.extend((r["clients"], r["connections"]) for r in run.last["scripts"])
+            seen.extend((r["clients"], r["connections"]) for r in run.last["groups"])
             return (12, 12) in seen and seen[-1] == (3, 3)
 
         run.poll()
@@ -114,7 +115,7 @@ def test_clients_change_live_without_cutting_a_transaction(pg18: Cluster) -> Non
 def _settled(run: Run, clients: int) -> bool:
     if not run.intervals:
         return False
-    row = run.last["scripts"][0]
+    row = run.last["groups"][0]
     return row["clients"] == row["connections"] == clients
 
 
@@ -124,7 +125,7 @@ def test_waiting_for_a_pooled_connection_is_told_apart(pg: Cluster) -> None:
         run.wait_for_more("done", 60)
     run.assert_balanced()
     assert run.total["connects"] == 2
-    assert run.last["scripts"][0]["connections"] <= 2
+    assert run.last["groups"][0]["connections"] <= 2
     # Eight clients take turns on two connections: each waits for about three others.
     wait, pool_wait, service = (run.histogram(k) for k in ("wait", "pool_wait", "service"))
     assert pool_wait.mean > 2 * service.mean
@@ -165,7 +166,7 @@ def test_a_pool_changes_live(pg18: Cluster, threads: int) -> None:
 
 
 def _connections(run: Run) -> int:
-    return run.last["scripts"][0]["connections"] if run.intervals else 0
+    return run.last["groups"][0]["connections"] if run.intervals else 0
 
 
 def test_a_wait_beyond_the_pools_patience_fails(pg18: Cluster) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from record_samples import add_second, at, new_recorder, script_row, thread_row
+from record_samples import add_second, at, group_row, new_recorder, script_row, thread_row
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, diagnose
@@ -114,13 +114,12 @@ def _add_load(recorder: Recorder, load: Load, second: int) -> None:
     done = round(tps)
     wait_ms = load.pool_wait_ms + load.lag_ms
     row = script_row(
-        clients=load.clients,
-        connections=load.pool or load.clients,
         intended=done,
         sent=done,
         done=done,
         response=_times(wait_ms + load.service_ms, done),
         wait=_times(wait_ms, done),
+        client_lag=_times(load.lag_ms, done),
         pool_wait=_times(load.pool_wait_ms, done),
         service=_times(load.service_ms, done),
     )
@@ -129,7 +128,8 @@ def _add_load(recorder: Recorder, load: Load, second: int) -> None:
         run_queue_delay_us=round(load.generator_queued * 1e6),
         send_late=_times(load.late_ms, done),
     )
-    add_second(recorder, second, [row], threads=[thread])
+    group = group_row(clients=load.clients, connections=load.pool or load.clients)
+    add_second(recorder, second, [row], groups=[group], threads=[thread])
 
 
 def _times(ms: float, count: int) -> bytes:

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.record import Recorder
-from pgdyno.record.recorder import HISTOGRAMS, SCRIPT_COUNTS, THREAD_COUNTS
+from pgdyno.record.recorder import (
+    GROUP_COUNTS,
+    GROUP_HISTOGRAMS,
+    SCRIPT_COUNTS,
+    SCRIPT_HISTOGRAMS,
+    THREAD_COUNTS,
+)
 
 SECOND_NS = 1_000_000_000
 
@@ -19,7 +25,14 @@ def new_recorder(path: Path, **given: Any) -> Recorder:
 def script_row(group: str = "web", script: str = "tpcb-like", **given: Any) -> dict[str, Any]:
     """One script's part of an interval: zeros and empty histograms but for ``given``."""
     row: dict[str, Any] = {"group": group, "script": script}
-    row |= dict.fromkeys(SCRIPT_COUNTS, 0) | dict.fromkeys(HISTOGRAMS, b"")
+    row |= dict.fromkeys(SCRIPT_COUNTS, 0) | dict.fromkeys(SCRIPT_HISTOGRAMS, b"")
+    return row | given
+
+
+def group_row(group: str = "web", **given: Any) -> dict[str, Any]:
+    """One group's connections in an interval: zeros and empty histograms but for ``given``."""
+    row: dict[str, Any] = {"group": group}
+    row |= dict.fromkeys(GROUP_COUNTS, 0) | dict.fromkeys(GROUP_HISTOGRAMS, b"")
     return row | given
 
 
@@ -28,13 +41,17 @@ def thread_row(**given: Any) -> dict[str, Any]:
 
 
 def add_second(recorder: Recorder, second: float, scripts: Any, **given: Any) -> None:
-    """An interval of one second that begins ``second`` seconds into the run."""
+    """An interval of one second that begins ``second`` seconds into the run.
+
+    Groups that are not given have no connections.
+    """
     began = recorder.started_ns + round(second * SECOND_NS)
     interval: dict[str, Any] = {
         "started_ns": began,
         "ended_ns": began + SECOND_NS,
         "tag": recorder.current_slice,
         "scripts": scripts,
+        "groups": [group_row(name) for name in dict.fromkeys(row["group"] for row in scripts)],
         "statements": [],
         "errors": [],
         "threads": [],

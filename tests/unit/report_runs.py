@@ -15,6 +15,8 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+from record_samples import group_row
+
 from pgdyno._engine import Histogram
 from pgdyno.record import Recorder
 
@@ -156,14 +158,15 @@ class Writer:
         wait = level.pool_wait_ms * share
         response = wait + level.service_ms * slow
         row = {
-            "group": "web", "script": "tpcb-like", "clients": clients,
-            "connections": min(level.connections, clients), "intended": intended,
+            "group": "web", "script": "tpcb-like", "intended": intended,
             "sent": done + failed, "done": done, "failed": failed, "skipped": 0, "cancelled": 0,
             "backlog": backlog, "retried": 1 if errors else 0, "expected_errors": 0,
-            "connects": 0, "reconnects": 0,
+            "late": 0,
             "response": histogram(done, response, 0.7 if dip == 1 else 1.1),
             "wait": histogram(done, wait + 0.02),
+            "client_lag": histogram(done, 0.02),
             "pool_wait": histogram(done, wait),
+            "connect": histogram(done, 0),
             "service": histogram(done, level.service_ms * slow),
         }  # fmt: skip
         self.recorder.add_interval(
@@ -172,11 +175,14 @@ class Writer:
                 "ended_ns": self.ns + length_ms * MS,
                 "tag": self.recorder.current_slice,
                 "scripts": [row],
+                "groups": [
+                    group_row(clients=clients, connections=min(level.connections, clients))
+                ],
                 "statements": self._statements(level, done, slow) if statements else [],
                 "errors": self._errors() if errors else [],
                 "threads": [
                     {"thread": 0, "cpu_user_us": done * 4, "cpu_system_us": done * 5,
-                     "run_queue_delay_us": 900, "loop_stall_us_max": 700,
+                     "run_queue_delay_us": 900, "passes": done, "loop_stall_us_max": 700,
                      "send_late": histogram(done, 0.05)}
                 ],
             }

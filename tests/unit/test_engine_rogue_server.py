@@ -200,9 +200,9 @@ def run(load_config: str, enough: Callable[[dict[str, int]], bool]) -> list[Inte
 
 
 def totals(intervals: list[Interval]) -> dict[str, int]:
+    rows = [row for interval in intervals for row in (*interval["scripts"], *interval["groups"])]
     keys = ("intended", "done", "failed", "cancelled", "connects", "reconnects")
-    rows = [row for interval in intervals for row in interval["scripts"]]
-    return {key: sum(row[key] for row in rows) for key in keys}  # type: ignore[literal-required]
+    return {key: sum(row.get(key, 0) for row in rows) for key in keys}  # type: ignore[misc]
 
 
 def assert_balanced(intervals: list[Interval]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_samples import add_second, at, new_recorder, script_row, thread_row
+from record_samples import add_second, at, group_row, new_recorder, script_row, thread_row
 
 from pgdyno._engine import Histogram
 from pgdyno.errors import UsageError
@@ -41,8 +41,6 @@ def fill(recorder: Recorder) -> tuple[int, int]:
                     script_row(
                         "web",
                         "read",
-                        clients=4,
-                        connections=2,
                         intended=10,
                         sent=10,
                         done=9,
@@ -52,8 +50,6 @@ def fill(recorder: Recorder) -> tuple[int, int]:
                     script_row(
                         "web",
                         "write",
-                        clients=4,
-                        connections=2,
                         intended=5,
                         sent=5,
                         done=4,
@@ -63,13 +59,15 @@ def fill(recorder: Recorder) -> tuple[int, int]:
                     script_row(
                         "batch",
                         "load",
-                        clients=1,
-                        connections=1,
                         intended=1,
                         done=1,
                         sent=1,
                         service=hist(9_000_000),
                     ),
+                ],
+                groups=[
+                    group_row("web", clients=4, connections=2, connects=second, total=hist(7_000)),
+                    group_row("batch", clients=1, connections=1, connect_failures=1),
                 ],
                 statements=[
                     {
@@ -154,6 +152,20 @@ def test_intervals_are_summed_as_asked(run: RunFile) -> None:
     assert run.seconds() == 4
     assert throughput_tps(run, [1]) == 14
     assert throughput_tps(run, []) == 0
+
+
+def test_connections_are_counted_by_group(run: RunFile) -> None:
+    groups = run.group_intervals([1])
+    assert [(g.at_ms, g.client_group, g.connections, g.connects) for g in groups] == [
+        (0, "batch", 1, 0),
+        (0, "web", 2, 0),
+        (1000, "batch", 1, 0),
+        (1000, "web", 2, 1),
+    ]
+    assert sum(g.connect_failures for g in run.group_intervals()) == 4
+    assert run.histogram("total", group="web").count == 4
+    assert run.histogram("total", [2], group="batch").count == 0
+    assert run.histogram("tls").count == 0
 
 
 def test_histograms_merge_over_what_is_asked(run: RunFile) -> None:
@@ -347,6 +359,19 @@ def test_a_newer_file_is_refused(tmp_path: Path, run: RunFile) -> None:
         db.execute("pragma user_version = 99")
     db.close()
     assert refused(run.path) == "run-file-newer"
+
+
+def test_an_older_file_is_refused_and_says_what_wrote_it(run: RunFile) -> None:
+    with sqlite3.connect(run.path) as db:
+        db.execute("pragma user_version = 1")
+        db.execute("update run set pgdyno_version = '0.1.0'")
+    db.close()
+    with pytest.raises(UsageError) as refusal:
+        RunFile(run.path)
+    assert refusal.value.code == "run-file-older"
+    assert str(refusal.value) == (
+        f"{run.path} was written by an older pgdyno, 0.1.0 (schema 1; this one reads 2)"
+    )
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path, run: RunFile) -> None:

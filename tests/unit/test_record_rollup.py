@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from record_samples import add_second, at, new_recorder, script_row, thread_row
+from record_samples import add_second, at, group_row, new_recorder, script_row, thread_row
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.recorder import SCRIPT_HISTOGRAMS
 from pgdyno.record.rollup import (
     FRESH_MS,
     HOUR_MS,
@@ -37,8 +38,9 @@ def add_everything(recorder: Recorder, second: int, generator: random.Random, wi
     """All that one second of a run brings; ``wide``: rows of I/O contexts and of relations."""
     ns = at(recorder, second)
     blobs = [latencies(generator, 60) for _ in range(4)]
-    kinds = dict(zip(("response", "wait", "pool_wait", "service"), blobs, strict=True))
-    row = {"clients": 8, "connections": 2, "intended": 61, "sent": 60, "done": 60, "backlog": 1}
+    kinds = {name: blobs[n % 4] for n, name in enumerate(SCRIPT_HISTOGRAMS)}
+    group = group_row(clients=8, connections=2, connects=2, reconnects=1, total=blobs[0])
+    row = {"late": 3, "intended": 61, "sent": 60, "done": 60, "backlog": 1}
     row |= {"failed": 1 - (second == 0)}
     statements = [
         {
@@ -67,6 +69,7 @@ def add_everything(recorder: Recorder, second: int, generator: random.Random, wi
         recorder,
         second,
         [script_row(**row, **kinds)],
+        groups=[group],
         statements=statements,
         errors=[error],
         threads=threads,

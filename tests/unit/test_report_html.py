@@ -137,7 +137,7 @@ def test_charts_are_there_only_for_what_was_recorded(tmp_path: Path) -> None:
     assert make_page(RunFile(writer.recorder.path)).charts == []
     interval = {"started_ns": writer.ns, "ended_ns": writer.ns + 10**9, "tag": None}
     writer.recorder.add_interval(
-        interval | {"scripts": [], "statements": [], "errors": [], "threads": []}
+        interval | {"scripts": [], "groups": [], "statements": [], "errors": [], "threads": []}
     )
     assert make_page(RunFile(writer.finish())).charts == []
 

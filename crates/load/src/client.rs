@@ -2,6 +2,7 @@
 
 use crate::plan::GroupPlan;
 use crate::script::{Command, Names, Rng, Value, Variables, eval, eval_truth};
+use crate::times::Times;
 
 /// A client, whether it executes, waits or thinks.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Client {
     pub queued_ns: u64,
     /// When a connection was at hand.
     pub granted_ns: u64,
+    /// How long a connection was being established for the open transaction alone.
+    pub connect_ns: u64,
     /// When its first byte left; 0 if none did yet.
     pub sent_ns: u64,
     /// Tries of the open transaction so far.
@@ -73,6 +76,7 @@ impl Client {
             intended_ns: 0,
             queued_ns: 0,
             granted_ns: 0,
+            connect_ns: 0,
             sent_ns: 0,
             tries: 0,
             think_until_ns: 0,
@@ -97,6 +101,7 @@ impl Client {
         self.intended_ns = intended_ns;
         self.queued_ns = 0;
         self.granted_ns = intended_ns;
+        self.connect_ns = 0;
         self.sent_ns = 0;
         self.tries = 1;
         self.command = 0;
@@ -116,6 +121,19 @@ impl Client {
         self.rng.clone_from(&self.saved_rng);
         if let Some(saved) = &self.saved_variables {
             self.variables.clone_from(saved);
+        }
+    }
+
+    /// The moments of the open transaction, done now.
+    #[must_use]
+    pub fn times(&self, done_ns: u64) -> Times {
+        Times {
+            intended_ns: self.intended_ns,
+            queued_ns: self.queued_ns,
+            granted_ns: self.granted_ns,
+            connect_ns: self.connect_ns,
+            sent_ns: self.sent_ns,
+            done_ns,
         }
     }
 

@@ -3,8 +3,9 @@
 //! ```text
 //! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside; its coordinator
 //!                      thread ends intervals and follows schedules (schedule.rs)
-//! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs)
-//! Arrivals (arrival/)   when the transactions of an open loop are due, and who gets which
+//! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs,
+//!                      times.rs)
+//! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
@@ -30,10 +31,11 @@ pub mod script;
 mod shared;
 mod sys;
 mod tally;
+mod times;
 mod worker;
 
 pub use error::LoadError;
 pub use histogram::Histogram;
 pub use load::{Load, State};
 pub use plan::PlanError;
-pub use report::{ErrorRow, Interval, ScriptRow, StatementRow, ThreadRow};
+pub use report::{ErrorRow, GroupRow, Interval, ScriptRow, StatementRow, ThreadRow};

@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::net::Stream;
 use crate::script::Slot;
 use crate::tally::Code;
+use crate::times::ConnectMarks;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,6 +169,8 @@ pub struct Link {
     pub failure: Option<Box<Failure>>,
     /// Statements known to the server, one bit each.
     pub prepared: Prepared,
+    /// How far establishing it has come.
+    pub marks: ConnectMarks,
     /// Failures to connect in a row.
     pub failures: u32,
     /// Whether it replaces a connection that was lost.
@@ -195,6 +198,7 @@ impl Link {
             pipeline: Pipeline::default(),
             failure: None,
             prepared: Prepared::default(),
+            marks: ConnectMarks::default(),
             failures: 0,
             again: false,
             timer: 0,

@@ -15,6 +15,8 @@ pub struct Interval {
     pub tag: Option<i64>,
     /// Per group and script.
     pub scripts: Vec<ScriptRow>,
+    /// Per group.
+    pub groups: Vec<GroupRow>,
     /// Per group, script and statement.
     pub statements: Vec<StatementRow>,
     /// Per kind of error.
@@ -29,8 +31,6 @@ pub struct Interval {
 pub struct ScriptRow {
     pub group: String,
     pub script: String,
-    pub clients: u32,
-    pub connections: u64,
     pub intended: u64,
     pub sent: u64,
     pub done: u64,
@@ -40,12 +40,30 @@ pub struct ScriptRow {
     pub backlog: i64,
     pub retried: u64,
     pub expected_errors: u64,
-    pub connects: u64,
-    pub reconnects: u64,
+    pub late: u64,
     pub response: Vec<u8>,
     pub wait: Vec<u8>,
+    pub client_lag: Vec<u8>,
     pub pool_wait: Vec<u8>,
+    pub connect: Vec<u8>,
     pub service: Vec<u8>,
+}
+
+/// See [`crate::tally::GroupTally`].
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct GroupRow {
+    pub group: String,
+    pub clients: u32,
+    pub connections: u64,
+    pub connects: u64,
+    pub reconnects: u64,
+    pub connect_failures: u64,
+    pub tcp: Vec<u8>,
+    pub tls: Vec<u8>,
+    pub auth: Vec<u8>,
+    pub ready: Vec<u8>,
+    pub total: Vec<u8>,
 }
 
 /// See [`crate::tally::StatementTally`].
@@ -83,6 +101,7 @@ pub struct ThreadRow {
     pub cpu_user_us: u64,
     pub cpu_system_us: u64,
     pub run_queue_delay_us: u64,
+    pub passes: u64,
     pub loop_stall_us_max: u64,
     pub send_late: Vec<u8>,
 }
@@ -115,6 +134,9 @@ impl Reporter {
         for (_, part) in &parts {
             sum.add(part);
         }
+        for script in &mut sum.scripts {
+            script.spans.complete();
+        }
         for (backlog, script) in self.backlog.iter_mut().zip(&sum.scripts) {
             *backlog += script.open;
         }
@@ -126,7 +148,8 @@ impl Reporter {
             started_ns: finished.started_ns,
             ended_ns: finished.ended_ns,
             tag: finished.tag,
-            scripts: script_rows(plan, &sum, &finished.clients, &self.backlog),
+            scripts: script_rows(plan, &sum, &self.backlog),
+            groups: group_rows(plan, &sum, &finished.clients),
             statements: statement_rows(plan, &sum),
             errors: error_rows(plan, &sum),
             threads,
@@ -137,21 +160,14 @@ impl Reporter {
     }
 }
 
-fn script_rows(plan: &Plan, sum: &Tally, clients: &[u32], backlog: &[i64]) -> Vec<ScriptRow> {
+fn script_rows(plan: &Plan, sum: &Tally, backlog: &[i64]) -> Vec<ScriptRow> {
     let mut rows = Vec::with_capacity(plan.rows());
-    for (number, group) in plan.groups.iter().enumerate() {
-        for (index, script) in group.scripts.iter().enumerate() {
+    for group in &plan.groups {
+        for script in &group.scripts {
             let tally = &sum.scripts[script.row];
-            let connections = if index == 0 {
-                sum.groups[number]
-            } else {
-                Default::default()
-            };
             rows.push(ScriptRow {
                 group: group.name.clone(),
                 script: script.script.name.clone(),
-                clients: clients.get(number).copied().unwrap_or(0),
-                connections: sum.connections[number],
                 intended: tally.intended,
                 sent: tally.sent,
                 done: tally.done,
@@ -161,16 +177,36 @@ fn script_rows(plan: &Plan, sum: &Tally, clients: &[u32], backlog: &[i64]) -> Ve
                 backlog: backlog[script.row],
                 retried: tally.retried,
                 expected_errors: tally.expected_errors,
-                connects: connections.connects,
-                reconnects: connections.reconnects,
-                response: tally.response.encode(),
-                wait: tally.wait.encode(),
-                pool_wait: tally.pool_wait.encode(),
-                service: tally.service.encode(),
+                late: tally.late,
+                response: tally.spans.response.encode(),
+                wait: tally.spans.wait.encode(),
+                client_lag: tally.spans.client_lag.encode(),
+                pool_wait: tally.spans.pool_wait.encode(),
+                connect: tally.spans.connect.encode(),
+                service: tally.spans.service.encode(),
             });
         }
     }
     rows
+}
+
+fn group_rows(plan: &Plan, sum: &Tally, clients: &[u32]) -> Vec<GroupRow> {
+    let numbered = plan.groups.iter().zip(&sum.groups).enumerate();
+    numbered
+        .map(|(number, (group, tally))| GroupRow {
+            group: group.name.clone(),
+            clients: clients.get(number).copied().unwrap_or(0),
+            connections: tally.connections,
+            connects: tally.connects,
+            reconnects: tally.reconnects,
+            connect_failures: tally.connect_failures,
+            tcp: tally.tcp.encode(),
+            tls: tally.tls.encode(),
+            auth: tally.auth.encode(),
+            ready: tally.ready.encode(),
+            total: tally.total.encode(),
+        })
+        .collect()
 }
 
 fn statement_rows(plan: &Plan, sum: &Tally) -> Vec<StatementRow> {
@@ -238,6 +274,7 @@ fn thread_row(thread: usize, tally: &ThreadTally) -> ThreadRow {
         cpu_user_us: tally.cpu.user_us,
         cpu_system_us: tally.cpu.system_us,
         run_queue_delay_us: tally.run_queue_delay_us,
+        passes: tally.passes,
         loop_stall_us_max: tally.loop_stall_ns_max / 1000,
         send_late: tally.send_late.encode(),
     }

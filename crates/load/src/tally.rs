@@ -8,6 +8,10 @@ use std::collections::HashMap;
 use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::sys::CpuTime;
+use crate::times::{ConnectTimes, Times};
+
+/// The limit of a group that has none.
+pub const NO_LIMIT_NS: u64 = u64::MAX;
 
 /// Counts of one script in one group.
 #[derive(Debug, Default)]
@@ -28,16 +32,107 @@ pub struct ScriptTally {
     pub retried: u64,
     /// Statements that failed as `\expect` said they would.
     pub expected_errors: u64,
+    /// Those done whose response took longer than the group's limit.
+    pub late: u64,
     /// Transactions begun minus ended; negative in one thread when clients move to it from another.
     pub open: i64,
-    /// Intended → done, of those done.
+    /// Times of those done.
+    pub spans: SpanTally,
+}
+
+/// Where the time of transactions went, those done.
+///
+/// Most transactions wait for nothing but their client: their lag is their whole wait. So they are
+/// recorded once, in `lag_alone`, and zeros not at all; [`SpanTally::complete`] makes up for it.
+#[derive(Debug, Default)]
+pub struct SpanTally {
+    /// Transactions, done.
+    count: u64,
+    /// Waits of those that waited for nothing but their client, unless 0.
+    lag_alone: Histogram,
+    /// Intended → done.
     pub response: Histogram,
-    /// Intended → sent, of those done.
+    /// Intended → sent.
     pub wait: Histogram,
-    /// The part of `wait` in the pool's queue, of those done.
+    /// The part of `wait` that is neither of the two below.
+    pub client_lag: Histogram,
+    /// The part of `wait` in the pool's queue.
     pub pool_wait: Histogram,
-    /// Sent → done, of those done.
+    /// The part of `wait` in which a connection was established.
+    pub connect: Histogram,
+    /// Sent → done.
     pub service: Histogram,
+}
+
+impl SpanTally {
+    /// Counts a transaction; returns its response time.
+    fn record(&mut self, times: &Times) -> u64 {
+        let spans = times.spans();
+        self.count += 1;
+        self.response.record(spans.response_ns);
+        self.service.record(spans.service_ns);
+        if spans.pool_wait_ns == 0 && spans.connect_ns == 0 {
+            self.lag_alone.record_unless_0(spans.wait_ns);
+            return spans.response_ns;
+        }
+        self.wait.record(spans.wait_ns);
+        self.client_lag.record_unless_0(spans.client_lag_ns);
+        self.pool_wait.record_unless_0(spans.pool_wait_ns);
+        self.connect.record_unless_0(spans.connect_ns);
+        spans.response_ns
+    }
+
+    /// Makes every histogram hold a value of every transaction. Not twice, and nothing can be
+    /// recorded or added afterwards.
+    pub fn complete(&mut self) {
+        self.wait.add(&self.lag_alone);
+        self.client_lag.add(&self.lag_alone);
+        for histogram in [
+            &mut self.wait,
+            &mut self.client_lag,
+            &mut self.pool_wait,
+            &mut self.connect,
+        ] {
+            histogram.record_n(0, self.count.saturating_sub(histogram.count()));
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        let theirs = other.histograms();
+        for (mine, theirs) in self.histograms_mut().into_iter().zip(theirs) {
+            mine.add(theirs);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.count = 0;
+        self.histograms_mut().into_iter().for_each(Histogram::clear);
+    }
+
+    fn histograms(&self) -> [&Histogram; 7] {
+        [
+            &self.lag_alone,
+            &self.response,
+            &self.wait,
+            &self.client_lag,
+            &self.pool_wait,
+            &self.connect,
+            &self.service,
+        ]
+    }
+
+    fn histograms_mut(&mut self) -> [&mut Histogram; 7] {
+        [
+            &mut self.lag_alone,
+            &mut self.response,
+            &mut self.wait,
+            &mut self.client_lag,
+            &mut self.pool_wait,
+            &mut self.connect,
+            &mut self.service,
+        ]
+    }
 }
 
 /// Counts of one statement.
@@ -52,12 +147,79 @@ pub struct StatementTally {
 }
 
 /// Counts of one group's connections.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 pub struct GroupTally {
+    /// Open at the interval's end.
+    pub connections: u64,
     /// Connections established, whether for the first time or again.
     pub connects: u64,
     /// Those of them that replaced a lost one.
     pub reconnects: u64,
+    /// Attempts that failed.
+    pub connect_failures: u64,
+    /// Establishing: the socket.
+    pub tcp: Histogram,
+    /// Establishing: TLS, of those that use it.
+    pub tls: Histogram,
+    /// Establishing: until the server accepted who the client is.
+    pub auth: Histogram,
+    /// Establishing: from there until the first statement could be sent.
+    pub ready: Histogram,
+    /// Establishing: all of it.
+    pub total: Histogram,
+}
+
+impl GroupTally {
+    /// A connection was established; `again` if it replaces a lost one.
+    pub fn connected(&mut self, times: &ConnectTimes, again: bool) {
+        self.connects += 1;
+        self.reconnects += u64::from(again);
+        self.tcp.record(times.tcp_ns);
+        if let Some(tls_ns) = times.tls_ns {
+            self.tls.record(tls_ns);
+        }
+        self.auth.record(times.auth_ns);
+        self.ready.record(times.ready_ns);
+        self.total.record(times.total_ns);
+    }
+
+    /// A connection could not be established.
+    pub fn connect_failed(&mut self) {
+        self.connect_failures += 1;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.connects += other.connects;
+        self.reconnects += other.reconnects;
+        self.connect_failures += other.connect_failures;
+        let theirs = other.histograms();
+        for (mine, theirs) in self.histograms_mut().into_iter().zip(theirs) {
+            mine.add(theirs);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.connections = 0;
+        self.connects = 0;
+        self.reconnects = 0;
+        self.connect_failures = 0;
+        self.histograms_mut().into_iter().for_each(Histogram::clear);
+    }
+
+    fn histograms(&self) -> [&Histogram; 5] {
+        [&self.tcp, &self.tls, &self.auth, &self.ready, &self.total]
+    }
+
+    fn histograms_mut(&mut self) -> [&mut Histogram; 5] {
+        [
+            &mut self.tcp,
+            &mut self.tls,
+            &mut self.auth,
+            &mut self.ready,
+            &mut self.total,
+        ]
+    }
 }
 
 /// What tells errors apart.
@@ -121,7 +283,9 @@ pub struct ThreadTally {
     pub cpu: CpuTime,
     /// Runnable without running, within the interval, in microseconds.
     pub run_queue_delay_us: u64,
-    /// Longest pass of the event loop, in nanoseconds.
+    /// Passes of the event loop.
+    pub passes: u64,
+    /// Longest of them, in nanoseconds.
     pub loop_stall_ns_max: u64,
     /// Due, and a connection at hand → first byte written.
     pub send_late: Histogram,
@@ -136,8 +300,6 @@ pub struct Tally {
     pub statements: Vec<StatementTally>,
     /// By group.
     pub groups: Vec<GroupTally>,
-    /// By group: connections open at the interval's end.
-    pub connections: Vec<u64>,
     /// Errors, each with its count and the first message seen.
     pub errors: HashMap<ErrorKey, (u64, String)>,
     /// The thread itself.
@@ -153,8 +315,7 @@ impl Tally {
             statements: (0..plan.statements())
                 .map(|_| StatementTally::default())
                 .collect(),
-            groups: vec![GroupTally::default(); plan.groups.len()],
-            connections: vec![0; plan.groups.len()],
+            groups: plan.groups.iter().map(|_| GroupTally::default()).collect(),
             errors: HashMap::new(),
             thread: ThreadTally::default(),
         }
@@ -178,10 +339,10 @@ impl Tally {
             statement.failed = 0;
             statement.service.clear();
         }
-        self.groups.fill(GroupTally::default());
-        self.connections.fill(0);
+        self.groups.iter_mut().for_each(GroupTally::clear);
         self.errors.clear();
         self.thread.send_late.clear();
+        self.thread.passes = 0;
         self.thread.loop_stall_ns_max = 0;
     }
 
@@ -196,11 +357,7 @@ impl Tally {
             mine.service.add(&theirs.service);
         }
         for (mine, theirs) in self.groups.iter_mut().zip(&other.groups) {
-            mine.connects += theirs.connects;
-            mine.reconnects += theirs.reconnects;
-        }
-        for (mine, theirs) in self.connections.iter_mut().zip(&other.connections) {
-            *mine += theirs;
+            mine.add(theirs);
         }
         for (key, (count, message)) in &other.errors {
             self.errors
@@ -212,16 +369,17 @@ impl Tally {
 }
 
 impl ScriptTally {
+    /// A transaction ended well; it is late if its response took longer than `limit_ns`.
+    pub fn end_well(&mut self, times: &Times, limit_ns: u64) {
+        self.done += 1;
+        let response_ns = self.spans.record(times);
+        self.late += u64::from(response_ns > limit_ns);
+    }
+
     fn clear(&mut self) {
-        let keep = |histogram: &mut Histogram| {
-            histogram.clear();
-            std::mem::take(histogram)
-        };
+        self.spans.clear();
         *self = Self {
-            response: keep(&mut self.response),
-            wait: keep(&mut self.wait),
-            pool_wait: keep(&mut self.pool_wait),
-            service: keep(&mut self.service),
+            spans: std::mem::take(&mut self.spans),
             ..Self::default()
         };
     }
@@ -235,10 +393,88 @@ impl ScriptTally {
         self.cancelled += other.cancelled;
         self.retried += other.retried;
         self.expected_errors += other.expected_errors;
+        self.late += other.late;
         self.open += other.open;
-        self.response.add(&other.response);
-        self.wait.add(&other.wait);
-        self.pool_wait.add(&other.pool_wait);
-        self.service.add(&other.service);
+        self.spans.add(&other.spans);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_times() -> impl Strategy<Value = Times> {
+        let some = || prop_oneof![2 => Just(0_u64), 3 => 1_u64..5_000_000];
+        (1_u64..1_000_000, some(), some(), some(), some()).prop_map(
+            |(intended_ns, pool_ns, connect_ns, lag_ns, service_ns)| {
+                let granted_ns = intended_ns + pool_ns + connect_ns;
+                Times {
+                    intended_ns,
+                    queued_ns: if pool_ns == 0 { 0 } else { intended_ns },
+                    granted_ns,
+                    connect_ns,
+                    sent_ns: granted_ns + lag_ns,
+                    done_ns: granted_ns + lag_ns + service_ns,
+                }
+            },
+        )
+    }
+
+    /// Every histogram with every value, zeros too.
+    fn plainly(all: &[Times]) -> [Histogram; 6] {
+        let mut plain: [Histogram; 6] = Default::default();
+        for times in all {
+            let spans = times.spans();
+            let values = [
+                spans.response_ns,
+                spans.wait_ns,
+                spans.client_lag_ns,
+                spans.pool_wait_ns,
+                spans.connect_ns,
+                spans.service_ns,
+            ];
+            for (histogram, value) in plain.iter_mut().zip(values) {
+                histogram.record(value);
+            }
+        }
+        plain
+    }
+
+    proptest! {
+        #[test]
+        fn recording_less_and_completing_is_recording_all(
+            threads in prop::collection::vec(prop::collection::vec(any_times(), 0..30), 1..4),
+            limit_ns in 0_u64..5_000_000,
+        ) {
+            let mut sum = ScriptTally::default();
+            for thread in &threads {
+                let mut part = ScriptTally::default();
+                for times in thread {
+                    part.end_well(times, limit_ns);
+                }
+                sum.add(&part);
+                part.clear();
+                prop_assert_eq!(part.spans.count, 0);
+                prop_assert!(part.spans.histograms().iter().all(|h| h.count() == 0));
+            }
+            sum.spans.complete();
+            let all = threads.concat();
+            let spans = &sum.spans;
+            let completed = [
+                &spans.response,
+                &spans.wait,
+                &spans.client_lag,
+                &spans.pool_wait,
+                &spans.connect,
+                &spans.service,
+            ];
+            for (completed, plain) in completed.into_iter().zip(plainly(&all)) {
+                prop_assert!(completed.buckets().eq(plain.buckets()));
+            }
+            let late = all.iter().filter(|times| times.spans().response_ns > limit_ns).count();
+            prop_assert_eq!((sum.done, sum.late), (all.len() as u64, late as u64));
+        }
     }
 }

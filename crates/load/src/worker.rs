@@ -164,6 +164,7 @@ impl Worker {
             self.free_links();
             self.check_drained();
             let pass_ns = monotonic_ns() - began_ns;
+            self.tally.thread.passes += 1;
             let longest = &mut self.tally.thread.loop_stall_ns_max;
             *longest = pass_ns.max(*longest);
         }
@@ -197,7 +198,7 @@ impl Worker {
         self.audit();
         for (_, link) in &self.links {
             if link.is_established() {
-                self.tally.connections[link.group] += 1;
+                self.tally.groups[link.group].connections += 1;
             }
         }
         let clients: Vec<u32> = self
@@ -326,6 +327,8 @@ impl Worker {
         match event {
             Event::Ready(status) => self.on_ready(slot, status, now_ns),
             Event::Connected => self.on_connected(slot, now_ns),
+            // Settings follow at once when the server has accepted a client.
+            Event::Parameter { .. } => self.links[slot].marks.authenticated(now_ns),
             Event::Error(error) => self.on_error(slot, &error),
             Event::Parsed => self.on_parsed(slot),
             Event::Columns(columns) => self.on_columns(slot, columns)?,

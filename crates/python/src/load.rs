@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use pgdyno_load::{ErrorRow, Interval, Load as Inner, ScriptRow, State, StatementRow, ThreadRow};
+use pgdyno_load::{
+    ErrorRow, GroupRow, Interval, Load as Inner, ScriptRow, State, StatementRow, ThreadRow,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -86,6 +88,7 @@ macro_rules! dict {
 fn interval_dict<'py>(py: Python<'py>, interval: &Interval) -> PyResult<Bound<'py, PyDict>> {
     let dict = dict!(py, interval, started_ns, ended_ns, tag);
     dict.set_item("scripts", list(py, &interval.scripts, script_dict)?)?;
+    dict.set_item("groups", list(py, &interval.groups, group_dict)?)?;
     dict.set_item(
         "statements",
         list(py, &interval.statements, statement_dict)?,
@@ -109,9 +112,16 @@ fn list<'py, T>(
 
 fn script_dict<'py>(py: Python<'py>, row: &ScriptRow) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(
-        py, row, group, script, clients, connections, intended, sent, done, failed, skipped,
-        cancelled, backlog, retried, expected_errors, connects, reconnects;
-        response, wait, pool_wait, service
+        py, row, group, script, intended, sent, done, failed, skipped, cancelled, backlog, retried,
+        expected_errors, late;
+        response, wait, client_lag, pool_wait, connect, service
+    ))
+}
+
+fn group_dict<'py>(py: Python<'py>, row: &GroupRow) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(
+        py, row, group, clients, connections, connects, reconnects, connect_failures;
+        tcp, tls, auth, ready, total
     ))
 }
 
@@ -126,7 +136,8 @@ fn error_dict<'py>(py: Python<'py>, row: &ErrorRow) -> PyResult<Bound<'py, PyDic
 }
 
 fn thread_dict<'py>(py: Python<'py>, row: &ThreadRow) -> PyResult<Bound<'py, PyDict>> {
-    Ok(
-        dict!(py, row, thread, cpu_user_us, cpu_system_us, run_queue_delay_us, loop_stall_us_max; send_late),
-    )
+    Ok(dict!(
+        py, row, thread, cpu_user_us, cpu_system_us, run_queue_delay_us, passes, loop_stall_us_max;
+        send_late
+    ))
 }

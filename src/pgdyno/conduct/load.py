@@ -39,6 +39,7 @@ class RunningLoad:
         self._seen_ns = 0
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._to_end = _transactions_in_all(config)
+        self._last_groups: dict[str, Mapping[str, Any]] = {}
         self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
         self.started_ns = _started(self._load)
         self._poller.start()
@@ -96,22 +97,15 @@ class RunningLoad:
         left = {key: row for key, row in self._last_rows.items() if row["backlog"]}
         if not left:
             return
-        empty = Histogram().encode()
-        zero = {
-            name: empty if isinstance(value, bytes) else 0
-            for name, value in next(iter(left.values())).items()
-        }
         now_ns = time.monotonic_ns()
-        rows = [
-            {**zero, "group": group, "script": script, "cancelled": row["backlog"]}
-            for (group, script), row in left.items()
-        ]
+        rows = [{**_zeros(row), "cancelled": row["backlog"]} for row in left.values()]
         self._recorder.add_interval(
             {
                 "started_ns": now_ns,
                 "ended_ns": now_ns,
                 "tag": None,
                 "scripts": rows,
+                "groups": [_zeros(row) for row in self._last_groups.values()],
                 "statements": [],
                 "errors": [],
                 "threads": [],
@@ -154,20 +148,20 @@ class RunningLoad:
 
     def _tick(self, interval: Mapping[str, Any]) -> Tick:
         response = Histogram()
-        clients: dict[str, int] = {}
+        for row in interval["groups"]:
+            self._last_groups[row["group"]] = row
         for row in interval["scripts"]:
             self._last_rows[row["group"], row["script"]] = row
             if self._to_end is not None:
                 self._to_end -= sum(row[name] for name in _ENDINGS)
             response.add_encoded(row["response"])
-            clients[row["group"]] = row["clients"]
         seconds = max((interval["ended_ns"] - interval["started_ns"]) / 1e9, 1e-9)
         return Tick(
             at_s=self._recorder.at_ms(interval["ended_ns"]) / 1000,
             throughput_tps=sum(row["done"] for row in interval["scripts"]) / seconds,
             latency_ms_p50=response.percentile(50) / 1e6,
             latency_ms_p99=response.percentile(99) / 1e6,
-            clients=sum(clients.values()),
+            clients=sum(row["clients"] for row in interval["groups"]),
             failed=sum(row["failed"] for row in interval["scripts"]),
         )
 
@@ -193,3 +187,12 @@ def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
     at_work = [group for group in config["groups"] if not group.get("idle")]
     given = [group["clients"] * group.get("transactions", 0) for group in at_work]
     return sum(given) if all(given) else None
+
+
+def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the same names that counts nothing."""
+    empty = Histogram().encode()
+    return {
+        name: value if isinstance(value, str) else empty if isinstance(value, bytes) else 0
+        for name, value in row.items()
+    }

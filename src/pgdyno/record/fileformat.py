@@ -13,8 +13,11 @@ from pathlib import Path
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 1
-"""Raised whenever an older reader could misread a newer file."""
+SCHEMA_VERSION = 2
+"""Raised whenever a reader could misread a file of another version; only this one is read.
+
+1: connections were counted with the scripts. 2: they have a table of their own.
+"""
 
 FRESH_S = 10
 """A file that changed this recently has a writer, where the writer's process cannot be seen."""

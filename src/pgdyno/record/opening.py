@@ -63,7 +63,7 @@ def damaged(path: Path, what: str) -> UsageError:
 
 
 def check_marks(db: sqlite3.Connection, path: Path) -> None:
-    """Refuses databases of other programs, and files of a newer pgdyno."""
+    """Refuses databases of other programs, and files of a newer or older format."""
     ((application_id,),) = db.execute("pragma application_id")
     if application_id != fileformat.APPLICATION_ID:
         raise UsageError(
@@ -79,3 +79,19 @@ def check_marks(db: sqlite3.Connection, path: Path) -> None:
             code="run-file-newer",
             hint="update pgdyno, or read the file with sqlite3",
         )
+    if version < fileformat.SCHEMA_VERSION:
+        raise UsageError(
+            f"{path} was written by {_writer(db)} (schema {version}; this one reads"
+            f" {fileformat.SCHEMA_VERSION})",
+            code="run-file-older",
+            hint="read it with that version, or with sqlite3, or record the run again",
+        )
+
+
+def _writer(db: sqlite3.Connection) -> str:
+    """The version that wrote a file, as it says itself."""
+    try:
+        ((version,),) = db.execute("select pgdyno_version from run")
+    except (sqlite3.Error, ValueError):
+        return "an older pgdyno"
+    return f"an older pgdyno, {version}"

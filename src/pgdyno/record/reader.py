@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
@@ -22,6 +22,7 @@ from pgdyno.record.rows import (
     Event,
     FindingRow,
     GeneratorTotal,
+    GroupInterval,
     Interval,
     Ledger,
     RunInfo,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 
     from pgdyno._engine import Histogram
 
-HistogramKind = Literal["response", "wait", "pool_wait", "service", "send_late"]
+ScriptKind = Literal["response", "wait", "client_lag", "pool_wait", "connect", "service"]
+ConnectKind = Literal["tcp", "tls", "auth", "ready", "total"]
+HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
 By = tuple[Literal["client_group", "script"], ...]
 Row = TypeVar("Row")
 
@@ -45,9 +48,9 @@ WRITER_GONE = "the writer is gone"
 
 LEDGER_SUMS = (
     *("intended", "sent", "done", "failed", "skipped", "cancelled"),
-    *("retried", "expected_errors"),
+    *("retried", "expected_errors", "late"),
 )
-INTERVAL_SUMS = (*LEDGER_SUMS, "backlog", "connects", "reconnects")
+INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
 class RunFile:
@@ -132,15 +135,28 @@ class RunFile:
             select {names}, max(duration_ms) as duration_ms, {sums},
                 sum(clients) as clients, sum(connections) as connections
             from (
-                select {by_group}, max(duration_ms) as duration_ms, {sums},
-                    max(clients) as clients, max(connections) as connections
+                select {by_group}, max(duration_ms) as duration_ms, {sums}, max(clients) as clients
                 from interval {among} group by {by_group}
-            )
+            ) as s
+            left join (
+                select at_ms as g_at_ms, slice_id as g_slice_id, client_group as g_group,
+                    max(connections) as connections
+                from group_interval {among} group by at_ms, slice_id, client_group
+            ) as g on g_at_ms = at_ms and g_slice_id is slice_id and g_group = client_group
             group by {names} order by at_ms, slice_id
             """
         )
         missing = {"client_group": None, "script": None}
         return [Interval(**(missing | row)) for row in rows]
+
+    def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
+        """Clients and connections per interval and client group, in time order."""
+        names = ", ".join(field.name for field in fields(GroupInterval))
+        rows = self._rows(
+            f"select {names} from group_interval {_among(slice_ids)}"
+            " order by at_ms, slice_id, client_group"
+        )
+        return [GroupInterval(**row) for row in rows]
 
     def histogram(
         self,
@@ -151,11 +167,12 @@ class RunFile:
     ) -> Histogram:
         """All latencies of one kind, merged; empty if there are none.
 
-        ``send_late`` is the generator's own lateness and knows no groups.
+        Phases of establishing connections know no scripts; ``send_late``, the generator's own
+        lateness, knows no groups either.
         """
         from pgdyno._engine import Histogram
 
-        table = "metric_generator" if kind == "send_late" else "interval"
+        table = _table_of(kind)
         only = {"slice_id": slice_ids, "client_group": group, "script": script}
         where, values = _where(table, only, skip_none=True)
         sql = f"select {kind}_hist from {table} {where}"
@@ -184,7 +201,7 @@ class RunFile:
         """
         import numpy as np
 
-        table = "metric_generator" if kind == "send_late" else "interval"
+        table = _table_of(kind)
         only = {"slice_id": slice_ids, "client_group": group, "script": script}
         where, values = _where(table, only, skip_none=True)
         source = f"from {table} {where or 'where true'} and length({kind}_hist) > 0"
@@ -455,6 +472,13 @@ def throughput_tps(run: RunFile, slice_ids: Collection[int] | None = None) -> fl
     """Transactions done per measured second; 0 if nothing was measured."""
     seconds = run.seconds(slice_ids)
     return run.ledger(slice_ids).done / seconds if seconds else 0.0
+
+
+def _table_of(kind: HistogramKind) -> str:
+    """The table that has the histograms of this kind."""
+    if kind == "send_late":
+        return "metric_generator"
+    return "group_interval" if kind in get_args(ConnectKind) else "interval"
 
 
 def _columns_of(table: str) -> dict[str, str]:

@@ -35,13 +35,16 @@ CURRENT: Any = object()
 """Stands for "the slice that is open now" where a slice_id is asked for."""
 
 SCRIPT_COUNTS = (
-    *("clients", "connections", "intended", "sent", "done", "failed", "skipped", "cancelled"),
-    *("backlog", "retried", "expected_errors", "connects", "reconnects"),
+    *("intended", "sent", "done", "failed", "skipped", "cancelled", "backlog", "retried"),
+    *("expected_errors", "late"),
 )
+SCRIPT_HISTOGRAMS = ("response", "wait", "client_lag", "pool_wait", "connect", "service")
+GROUP_COUNTS = ("clients", "connections", "connects", "reconnects", "connect_failures")
+GROUP_HISTOGRAMS = ("tcp", "tls", "auth", "ready", "total")
 THREAD_COUNTS = (
-    *("thread", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "loop_stall_us_max"),
+    *("thread", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "passes"),
+    "loop_stall_us_max",
 )
-HISTOGRAMS = ("response", "wait", "pool_wait", "service")
 
 
 class Recorder:
@@ -140,8 +143,12 @@ class Recorder:
         """One interval as the load engine's ``poll`` gives it; its tag is the slice."""
         common = {"at_ms": self.at_ms(interval["started_ns"]), "slice_id": interval["tag"]}
         lasting = common | {"duration_ms": (interval["ended_ns"] - interval["started_ns"]) / 1e6}
+        clients = {row["group"]: {"clients": row["clients"]} for row in interval["groups"]}
         rows = {
-            "interval": [lasting | _script_row(row) for row in interval["scripts"]],
+            "interval": [
+                lasting | _script_row(row) | clients[row["group"]] for row in interval["scripts"]
+            ],
+            "group_interval": [lasting | _group_row(row) for row in interval["groups"]],
             "statement_interval": [
                 lasting | _statement_row(row)
                 for row in interval["statements"]
@@ -462,7 +469,13 @@ def _value(value: Any) -> Any:
 def _script_row(row: Mapping[str, Any]) -> dict[str, Any]:
     named = {"client_group": row["group"], "script": row["script"]}
     counts = {name: row[name] for name in SCRIPT_COUNTS}
-    return named | counts | {f"{name}_hist": row[name] for name in HISTOGRAMS}
+    return named | counts | {f"{name}_hist": row[name] for name in SCRIPT_HISTOGRAMS}
+
+
+def _group_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    counts = {name: row[name] for name in GROUP_COUNTS}
+    histograms = {f"{name}_hist": row[name] for name in GROUP_HISTOGRAMS}
+    return {"client_group": row["group"]} | counts | histograms
 
 
 def _statement_row(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,14 @@ COARSE = (Stage(HOUR_MS, 20_000), Stage(6 * HOUR_MS, 60_000), Stage(24 * HOUR_MS
 
 FINE_TABLES = frozenset(
     {
-        *("interval", "error", "metric_database", "metric_checkpointer", "metric_bgwriter"),
+        *(
+            "interval",
+            "group_interval",
+            "error",
+            "metric_database",
+            "metric_checkpointer",
+            "metric_bgwriter",
+        ),
         *("metric_wal", "metric_age", "metric_lock", "metric_host"),
     }
 )
@@ -62,9 +69,17 @@ MERGES = {
         keys=("client_group", "script"),
         sums=(
             *("duration_ms", "intended", "sent", "done", "failed", "skipped", "cancelled"),
-            *("retried", "expected_errors", "connects", "reconnects"),
+            *("retried", "expected_errors", "late"),
         ),
-        histograms=("response_hist", "wait_hist", "pool_wait_hist", "service_hist"),
+        histograms=(
+            *("response_hist", "wait_hist", "client_lag_hist", "pool_wait_hist", "connect_hist"),
+            "service_hist",
+        ),
+    ),
+    "group_interval": Merge(
+        keys=("client_group",),
+        sums=("duration_ms", "connects", "reconnects", "connect_failures"),
+        histograms=("tcp_hist", "tls_hist", "auth_hist", "ready_hist", "total_hist"),
     ),
     "statement_interval": Merge(
         keys=("client_group", "script", "position", "statement"),
@@ -73,7 +88,7 @@ MERGES = {
     ),
     "metric_generator": Merge(
         keys=("thread",),
-        sums=("duration_ms", "cpu_user_us", "cpu_system_us", "run_queue_delay_us"),
+        sums=("duration_ms", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "passes"),
         maxima=("loop_stall_us_max",),
         histograms=("send_late_hist",),
     ),

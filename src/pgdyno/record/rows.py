@@ -61,6 +61,8 @@ class Ledger:
     retried: int
     expected_errors: int
     """Within ``done``."""
+    late: int
+    """Within ``done``: the response took longer than the group's limit."""
     carried_in: int = 0
     """Backlog that the slices began with, less what they left to others than the last; 0 for a
     whole run."""
@@ -97,13 +99,27 @@ class Interval:
     backlog: int
     retried: int
     expected_errors: int
-    connects: int
-    reconnects: int
+    late: int
 
     @property
     def throughput_tps(self) -> float:
         """Transactions done per second; 0 for an interval of no length."""
         return 1000 * self.done / self.duration_ms if self.duration_ms else 0.0
+
+
+@dataclass(frozen=True)
+class GroupInterval:
+    """Clients and connections of one group in one interval."""
+
+    at_ms: int
+    duration_ms: float
+    slice_id: int | None
+    client_group: str
+    clients: int
+    connections: int
+    connects: int
+    reconnects: int
+    connect_failures: int
 
 
 @dataclass(frozen=True)

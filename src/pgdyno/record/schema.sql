@@ -46,7 +46,6 @@ create table interval (
     client_group text not null,
     script text not null,
     clients integer not null,             -- of the group, at the interval's end
-    connections integer not null,         -- of the group, open at the interval's end
     intended integer not null,
     sent integer not null,
     done integer not null,
@@ -56,14 +55,34 @@ create table interval (
     backlog integer not null,             -- begun or waiting at the interval's end
     retried integer not null,
     expected_errors integer not null,     -- within done
-    connects integer not null,
-    reconnects integer not null,
+    late integer not null,                -- within done: response above the group's limit
     response_hist blob not null,          -- intended → done; HDR V2 deflated, nanoseconds
-    wait_hist blob not null,              -- intended → sent
+    wait_hist blob not null,              -- intended → sent; the sum of the three below
+    client_lag_hist blob not null,        -- the part of wait that is neither of the two below
     pool_wait_hist blob not null,         -- the part of wait spent queueing for a pooled connection
+    connect_hist blob not null,           -- the part of wait in which a connection was established
     service_hist blob not null            -- sent → done
 );
 create index interval_at on interval (at_ms);
+
+-- Per interval and client group: its connections. Histograms are of establishing one, by phase.
+create table group_interval (
+    at_ms integer not null,
+    duration_ms real not null,
+    slice_id integer,
+    client_group text not null,
+    clients integer not null,             -- at the interval's end
+    connections integer not null,         -- open at the interval's end
+    connects integer not null,            -- established, for the first time or again
+    reconnects integer not null,          -- within connects: instead of a lost one
+    connect_failures integer not null,
+    tcp_hist blob not null,               -- the socket, TCP or Unix
+    tls_hist blob not null,               -- TLS, of those that use it
+    auth_hist blob not null,              -- until the server accepted who the client is
+    ready_hist blob not null,             -- from there until the first statement could be sent
+    total_hist blob not null              -- all of it
+);
+create index group_interval_at on group_interval (at_ms);
 
 create table statement_interval (
     at_ms integer not null,
@@ -100,6 +119,7 @@ create table metric_generator (
     cpu_user_us integer not null,         -- within the interval
     cpu_system_us integer not null,
     run_queue_delay_us integer not null,  -- runnable but not running, within the interval
+    passes integer not null,              -- of the event loop, within the interval
     loop_stall_us_max integer not null,   -- longest pass of the event loop
     send_late_hist blob not null          -- due (and connection at hand) → first byte written
 );

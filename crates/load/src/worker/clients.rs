@@ -48,10 +48,13 @@ impl Worker {
         if self.stop_at_ns.is_some() {
             return;
         }
-        let Some(client) = &mut self.links[slot].client else {
+        let link = &mut self.links[slot];
+        let Some(client) = &mut link.client else {
             return;
         };
         if client.open {
+            let began_ns = link.marks.began_ns.max(client.intended_ns);
+            client.connect_ns = now_ns.saturating_sub(began_ns);
             client.granted_ns = now_ns;
             self.run_script(slot, now_ns);
         } else if self.shared.groups[client.group].retire(client.id) {

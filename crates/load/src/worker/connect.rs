@@ -11,6 +11,7 @@ use crate::pool::LinkRef;
 use crate::shared::lock;
 use crate::sys::monotonic_ns;
 use crate::tally::{ErrorKey, Place};
+use crate::times::ConnectMarks;
 
 impl Worker {
     /// A place for a connection.
@@ -22,8 +23,13 @@ impl Worker {
 
     /// Begins to connect.
     pub(super) fn connect(&mut self, slot: usize) {
+        let began_ns = monotonic_ns();
         self.links[slot].doing = Doing::Connecting;
-        self.set_timer(slot, monotonic_ns() + self.shared.plan.connect_timeout_ns);
+        self.links[slot].marks = ConnectMarks {
+            began_ns,
+            ..ConnectMarks::default()
+        };
+        self.set_timer(slot, began_ns + self.shared.plan.connect_timeout_ns);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let stream = self.shared.target.connect().and_then(|mut stream| {
             stream.register(self.poll.registry(), Token(slot), interest)?;
@@ -47,6 +53,7 @@ impl Worker {
         if let Err(error) = connected {
             return self.on_unreachable(slot, &error);
         }
+        link.marks.socket_ns = monotonic_ns();
         match Session::start(&self.shared.target.identity, Channel::Clear, &mut self.out) {
             Ok(session) => {
                 link.session = Some(session);
@@ -73,9 +80,8 @@ impl Worker {
         } else {
             link.again
         };
-        let tally = &mut self.tally.groups[group];
-        tally.connects += 1;
-        tally.reconnects += u64::from(again);
+        let times = self.links[slot].marks.times(now_ns);
+        self.tally.groups[group].connected(&times, again);
         self.shared.health.up();
         if pooled {
             self.release(slot, now_ns);
@@ -119,6 +125,7 @@ impl Worker {
                 retried: false,
             };
             self.tally.error(key, &failure.message);
+            self.tally.groups[link.group].connect_failed();
         }
         let busy = link.client.as_ref().is_some_and(|client| client.open);
         if was_established && busy {

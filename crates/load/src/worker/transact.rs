@@ -9,7 +9,7 @@ use crate::link::{Awaited, Capturing, Doing, Failure};
 use crate::plan::{GroupPlan, ScriptPlan};
 use crate::script::{CaptureKind, Command, Statement};
 use crate::sys::monotonic_ns;
-use crate::tally::{Code, ErrorKey, Place, ScriptTally};
+use crate::tally::{Code, ErrorKey, NO_LIMIT_NS, Place, ScriptTally};
 
 /// Failures that are worth another try: serialization failure and deadlock.
 const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")];
@@ -369,23 +369,8 @@ impl Worker {
         let Some(client) = &self.links[slot].client else {
             return;
         };
-        let sent_ns = if client.sent_ns == 0 {
-            now_ns
-        } else {
-            client.sent_ns
-        };
-        let queued_ns = if client.queued_ns == 0 {
-            client.granted_ns
-        } else {
-            client.queued_ns
-        };
-        let (intended_ns, granted_ns) = (client.intended_ns, client.granted_ns);
-        let tally = self.script_tally(slot);
-        tally.done += 1;
-        tally.response.record(now_ns.saturating_sub(intended_ns));
-        tally.wait.record(sent_ns.saturating_sub(intended_ns));
-        tally.pool_wait.record(granted_ns.saturating_sub(queued_ns));
-        tally.service.record(now_ns.saturating_sub(sent_ns));
+        let times = client.times(now_ns);
+        self.script_tally(slot).end_well(&times, NO_LIMIT_NS);
         self.close_transaction(slot);
         self.next_transaction(slot, now_ns);
     }
