@@ -3,6 +3,7 @@
 Everything that pgdyno concludes is computed from run files, so any run can be analysed again.
 """
 
+from pgdyno.record.distribution import PERCENTILES, Distribution
 from pgdyno.record.reader import RunFile, throughput_tps
 from pgdyno.record.recorder import CURRENT, Recorder
 from pgdyno.record.redact import blank
@@ -23,6 +24,8 @@ from pgdyno.record.rows import (
 
 __all__ = [
     "CURRENT",
+    "PERCENTILES",
+    "Distribution",
     "ErrorTotal",
     "Event",
     "FindingRow",

@@ -6,17 +6,16 @@ UsageError with a hint, on opening or when the damaged place is first read.
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from pgdyno.record import fileformat
-from pgdyno.record.opening import check_header, check_marks, connect, damaged
+from pgdyno.record.database import Database, among_slices, array, clause, columns_of
+from pgdyno.record.distribution import Distribution
+from pgdyno.record.latencies import HistogramKind, Latencies
 from pgdyno.record.rows import (
     ErrorTotal,
     Event,
@@ -38,11 +37,7 @@ if TYPE_CHECKING:
 
     from pgdyno._engine import Histogram
 
-ScriptKind = Literal["response", "wait", "client_lag", "pool_wait", "connect", "service"]
-ConnectKind = Literal["tcp", "tls", "auth", "ready", "total"]
-HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
 By = tuple[Literal["client_group", "script"], ...]
-Row = TypeVar("Row")
 
 WRITER_GONE = "the writer is gone"
 
@@ -59,12 +54,8 @@ class RunFile:
     def __init__(self, path: Path | str) -> None:
         """Opens ``path``; UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
         self.path = Path(path)
-        self._version = -1
-        self._histograms: dict[tuple[Any, ...], Histogram] = {}
-        check_header(self.path)
-        with self._reading():
-            self._db = connect(self.path)
-            check_marks(self._db, self.path)
+        self._db = Database(self.path)
+        self._latencies = Latencies(self._db)
 
     def __enter__(self) -> RunFile:
         return self
@@ -84,23 +75,23 @@ class RunFile:
     @property
     def run(self) -> RunInfo:
         """What was run, where, and how it ended, as far as that is known now."""
-        row = self._one("select * from run")
-        writer = self._json(row.pop("writer_json"))
+        row = self._db.one("select * from run")
+        writer = self._db.json(row.pop("writer_json"))
         if row["status"] == "running" and not fileformat.writer_lives(writer, self.path):
             row |= {"status": "interrupted", "status_detail": WRITER_GONE}
-        return self._decoded(RunInfo, row)
+        return self._db.decoded(RunInfo, row)
 
     def slices(self, kind: str | None = None, trial_id: int | None = None) -> list[Slice]:
         """The slices in the order in which they began, of one kind or trial if given."""
-        where, values = _where("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
-        return self._all(Slice, f"select * from slice {where} order by id", values)
+        condition, values = clause("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
+        return self._db.all(Slice, f"select * from slice {condition} order by id", values)
 
     def ledger(self, slice_ids: Collection[int] | None = None) -> Ledger:
         """Where the intended transactions went, in the whole run or in some slices."""
         sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in LEDGER_SUMS)
         names = ", ".join((*LEDGER_SUMS, "backlog"))  # not *: the blobs would be carried along
-        among = _among(slice_ids)
-        row = self._one(
+        among = among_slices(slice_ids)
+        row = self._db.one(
             f"""
             with stepped as (
                 select {names}, at_ms, slice_id, client_group, script, rowid as id,
@@ -126,11 +117,11 @@ class RunFile:
 
         Clients and connections belong to a group, so they are counted once for all its scripts.
         """
-        among = _among(slice_ids)
+        among = among_slices(slice_ids)
         names = ", ".join(("at_ms", "slice_id", *by))
         sums = ", ".join(f"sum({name}) as {name}" for name in INTERVAL_SUMS)
         by_group = ", ".join(dict.fromkeys(("at_ms", "slice_id", "client_group", *by)))
-        rows = self._rows(
+        rows = self._db.rows(
             f"""
             select {names}, max(duration_ms) as duration_ms, {sums},
                 sum(clients) as clients, sum(connections) as connections
@@ -152,8 +143,8 @@ class RunFile:
     def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
         """Clients and connections per interval and client group, in time order."""
         names = ", ".join(field.name for field in fields(GroupInterval))
-        rows = self._rows(
-            f"select {names} from group_interval {_among(slice_ids)}"
+        rows = self._db.rows(
+            f"select {names} from group_interval {among_slices(slice_ids)}"
             " order by at_ms, slice_id, client_group"
         )
         return [GroupInterval(**row) for row in rows]
@@ -170,18 +161,17 @@ class RunFile:
         Phases of establishing connections know no scripts; ``send_late``, the generator's own
         lateness, knows no groups either.
         """
-        from pgdyno._engine import Histogram
+        return self._latencies.histogram(kind, slice_ids, group, script)
 
-        table = _table_of(kind)
-        only = {"slice_id": slice_ids, "client_group": group, "script": script}
-        where, values = _where(table, only, skip_none=True)
-        sql = f"select {kind}_hist from {table} {where}"
-        merged = self._remembered(
-            (sql, *values), lambda: self._merged(blob for (blob,) in self._tuples(sql, values))
-        )
-        copy = Histogram()
-        copy.add(merged)
-        return copy
+    def distribution(
+        self,
+        kind: HistogramKind,
+        slice_ids: Collection[int] | None = None,
+        group: str | None = None,
+        script: str | None = None,
+    ) -> Distribution:
+        """Percentiles of what :meth:`histogram` gives, each with the samples behind it."""
+        return Distribution.of(self._latencies.histogram(kind, slice_ids, group, script))
 
     def latency_series(
         self,
@@ -199,29 +189,17 @@ class RunFile:
         interval in which nothing ended is NaN. Where a long run's histograms were gathered, there
         are fewer points than intervals.
         """
-        import numpy as np
-
-        table = _table_of(kind)
-        only = {"slice_id": slice_ids, "client_group": group, "script": script}
-        where, values = _where(table, only, skip_none=True)
-        source = f"from {table} {where or 'where true'} and length({kind}_hist) > 0"
-        points = self._latency_points(source, values, f"{kind}_hist", points_max)
-        names = ["max" if p == 100 else f"p{p:g}" for p in percentiles]
-        columns: dict[str, list[float]] = {name: [] for name in ("at_ms", "slice_id", *names)}
-        for at_ms, slice_id, total in points:
-            columns["at_ms"].append(at_ms)
-            columns["slice_id"].append(np.nan if slice_id is None else slice_id)
-            for name, p in zip(names, percentiles, strict=True):
-                columns[name].append(total.percentile(p) / 1e6 if total.count else np.nan)
-        return {name: np.array(column, dtype=float) for name, column in columns.items()}
+        return self._latencies.series(
+            kind, percentiles, slice_ids, group=group, script=script, points_max=points_max
+        )
 
     def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
         """Each statement of each script, with its service times, in script order."""
         keys = "client_group, script, position, statement"
         totals: dict[tuple[Any, ...], list[Any]] = {}
-        rows = self._tuples(
+        rows = self._db.tuples(
             f"select {keys}, done, failed, service_hist from statement_interval"
-            f" {_among(slice_ids)} order by {keys}"
+            f" {among_slices(slice_ids)} order by {keys}"
         )
         for group, script, position, text, done, failed, blob in rows:
             total = totals.setdefault((group, script, position, text), [0, 0, []])
@@ -229,15 +207,17 @@ class RunFile:
             total[1] += failed
             total[2].append(blob)
         return [
-            StatementTotal(group, script, position, text, done, failed, self._merged(blobs))
+            StatementTotal(
+                group, script, position, text, done, failed, self._latencies.merged(blobs)
+            )
             for (group, script, position, text), (done, failed, blobs) in totals.items()
         ]
 
     def errors(self, slice_ids: Collection[int] | None = None) -> list[ErrorTotal]:
         """Errors by group, script, statement and SQLSTATE, the most frequent first."""
         keys = "client_group, script, statement, sqlstate, expected, retried"
-        rows = self._tuples(
-            f"select {keys}, sum(count), message, min(at_ms) from error {_among(slice_ids)}"
+        rows = self._db.tuples(
+            f"select {keys}, sum(count), message, min(at_ms) from error {among_slices(slice_ids)}"
             f" group by {keys} order by sum(count) desc, {keys}"
         )
         return [
@@ -249,10 +229,10 @@ class RunFile:
         """What the load generator used."""
         sums = ("cpu_user_us", "cpu_system_us", "run_queue_delay_us")
         totals = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in sums)
-        row = self._one(
+        row = self._db.one(
             f"select count(distinct thread) as threads, {totals},"
             " coalesce(max(loop_stall_us_max), 0) as loop_stall_us_max"
-            f" from metric_generator {_among(slice_ids)}"
+            f" from metric_generator {among_slices(slice_ids)}"
         )
         return GeneratorTotal(**row)
 
@@ -267,16 +247,16 @@ class RunFile:
         at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
         ``where`` maps columns to a value, to several, or to None for NULL.
         """
-        types = _columns_of(table)
+        types = columns_of(table)
         if "at_ms" not in types:
             raise ValueError(f"table {table} is no series")
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
-        condition, values = _where(table, only)
-        rows = self._tuples(f"select * from {table} {condition} order by at_ms, rowid", values)
-        with self._reading():
+        condition, values = clause(table, only)
+        rows = self._db.tuples(f"select * from {table} {condition} order by at_ms, rowid", values)
+        with self._db.reading():
             columns = zip(*rows, strict=True) if rows else ((),) * len(types)
             return {
-                name: _array(column, "at_ms" if name == "at_ms" else kind)
+                name: array(column, "at_ms" if name == "at_ms" else kind)
                 for (name, kind), column in zip(types.items(), columns, strict=True)
             }
 
@@ -293,14 +273,14 @@ class RunFile:
         A counter that falls was reset, or lost a process: a fall counts as no rise. For a gauge it
         is last minus first. None if the column is NULL throughout, or was never read twice.
         """
-        types = _columns_of(table)
+        types = columns_of(table)
         if types.get(column) not in ("integer", "real"):
             raise ValueError(f"table {table} has no number {column!r}")
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
-        condition, values = _where(table, only)
+        condition, values = clause(table, only)
         keys = ", ".join(("slice_id", *fileformat.KEY_COLUMNS.get(table, ())))
         floor = "" if column in fileformat.GAUGES else "max(0, "
-        ((rise,),) = self._tuples(
+        ((rise,),) = self._db.tuples(
             f"""
             select sum({floor}{column} - earlier{")" if floor else ""}) from (
                 select {column},
@@ -314,13 +294,13 @@ class RunFile:
 
     def waits(self, slice_ids: Collection[int] | None = None) -> list[WaitTotal]:
         """Average number of backends per state, wait event and statement, the most first."""
-        among = _among(slice_ids)
-        ((ticks,),) = self._tuples(
+        among = among_slices(slice_ids)
+        ((ticks,),) = self._db.tuples(
             "select sum(ticks) from (select max(ticks) as ticks from wait_sample"
             f" {among} group by at_ms, slice_id)"
         )
         names = "backend_type, state, wait_event_type, wait_event"
-        rows = self._tuples(
+        rows = self._db.tuples(
             f"""
             select {names}, text, total from (
                 select {names}, statement_id, sum(count) as total
@@ -342,184 +322,40 @@ class RunFile:
         """
         names = ("at_ms", "slice_id", "backend_type", "state", "wait_event_type", "wait_event")
         listed = ", ".join(names)
-        rows = self._tuples(
+        rows = self._db.tuples(
             f"select {listed}, 1.0 * sum(count) / max(ticks) from wait_sample"
-            f" {_among(slice_ids)} group by {listed} order by at_ms, slice_id"
+            f" {among_slices(slice_ids)} group by {listed} order by at_ms, slice_id"
         )
         kinds = ("at_ms", "integer", "text", "text", "text", "text", "real")
         columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
         labelled = zip((*names, "average"), columns, kinds, strict=True)
-        return {name: _array(column, kind) for name, column, kind in labelled}
+        return {name: array(column, kind) for name, column, kind in labelled}
 
     def events(self, kind: str | None = None) -> list[Event]:
         """What happened, in time order, of one kind if given."""
-        where, values = _where("event", {"kind": kind}, skip_none=True)
-        return self._all(Event, f"select * from event {where} order by at_ms, rowid", values)
+        condition, values = clause("event", {"kind": kind}, skip_none=True)
+        return self._db.all(Event, f"select * from event {condition} order by at_ms, rowid", values)
 
     def findings(self, step: int | None = None) -> list[FindingRow]:
         """Findings by step and rank, those without a rank after the others."""
-        where, values = _where("finding", {"step": step}, skip_none=True)
+        condition, values = clause("finding", {"step": step}, skip_none=True)
         order = "order by step, rank is null, rank, id"
-        return self._all(FindingRow, f"select * from finding {where} {order}", values)
+        return self._db.all(FindingRow, f"select * from finding {condition} {order}", values)
 
     def trials(self) -> list[Trial]:
         """Trials in the order in which they were begun."""
-        return self._all(Trial, "select * from trial order by id")
+        return self._db.all(Trial, "select * from trial order by id")
 
     def seconds(self, slice_ids: Collection[int] | None = None) -> float:
         """Measured time in seconds: the sum over intervals."""
-        ((total,),) = self._tuples(
+        ((total,),) = self._db.tuples(
             "select coalesce(sum(longest), 0) from (select max(duration_ms) as longest"
-            f" from interval {_among(slice_ids)} group by at_ms, slice_id)"
+            f" from interval {among_slices(slice_ids)} group by at_ms, slice_id)"
         )
         return float(total) / 1000
-
-    def _latency_points(
-        self, source: str, values: Sequence[Any], column: str, points_max: int
-    ) -> Iterator[tuple[int, int | None, Histogram]]:
-        """(at_ms, slice_id, merged histogram) in time order, at most about ``points_max``."""
-        ((count,),) = self._tuples(
-            f"select count(*) from (select distinct at_ms, slice_id {source})", values
-        )
-        stride = max(1, -(-count // points_max))
-        rows = self._tuples(
-            f"select at_ms, slice_id, {column} {source} order by at_ms, slice_id", values
-        )
-        point: tuple[int, int | None, list[bytes], set[int]] | None = None
-        for at_ms, slice_id, blob in rows:
-            full = point is not None and (
-                slice_id != point[1] or (at_ms not in point[3] and len(point[3]) == stride)
-            )
-            if point is None or full:
-                if point is not None:
-                    yield point[0], point[1], self._merged(point[2])
-                point = (at_ms, slice_id, [], set())
-            point[2].append(blob)
-            point[3].add(at_ms)
-        if point is not None:
-            yield point[0], point[1], self._merged(point[2])
-
-    def _merged(self, encoded: Iterable[bytes]) -> Histogram:
-        from pgdyno._engine import EngineError, Histogram
-
-        total = Histogram()
-        try:
-            for blob in filter(None, encoded):  # an empty blob is an empty histogram
-                total.add_encoded(blob)
-        except (EngineError, TypeError) as error:
-            raise damaged(self.path, f"a histogram in it cannot be read: {error}") from error
-        return total
-
-    def _remembered(self, key: tuple[Any, ...], make: Callable[[], Histogram]) -> Histogram:
-        """What ``make`` gives, made once for as long as the file does not change.
-
-        A report asks for the same histogram again and again, and merging is what takes longest.
-        """
-        ((version,),) = self._tuples("pragma data_version")
-        if version != self._version:
-            self._version = version
-            self._histograms.clear()
-        if key not in self._histograms:
-            self._histograms[key] = make()
-        return self._histograms[key]
-
-    def _all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        return [self._decoded(kind, row) for row in self._rows(sql, values)]
-
-    def _one(self, sql: str) -> dict[str, Any]:
-        rows = self._rows(sql)
-        if len(rows) != 1:
-            raise damaged(self.path, "it does not say what was run")
-        return rows[0]
-
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        with self._reading():
-            cursor = self._db.execute(sql, values)
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
-
-    def _tuples(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._reading():
-            return self._db.execute(sql, values).fetchall()
-
-    def _decoded(self, kind: type[Row], row: Mapping[str, Any]) -> Row:
-        """A dataclass of a row; columns named …_json fill the field of that name, decoded."""
-        values = {}
-        for name, value in row.items():
-            plain_name = name.removesuffix("_json")
-            values[plain_name] = self._json(value) if plain_name != name else value
-        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-        return kind(**{name: value for name, value in values.items() if name in known})
-
-    def _json(self, text: Any) -> Any:
-        try:
-            return json.loads(text)
-        except (ValueError, TypeError) as error:
-            raise damaged(self.path, f"a record in it is not JSON: {error}") from error
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Turns what SQLite finds wrong with a file into an error for the user."""
-        try:
-            yield
-        except sqlite3.ProgrammingError:
-            raise  # a mistake of ours, or a closed file
-        except (sqlite3.Error, ValueError) as error:
-            raise damaged(self.path, str(error)) from error
 
 
 def throughput_tps(run: RunFile, slice_ids: Collection[int] | None = None) -> float:
     """Transactions done per measured second; 0 if nothing was measured."""
     seconds = run.seconds(slice_ids)
     return run.ledger(slice_ids).done / seconds if seconds else 0.0
-
-
-def _table_of(kind: HistogramKind) -> str:
-    """The table that has the histograms of this kind."""
-    if kind == "send_late":
-        return "metric_generator"
-    return "group_interval" if kind in get_args(ConnectKind) else "interval"
-
-
-def _columns_of(table: str) -> dict[str, str]:
-    types = fileformat.columns().get(table)
-    if types is None:
-        raise ValueError(f"a run file has no table {table!r}")
-    return types
-
-
-def _among(slice_ids: Collection[int] | None) -> str:
-    """A where clause for some slices; ids are numbers, so they need no placeholders."""
-    if slice_ids is None:
-        return ""
-    return f"where slice_id in ({', '.join(str(int(number)) for number in slice_ids)})"
-
-
-def _where(
-    table: str, only: Mapping[str, Any], *, skip_none: bool = False
-) -> tuple[str, list[Any]]:
-    """A where clause and its values; unknown columns raise ValueError."""
-    conditions, values = [], []
-    for name, value in only.items():
-        if value is None and skip_none:
-            continue
-        if name not in _columns_of(table):
-            raise ValueError(f"table {table} has no column {name!r}")
-        several = isinstance(value, Collection) and not isinstance(value, (str, bytes))
-        members = list(value) if several else [value]
-        if several:
-            conditions.append(f"{name} in ({', '.join('?' * len(members))})")
-        else:
-            conditions.append(f"{name} is ?")
-        values += members
-    return (f"where {' and '.join(conditions)}" if conditions else ""), values
-
-
-def _array(column: Sequence[Any], kind: str) -> NDArray[Any]:
-    import numpy as np
-
-    if kind == "at_ms":
-        return np.array(column, dtype=np.int64)
-    if kind in ("integer", "real"):
-        return np.array(column, dtype=np.float64)
-    return np.array(column, dtype=object)
