@@ -18,6 +18,8 @@ import pytest
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation, find_installation
 
+pytest_plugins = ["pooler_fixtures"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _pgdyno_home() -> Iterator[None]:

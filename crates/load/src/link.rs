@@ -299,6 +299,11 @@ fn write_some(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
     Ok(sent)
 }
 
+/// Said of a prepared statement that is not there though this connection made it, or is there though
+/// it did not.
+const FOREIGN: &str = " (another session answers than the one that this connection prepared it in: \
+    is there a pooler that lends sessions by the transaction? -M extended works through one)";
+
 /// Which statements a connection has prepared, by their row in a tally.
 #[derive(Debug, Default)]
 pub struct Prepared {
@@ -330,8 +335,18 @@ impl Prepared {
         self.doubtful = false;
     }
 
-    /// The server no longer agrees on what is prepared.
-    pub fn doubt(&mut self) {
+    /// A statement failed, that of a row if it is known: perhaps the server no longer agrees on what
+    /// is prepared. Says so in the failure when this connection is not always the same session.
+    pub fn heed(&mut self, failure: &mut Failure, row: Option<usize>) {
+        let foreign = match failure.code.as_str() {
+            "26000" => row.is_some_and(|row| self.has(row)),
+            "42P05" => !self.doubtful,
+            "0A000" => false,
+            _ => return,
+        };
+        if foreign {
+            failure.message.push_str(FOREIGN);
+        }
         self.words.clear();
         self.doubtful = true;
     }

@@ -1,5 +1,6 @@
 //! What a load is to do: the configuration as given (JSON), checked and resolved into a [`Plan`].
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::client::Client;
@@ -218,15 +219,17 @@ fn plan_group(
         if protocol == Protocol::Simple {
             refuse_pipelines(&script)?;
         }
-        let count = script.statements().count();
+        let statement_names: Vec<String> = (*statements..)
+            .zip(script.statements())
+            .map(|(row, statement)| prepared_name(row, &statement.parameterized))
+            .collect();
+        let count = statement_names.len();
         scripts.push(ScriptPlan {
             script,
             weight: config.weight,
             row: *rows,
             statement_row: *statements,
-            statement_names: (*statements..*statements + count)
-                .map(|row| format!("s{row}"))
-                .collect(),
+            statement_names,
         });
         *rows += 1;
         *statements += count;
@@ -258,6 +261,14 @@ fn plan_group(
         names,
         variables,
     })
+}
+
+/// What a statement is called on the server. A pooler may hand us a session that another load has
+/// used: a name that says nothing of the text would execute what that one prepared under it.
+fn prepared_name(row: usize, text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("s{row}_{:08x}", hasher.finish() & 0xffff_ffff)
 }
 
 /// The simple protocol has no pipelines.

@@ -162,6 +162,11 @@ _SERVER_OPTIONS = [
     click.option("-p", "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Its port."),
     click.option("-U", "--username", metavar="NAME", help="User to connect as."),
     click.option("-d", "--dbname", metavar="DB|CONNINFO", help="Database or connection string."),
+    click.option(
+        "--control",
+        metavar="CONNINFO",
+        help="The server behind the pooler that you named, for set-up and probes.",
+    ),
     click.option("--pg-bindir", metavar="DIR", help="Programs of the server to start."),
     click.option("--pg-version", type=int, metavar="N", help="Major version to start."),
 ]
@@ -321,6 +326,11 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
         "dbname": given["dbname"],
     }
     if conninfo is None and not _without_none(parts):
+        if given["control"] is not None:
+            raise UsageError(
+                "--control goes with a server that you name for the clients, with -h or -d",
+                code="contradiction",
+            )
         settings = parse_assignments(given.get("settings", ()), "--set")
         return _without_none(
             {
@@ -340,7 +350,13 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
             code="contradiction",
             hint="pgdyno compare --set NAME=VALUE --apply tries a setting on your server",
         )
-    return {"kind": "existing", "conninfo": _join_conninfo(conninfo, parts)}
+    return _without_none(
+        {
+            "kind": "existing",
+            "conninfo": _join_conninfo(conninfo, parts),
+            "control": given["control"],
+        }
+    )
 
 
 def _join_conninfo(conninfo: str | None, parts: Mapping[str, Any]) -> str:

@@ -81,7 +81,9 @@ class Session:
             name: workload.variables(conninfo, spec.workload)
             for name, workload in workloads.items()
         }
-        config = engine_config(spec, conninfo, workloads, variables, scheduled=scheduled)
+        config = engine_config(
+            spec, self.target.entrance, workloads, variables, scheduled=scheduled
+        )
         self._load = RunningLoad(config, self.recorder, self.watcher)
         return self._load.started_ns
 
@@ -243,7 +245,9 @@ def open_session(
             name=spec.name,
             command=command,
             spec_text=spec_text,
-            spec=spec.model_dump(mode="json", by_alias=True, exclude={"server": {"conninfo"}}),
+            spec=spec.model_dump(
+                mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
+            ),
             server=target.facts,
             host=_host_of(target),
             engine=_engine_facts(spec),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pgdyno.server import (
     find_installation,
     own_database,
     resolve_conninfo,
+    server_behind,
     server_facts,
 )
 from pgdyno.spec import Spec
@@ -34,6 +35,9 @@ class Target:
     """A server ready to be loaded."""
 
     conninfo: ConnInfo
+    """The server itself: for set-up, probes, settings."""
+    entrance: ConnInfo
+    """Where the clients connect: the server itself, or a pooler before it."""
     settings: Settings
     facts: dict[str, Any]
     cluster: Cluster | None
@@ -93,10 +97,16 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
         settings["max_connections"] = str(max(_MAX_CONNECTIONS_DEFAULT, wanted))
     cluster = stack.enter_context(Cluster.create(installation, settings))
     conninfo = cluster.conninfo
-    facts = {**server_facts(conninfo), "kind": "embedded", "installation": installation.source}
+    facts = {
+        **server_facts(conninfo),
+        "kind": "embedded",
+        "installation": installation.source,
+        "entrance_uri": None,
+    }
     _check_connections(spec, facts)
     return Target(
         conninfo=conninfo,
+        entrance=conninfo,
         settings=Settings(conninfo, undo_path=None, may_apply=True),
         facts=facts,
         cluster=cluster,
@@ -105,12 +115,24 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
 
 def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
     watcher.phase("connecting")
-    conninfo = resolve_conninfo(spec.server.conninfo)
+    entrance = resolve_conninfo(spec.server.conninfo)
+    conninfo = server_behind(entrance, spec.server.control)
+    pooled = conninfo is not entrance
     if not spec.only_own_scripts:
         # Built-in workloads and setups make tables; the user's own scripts use the user's own.
         conninfo = own_database(conninfo)
+        entrance = replace(entrance, database=conninfo.database)
     settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
     stack.callback(settings.restore_all)
-    facts = {**server_facts(conninfo), "kind": "existing"}
-    _check_connections(spec, facts)
-    return Target(conninfo=conninfo, settings=settings, facts=facts, cluster=None)
+    facts = {
+        **server_facts(conninfo),
+        "kind": "existing",
+        "entrance_uri": entrance.uri_without_password if pooled else None,
+    }
+    if pooled:
+        watcher.note(f"set-up and probes go past the pooler, to {conninfo.uri_without_password}")
+    else:
+        _check_connections(spec, facts)
+    return Target(
+        conninfo=conninfo, entrance=entrance, settings=settings, facts=facts, cluster=None
+    )

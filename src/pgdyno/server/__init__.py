@@ -9,6 +9,7 @@ from pgdyno.server.connecting import connect, own_database, resolve_conninfo
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.facts import server_facts
 from pgdyno.server.installation import Installation, discover_installations, find_installation
+from pgdyno.server.pooler import server_behind
 from pgdyno.server.setting_values import Setting
 from pgdyno.server.settings import Settings
 from pgdyno.server.sweep import sweep
@@ -24,6 +25,7 @@ __all__ = [
     "find_installation",
     "own_database",
     "resolve_conninfo",
+    "server_behind",
     "server_facts",
     "sweep",
 ]

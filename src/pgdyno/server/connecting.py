@@ -29,6 +29,19 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         "createdb {database}",
     ),
     (
+        r"no such database: ",  # PgBouncer
+        "no-pooler-database",
+        'the pooler at {place} has no database "{database}"',
+        "name one that it has with -d; for workloads that make tables it needs one named pgdyno"
+        " ([databases] in pgbouncer.ini)",
+    ),
+    (
+        r"unsupported startup parameter",  # PgBouncer
+        "startup-parameter",
+        "{place}: {reason}",
+        "leave it out, or let the pooler ignore it (ignore_startup_parameters in pgbouncer.ini)",
+    ),
+    (
         r"Connection refused|No such file or directory",
         "no-server",
         "no PostgreSQL answers at {place}",
@@ -221,13 +234,13 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
 def _connect_error(said: str, params: dict[str, Any]) -> PgdynoError:
     """libpq's complaint as one line, with the hint that fits."""
     where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
-    database = re.search(r'database "([^"]+)" does not exist', said)
+    database = re.search(r'database "([^"]+)" does not exist|no such database: (.+)', said)
     host = params.get("host") or "the server"
     fields = {
         "place": ":".join(part for part in where.groups() if part) if where else host,
         "reason": _one_line(re.sub(r"^.*?failed: (?:FATAL: +)?", "", said, flags=re.DOTALL)),
         "host": host,
-        "database": database[1] if database else "",
+        "database": (database[1] or database[2]) if database else "",
     }
     for pattern, code, message, hint in _COMPLAINTS:
         if re.search(pattern, said):

@@ -60,7 +60,7 @@ def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
         row = _row(conn)
         names = {"names": list(SETTINGS_THAT_MATTER)}
         settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())
-        postmaster = _local_postmaster(row.pop("backend_pid"), conninfo)
+        postmaster = postmaster_here(row.pop("backend_pid"), conninfo.user, conninfo.database)
     capabilities = {name: row.pop(name) for name in ("lz4", "zstd", "jit", "io_uring", "icu")}
     return {
         **row,
@@ -82,8 +82,8 @@ def _row(conn: psycopg.Connection) -> dict[str, Any]:
     return dict(zip((column.name for column in cursor.description), row, strict=True))
 
 
-def _local_postmaster(backend_pid: int, conninfo: ConnInfo) -> int | None:
-    """The postmaster's pid when our backend is a process that we can see, else ``None``.
+def postmaster_here(backend_pid: int, user: str, database: str) -> int | None:
+    """The postmaster's pid when the backend is a process that we can see, else ``None``.
 
     An address says little: a container or a tunnel can answer on loopback.
     """
@@ -92,6 +92,6 @@ def _local_postmaster(backend_pid: int, conninfo: ConnInfo) -> int | None:
         title = Path(f"/proc/{backend_pid}/cmdline").read_bytes()
     except OSError:
         return None
-    if f"{conninfo.user} {conninfo.database} ".encode() not in title:
+    if f"{user} {database} ".encode() not in title:
         return None
     return int(stat.rpartition(")")[2].split()[1])

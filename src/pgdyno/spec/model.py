@@ -35,6 +35,11 @@ class ServerSpec(Part):
 
     kind: Literal["embedded", "existing"] = "embedded"
     conninfo: str | None = Field(None, description="For kind = existing: a URI or key=value string")
+    control: str | None = Field(
+        None,
+        description="For kind = existing, when conninfo leads to a pooler: the server itself, for"
+        " set-up and probes; default where the server says it listens",
+    )
     version: int | None = Field(
         None, ge=14, le=99, description="For kind = embedded: major version; default the newest"
     )
@@ -54,6 +59,8 @@ class ServerSpec(Part):
             )
         if self.kind == "embedded" and self.conninfo is not None:
             raise ValueError('conninfo is for kind = "existing"')
+        if self.control is not None and self.conninfo is None:
+            raise ValueError("control goes with conninfo, which says where the clients connect")
         return self
 
 

@@ -5,7 +5,6 @@
 //! fails takes in all answers first, so that the connection can be used again.
 
 use super::Worker;
-use super::transact::DOUBTFUL;
 use crate::link::{Awaited, Doing, Failure};
 use crate::script::Command;
 use crate::sys::monotonic_ns;
@@ -95,14 +94,14 @@ impl Worker {
     /// the transaction fails, and its script goes no further.
     pub(super) fn on_piped_error(&mut self, slot: usize, mut failure: Box<Failure>) {
         let place = self.statement(slot);
+        let mut statement_row = None;
         if let Some((row, position)) = place.map(|(script, s)| (script.statement_row, s.position)) {
             self.tally.statements[row + position].failed += 1;
+            statement_row = Some(row + position);
             failure = failure.at(position);
         }
         let link = &mut self.links[slot];
-        if DOUBTFUL.contains(&failure.code) {
-            link.prepared.doubt();
-        }
+        link.prepared.heed(&mut failure, statement_row);
         link.pipeline.skip_to_sync();
         self.fail_pipeline(slot, failure);
     }

@@ -13,13 +13,6 @@ use crate::tally::{Code, ErrorKey, NO_LIMIT_NS, Place, ScriptTally};
 
 /// Failures that are worth another try: serialization failure and deadlock.
 const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")];
-/// Failures after which the server's prepared statements may not be what they were: none of that
-/// name, one of that name already, and a plan whose result changed.
-pub(super) const DOUBTFUL: [Code; 3] = [
-    Code::Sqlstate(*b"26000"),
-    Code::Sqlstate(*b"42P05"),
-    Code::Sqlstate(*b"0A000"),
-];
 
 impl Worker {
     /// Executes the client's script until it has to wait.
@@ -313,11 +306,10 @@ impl Worker {
                 tally.service.record(now_ns - sent_ns);
                 self.run_script(slot, now_ns);
             }
-            Some(failure) => {
+            Some(mut failure) => {
                 tally.failed += 1;
-                if DOUBTFUL.contains(&failure.code) {
-                    self.links[slot].prepared.doubt();
-                }
+                let prepared = &mut self.links[slot].prepared;
+                prepared.heed(&mut failure, Some(statement_row));
                 self.fail(slot, failure.at(position), now_ns);
             }
         }

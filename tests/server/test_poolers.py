@@ -1,0 +1,265 @@
+"""Through PgBouncer and pgpool-II: what the clients send goes through, what pgdyno itself does goes
+past, and what a pooler refuses is counted and named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from engine_runs import Run, config
+
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster, ConnInfo
+from pooler_fixtures import PgBouncer, Pgpool
+
+pytestmark = pytest.mark.server
+
+MakePgBouncer = Callable[..., PgBouncer]
+MakePgpool = Callable[..., Pgpool]
+
+
+def pgdyno(
+    cwd: Path, *arguments: str, password: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command line, from start to end."""
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", *arguments],
+        cwd=cwd,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PGPASSWORD": password or ""},
+    )
+
+
+def run_through(cwd: Path, conninfo: ConnInfo, *arguments: str) -> dict[str, Any]:
+    """The result of ``pgdyno run`` there; it ends well and says nothing that looks like a fault."""
+    uri = conninfo.uri_without_password
+    words = ["run", uri, "-T", "1", "-o", "run.db", "--format", "json", *arguments]
+    done = pgdyno(cwd, *words, password=conninfo.password)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    ledger = result["ledger"]
+    parts = ("done", "failed", "skipped", "cancelled", "backlog")
+    assert ledger["intended"] == sum(ledger[part] for part in parts)
+    assert ledger["done"] > 0
+    return result
+
+
+def settings_of_sessions(pooler: PgBouncer) -> set[tuple[str, str]]:
+    """What the pooler's server sessions have set that a new session has not, as far as seen."""
+    found = set()
+    query = "select name, setting from pg_settings where source = 'session'"
+    for _ in range(20):
+        with psycopg.connect(**pooler.conninfo.kwargs(), autocommit=True) as connection:
+            found |= set(connection.execute(query).fetchall())
+    return {(name, setting) for name, setting in found if name != "application_name"}
+
+
+@pytest.mark.parametrize(
+    ("server", "mode", "protocol"),
+    [
+        ("pg18", "session", "prepared"),
+        ("pg18", "transaction", "simple"),
+        ("pg18", "transaction", "prepared"),
+        ("pg15", "session", "simple"),
+        ("pg15", "transaction", "extended"),
+    ],
+)
+def test_a_run_through_pgbouncer(
+    request: pytest.FixtureRequest,
+    pgbouncer: MakePgBouncer,
+    tmp_path: Path,
+    server: str,
+    mode: str,
+    protocol: str,
+) -> None:
+    pg: Cluster = request.getfixturevalue(server)
+    pooler = pgbouncer(pg, pool_mode=mode, default_pool_size=3)
+    # In session mode a client keeps its server connection, so no more than there are can work.
+    clients = 3 if mode == "session" else 8
+    conninfo = pooler.conninfo if protocol == "simple" else pooler.conninfo_tcp
+    result = run_through(tmp_path, conninfo, "-c", str(clients), "-M", protocol)
+    unprepared = {"26000", "42P05"} if (mode, protocol) == ("transaction", "prepared") else set()
+    assert {error["sqlstate"] for error in result["errors"]} <= unprepared
+    facts = RunFile(tmp_path / "run.db").run.server
+    assert facts["uri"] == pg.conninfo.uri_without_password
+    assert facts["entrance_uri"] == conninfo.uri_without_password
+    assert settings_of_sessions(pooler) <= {("client_encoding", "UTF8")}
+    with psycopg.connect(**pg.conninfo.kwargs()) as connection:
+        assert connection.execute("select count(*) from pgbench_branches").fetchone() == (1,)
+
+
+def test_prepared_statements_behind_a_transaction_pooler_fail_by_name(
+    pg: Cluster, pgbouncer: MakePgBouncer
+) -> None:
+    """Sessions that hold their statements, and others that find them made, until all are made."""
+    pooler = pgbouncer(pg, pool_mode="transaction", default_pool_size=3)
+    script = "begin;\nselect pg_sleep(0.001);\nend;\nselect 1;"
+    with Run(config(pooler.conninfo, script, clients=6, protocol="prepared")) as run:
+        run.wait_for(lambda run: run.total["failed"] > 0 and run.total["done"] > 0)
+    run.assert_balanced()
+    assert {code for code, _, _ in run.errors} <= {"26000", "42P05"}
+    messages = [row["message"] for interval in run.intervals for row in interval["errors"]]
+    assert all("a pooler that lends sessions by the transaction" in text for text in messages)
+
+
+def test_statements_that_an_earlier_load_prepared_are_never_executed(
+    pg18: Cluster, pgbouncer: MakePgBouncer
+) -> None:
+    """The same position, another text: what counts is never the other load's statement."""
+    pooler = pgbouncer(pg18, pool_mode="transaction", default_pool_size=1)
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("drop table if exists pooled; create table pooled (load int)")
+        for load in (1, 2):
+            script = f"insert into pooled values ({load});"
+            with Run(config(pooler.conninfo, script, clients=2, protocol="prepared")) as run:
+                run.wait_for_more("done", 20)
+            rows = connection.execute("select count(*) from pooled where load = %s", [load])
+            assert rows.fetchone() == (run.total["done"],)
+        connection.execute("drop table pooled")
+
+
+def test_a_pool_that_gives_no_connection_in_time(pg: Cluster, pgbouncer: MakePgBouncer) -> None:
+    pooler = pgbouncer(pg, pool_mode="transaction", default_pool_size=1, query_wait_timeout=1)
+    script = "begin;\nselect pg_sleep(1.6);\nend;"
+    with Run(config(pooler.conninfo, script, clients=3, protocol="simple")) as run:
+        run.wait_for(lambda run: run.errors["08P01", False, False] > 0 and run.total["done"] > 0)
+        run.wait_for(lambda run: run.total["reconnects"] > 0)
+    run.assert_balanced()
+    assert run.load.fatal() is None
+    messages = {row["message"] for i in run.intervals for row in i["errors"]}
+    assert "query_wait_timeout" in messages
+
+
+def test_more_clients_than_the_pooler_takes(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:
+    pooler = pgbouncer(pg18, pool_mode="transaction", max_client_conn=5)
+    with Run(config(pooler.conninfo, "select 1;", clients=8, protocol="simple")) as run:
+        run.wait_for(lambda run: run.total["done"] > 100 and run.total["connects"] == 5)
+        run.wait_for(lambda run: run.errors["08P01", False, False] >= 3)
+    run.assert_balanced()
+    assert run.total["failed"] == 0
+    messages = {row["message"] for i in run.intervals for row in i["errors"]}
+    assert messages == {"no more connections allowed (max_client_conn)"}
+
+
+def test_a_pooler_restarted_in_mid_run(pg: Cluster, pgbouncer: MakePgBouncer) -> None:
+    pooler = pgbouncer(pg, pool_mode="transaction", default_pool_size=2)
+    with Run(config(pooler.conninfo, "select 1;", clients=6, protocol="extended")) as run:
+        run.wait_for_more("done", 50)
+        pooler.stop()
+        pooler.start()
+        run.wait_for(lambda run: run.total["reconnects"] == 6)
+        run.wait_for_more("done", 50)
+    run.assert_balanced()
+    assert run.load.fatal() is None
+    assert run.total["failed"] <= 6
+    codes = {code for code, _, _ in run.errors}
+    assert codes <= {"connection-lost", "connect-failed", "08P01", "57P01"}
+
+
+def test_a_server_restarted_behind_its_pooler(
+    new_cluster: Callable[..., Cluster], pgbouncer: MakePgBouncer
+) -> None:
+    cluster = new_cluster(18)
+    pooler = pgbouncer(cluster, pool_mode="transaction", default_pool_size=2, server_login_retry=1)
+    with Run(config(pooler.conninfo, "select 1;", clients=4, protocol="extended")) as run:
+        run.wait_for_more("done", 50)
+        cluster.restart()
+        run.wait_for_more("done", 50)
+    run.assert_balanced()
+    assert run.load.fatal() is None
+
+
+def test_startup_parameters_that_the_pooler_refuses(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
+) -> None:
+    refusing = pgbouncer(pg18, pool_mode="transaction")
+    uri = f"{refusing.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
+    said = pgdyno(tmp_path, "run", uri, "-T", "1", password=pg18.conninfo.password)
+    assert said.returncode == 1
+    assert "unsupported startup parameter: options" in said.stderr
+    assert "ignore_startup_parameters" in said.stderr
+    taking = pgbouncer(pg18, pool_mode="transaction", ignore_startup_parameters="options")
+    uri = f"{taking.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
+    said = pgdyno(tmp_path, "run", uri, "-T", "1", "-q", password=pg18.conninfo.password)
+    assert said.returncode == 0, said.stderr
+
+
+def test_a_database_that_the_pooler_does_not_have(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
+) -> None:
+    pooler = pgbouncer(pg18, databases={"other": pg18.conninfo.database})
+    uri = pooler.conninfo.uri_without_password
+    said = pgdyno(tmp_path, "run", uri, "-T", "1", password=pg18.conninfo.password)
+    assert said.returncode == 1
+    assert 'has no database "pgdyno"' in said.stderr
+    assert "[databases]" in said.stderr
+
+
+def test_a_control_connection_that_leads_elsewhere(
+    pg18: Cluster, pg15: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
+) -> None:
+    pooler = pgbouncer(pg18, pool_mode="transaction")
+    uri, password = pooler.conninfo.uri_without_password, pg18.conninfo.password
+    for control, complaint in (
+        (pg15.conninfo.uri_without_password, "leads to another server"),
+        (pooler.conninfo_tcp.uri_without_password, "leads to a pooler too"),
+        ("host=/nowhere", "no PostgreSQL answers"),
+        ("host", "--control: "),
+    ):
+        said = pgdyno(tmp_path, "run", uri, "--control", control, "-T", "1", password=password)
+        assert said.returncode == 1
+        assert complaint in said.stderr
+        assert "Traceback" not in said.stderr
+    control = pg18.conninfo_tcp.uri_without_password
+    run_through(tmp_path, pooler.conninfo, "--control", control, "-c", "2", "-M", "simple")
+    assert RunFile(tmp_path / "run.db").run.server["uri"] == control
+
+
+@pytest.mark.parametrize(
+    ("server", "balanced", "protocol"),
+    [("pg18", "on", "simple"), ("pg18", "off", "prepared"), ("pg15", "on", "extended")],
+)
+def test_a_run_through_pgpool(
+    request: pytest.FixtureRequest,
+    pgpool: MakePgpool,
+    tmp_path: Path,
+    server: str,
+    balanced: str,
+    protocol: str,
+) -> None:
+    pg: Cluster = request.getfixturevalue(server)
+    pooler = pgpool(pg, load_balance_mode=balanced, num_init_children=12)
+    result = run_through(tmp_path, pooler.conninfo_tcp, "-c", "4", "-M", protocol)
+    assert result["errors"] == []
+
+
+def test_more_clients_than_pgpool_takes(pg18: Cluster, pgpool: MakePgpool) -> None:
+    pooler = pgpool(pg18, num_init_children=4, reserved_connections=1)
+    with Run(config(pooler.conninfo, "select 1;", clients=8)) as run:
+        run.wait_for(lambda run: run.total["done"] > 100 and run.errors["53300", False, False] > 0)
+    run.assert_balanced()
+    messages = {row["message"] for i in run.intervals for row in i["errors"]}
+    assert messages == {"Sorry, too many clients already"}
+
+
+def test_pgpool_restarted_in_mid_run(pg18: Cluster, pgpool: MakePgpool) -> None:
+    pooler = pgpool(pg18)
+    with Run(config(pooler.conninfo, "select 1;", clients=4)) as run:
+        run.wait_for_more("done", 50)
+        pooler.stop()
+        pooler.start()
+        run.wait_for(lambda run: run.total["reconnects"] == 4)
+        run.wait_for_more("done", 50)
+    run.assert_balanced()
+    assert run.load.fatal() is None
