@@ -49,8 +49,8 @@ lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## What probes and engine cost, in pairs
-	$(BIN)/python -m benches
+bench: $(VENV)/.installed-dev ## pgdyno against its peers, in pairs: about 30 minutes
+	$(BIN)/python -m benches $(BENCH)
 
 .PHONY: docs
 docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas

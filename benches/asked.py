@@ -1,0 +1,77 @@
+"""The figures that are asked for, and whether they are met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from benches.compare import Metric, best, cases_of, ratio
+from benches.matrix import Matrix
+from benches.sample import Case
+from pgdyno.stats import Effect
+
+Met = Literal["yes", "no", "unclear"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One figure: what is asked, and what was measured."""
+
+    what: str
+    bound: float
+    at_most: bool
+    lo: float
+    measured: float
+    hi: float
+    pairs: int | None
+
+    @property
+    def met(self) -> Met:
+        """Yes or no when the whole interval says so."""
+        lo, hi = (self.lo, self.hi) if self.at_most else (-self.hi, -self.lo)
+        bound = self.bound if self.at_most else -self.bound
+        return "yes" if hi <= bound else "no" if lo > bound else "unclear"
+
+
+def asked_of_matrix(matrix: Matrix) -> Iterator[Asked]:
+    """Those about select-only on the Unix socket, where the client weighs most."""
+    cases = {
+        case.clients: case
+        for case in cases_of(matrix)
+        if case.script == "select-only" and case.transport == "unix"
+    }
+    for clients, bound in {8: 0.75, 64: 0.55, 1000: 0.55}.items():
+        if case := cases.get(clients):
+            yield from _against(matrix, case, "cpu", "pgbench", bound)
+    for case in cases.values():
+        yield from _against(matrix, case, "throughput", "pgbench", 1.0)
+    if case := cases.get(64):
+        effect = ratio(matrix, case, "throughput", "pgbench -j 1").effect
+        yield from _asked("throughput / pgbench -j 1, c=64", 1.4, False, effect)
+    for clients in (8, 64, 1000):
+        if case := cases.get(clients):
+            yield from _against(matrix, case, "cpu", "bare", 1.15)
+
+
+def asked_of_parts(results: dict[str, Any]) -> Iterator[Asked]:
+    """Those that have a benchmark of their own."""
+    for script, effect in results.get("probes", {}).items():
+        what = f"throughput with all probes / without, {script}"
+        yield from _asked(what, 0.99, False, Effect(**effect))
+
+
+def _against(
+    matrix: Matrix, case: Case, metric: Metric, family: str, bound: float
+) -> Iterator[Asked]:
+    peer = best(matrix, case, family, metric)
+    if peer is None:
+        return
+    noun = "CPU per transaction" if metric == "cpu" else "throughput"
+    what = f"{noun} / {peer}, c={case.clients}"
+    yield from _asked(what, bound, metric == "cpu", ratio(matrix, case, metric, peer).effect)
+
+
+def _asked(what: str, bound: float, at_most: bool, effect: Effect | None) -> Iterator[Asked]:
+    if effect is not None:
+        yield Asked(what, bound, at_most, effect.lo, effect.ratio, effect.hi, effect.pairs)

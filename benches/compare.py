@@ -1,0 +1,75 @@
+"""Ratios between contenders, in pairs: the samples of one round and case belong together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from benches.matrix import Matrix
+from benches.sample import Case, Sample
+from pgdyno.stats import Effect, paired_effect
+
+Metric = Literal["cpu", "throughput"]
+PGDYNO = "pgdyno"
+_VALUE: dict[Metric, Callable[[Sample], float]] = {
+    "cpu": lambda sample: sample.cpu_us,
+    "throughput": lambda sample: sample.throughput_tps,
+}
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """pgdyno over a peer in one case; ``effect`` is None with fewer than two pairs."""
+
+    case: Case
+    metric: Metric
+    peer: str
+    effect: Effect | None
+
+
+def typical(matrix: Matrix, case: Case, contender: str, metric: Metric) -> float | None:
+    """The geometric mean of a contender's slices."""
+    samples = [sample for sample in _samples(matrix, case, contender) if sample]
+    if not samples:
+        return None
+    return math.exp(math.fsum(math.log(_VALUE[metric](s)) for s in samples) / len(samples))
+
+
+def best(matrix: Matrix, case: Case, family: str, metric: Metric) -> str | None:
+    """Who of a family (``pgbench``: all its -j) did best, by the geometric mean."""
+    found = {
+        row.contender: value
+        for row in matrix.rows
+        if row.case == case
+        and row.contender.split(" ")[0] == family
+        and (value := typical(matrix, case, row.contender, metric)) is not None
+    }
+    choose = min if metric == "cpu" else max
+    return choose(found, key=lambda name: found[name]) if found else None
+
+
+def ratio(matrix: Matrix, case: Case, metric: Metric, peer: str, over: str = PGDYNO) -> Ratio:
+    """``over`` / ``peer`` from the rounds in which both had their slice."""
+    pairs = [
+        (_VALUE[metric](theirs), _VALUE[metric](ours))
+        for theirs, ours in zip(
+            _samples(matrix, case, peer), _samples(matrix, case, over), strict=False
+        )
+        if theirs and ours
+    ]
+    effect = paired_effect(*zip(*pairs, strict=True)) if len(pairs) > 1 else None
+    return Ratio(case, metric, peer, effect)
+
+
+def cases_of(matrix: Matrix) -> list[Case]:
+    """The cases, in the order of measuring."""
+    return list(dict.fromkeys(row.case for row in matrix.rows))
+
+
+def _samples(matrix: Matrix, case: Case, contender: str) -> Iterable[Sample | None]:
+    for row in matrix.rows:
+        if (row.case, row.contender) == (case, contender):
+            return row.samples
+    return []

@@ -1,0 +1,108 @@
+"""pgdyno as a contender: its engine in a process of its own, which is what its CPU time is read of.
+
+The process (``benches.engine_child``) does what ``pgdyno run`` does while a slice lasts, so its
+figures include the coordinator, the collecting of full histograms and the writing of the run file.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from benches.floor import ROOT
+from benches.sample import BenchError, Case, Sample, plausible
+from benches.server import BenchServer
+from pgdyno.conduct.load import engine_config
+from pgdyno.server import ConnInfo
+from pgdyno.spec import spec_from_fields
+from pgdyno.workload import load_workload
+
+
+class EngineChild:
+    """A process that runs loads one after another. As a context manager it ends itself."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benches.engine_child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def ask(self, task: str, config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+        """Have a load run. Raises BenchError with what the engine complains of."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"task": task, "config": config, "options": options}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise BenchError("the engine's process ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise BenchError(answer["error"])
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._process.kill()
+        self._process.__exit__(kind, error, trace)  # closes its stdin, at which it ends
+
+
+def config_for(
+    conninfo: ConnInfo, *, script: str, clients: int, scale: int, **keys: Any
+) -> dict[str, Any]:
+    """The configuration of one group, as the conductor would have it, ``keys`` laid over it."""
+    spec = spec_from_fields(
+        {
+            "name": "bench",
+            "workload": {"script": script, "scale": scale},
+            "clients": [{"count": clients}],
+        }
+    )
+    scripts = load_workload(spec.workload).scripts
+    variables = {"scale": str(scale)}
+    config = engine_config(spec, conninfo, scripts, variables, scheduled=False)
+    return config | keys
+
+
+@dataclass
+class Pgdyno:
+    """The engine with the given keys of its configuration. CPU: the whole process, while a slice
+    lasts."""
+
+    server: BenchServer
+    child: EngineChild
+    name: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+    def measure(self, case: Case, seconds: float) -> Sample:
+        """One slice."""
+        config = config_for(
+            self.server.conninfo(case.transport),
+            script=case.script,
+            clients=case.clients,
+            scale=self.server.scale,
+            **self.keys,
+        )
+        said = self.child.ask("slice", config, seconds=seconds)
+        return plausible(Sample(**said), self.name)

@@ -1,0 +1,143 @@
+"""``docs/benchmarks.md`` from the results; nothing on it is written by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benches.asked import Asked, asked_of_matrix, asked_of_parts
+from benches.compare import Metric, best, cases_of, ratio, typical
+from benches.matrix import Matrix
+from benches.results import matrix_from
+from benches.sample import Case
+from pgdyno.stats import Effect
+
+_INTRO = """\
+# Benchmarks
+
+pgdyno's load engine beside pgbench, sysbench and a bare loop that does nothing but send and
+receive. Made by `make bench`; all contenders of a case ran in turn, in random order, round after
+round in one run. Ratios are paired by round, with 95 % intervals. Absolute speeds say more about
+the machine than about the programs.
+"""
+
+_HOW = """\
+## How it is measured
+
+- CPU is user and system time of the client's process, per transaction. The first transaction of
+  each client is start-up for everyone: it prepares statements and warms the server.
+- The bare loop and pgdyno read their own CPU time when the measured stretch begins and ends.
+  pgdyno's is that of the whole process: engine, coordinator, the collecting of full histograms,
+  the writing of the run file.
+- pgbench and sysbench do not tell theirs, so a whole run is measured, and a run of one transaction
+  per client, the median of three, is taken away: its CPU, its transactions and its time.
+- "Best -j" is the best of 1, the number of cores, and clients (64 at most), for each figure on its
+  own.
+- Met means that the whole interval lies on the right side; unclear, that the bound lies within it.
+"""
+
+
+def page(results_path: Path) -> str:
+    """The page's text."""
+    results = json.loads(results_path.read_text())
+    matrix = matrix_from(results.get("matrix", []))
+    parts = [
+        _INTRO,
+        _machine(results),
+        _asked_table([*asked_of_matrix(matrix), *asked_of_parts(results)]),
+        *_matrix_tables(matrix),
+        _skipped(results.get("skipped", {})),
+        _HOW,
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _machine(results: dict[str, Any]) -> str:
+    facts = results["machine"]
+    settings = ", ".join(f"{name} = {value}" for name, value in facts["settings"].items())
+    lines = [
+        f"{facts['date']}: {facts['cores']} cores ({facts['processor']}),"
+        f" {facts['memory_gib']} GiB, Linux {facts['kernel']}; PostgreSQL and pgbench"
+        f" {facts['postgresql']}; {facts['sysbench'] or 'no sysbench'}; pgdyno {facts['pgdyno']}.",
+        f"Server: {settings}.\n",
+        f"    {results['command']}\n",
+    ]
+    return "\n".join(lines)
+
+
+def _asked_table(figures: Sequence[Asked]) -> str:
+    if not figures:
+        return ""
+    rows = [
+        (
+            one.what,
+            f"{'≤' if one.at_most else '≥'} {one.bound:g}",
+            _number(one.measured),
+            f"{_number(one.lo)} to {_number(one.hi)}" if one.pairs else "",
+            str(one.pairs or ""),
+            one.met,
+        )
+        for one in figures
+    ]
+    head = ("figure", "asked", "measured", "95 % interval", "pairs", "met")
+    return "## Asked and measured\n\n" + _table(head, rows)
+
+
+def _matrix_tables(matrix: Matrix) -> Iterator[str]:
+    groups = dict.fromkeys((case.script, case.transport) for case in cases_of(matrix))
+    for script, transport in groups:
+        cases = [c for c in cases_of(matrix) if (c.script, c.transport) == (script, transport)]
+        socket = "Unix socket" if transport == "unix" else "TCP, loopback"
+        yield f"## {script}, {socket}\n"
+        yield "CPU of the client, µs per transaction:\n"
+        yield _figures(matrix, cases, "cpu", lambda value: f"{value:.2f}")
+        yield "Transactions per second:\n"
+        yield _figures(matrix, cases, "throughput", lambda value: f"{value:,.0f}")
+
+
+def _figures(
+    matrix: Matrix, cases: Sequence[Case], metric: Metric, show: Callable[[float], str]
+) -> str:
+    names = dict.fromkeys(row.contender for row in matrix.rows if row.case in cases)
+    rows = []
+    for name in sorted(names):
+        values = [typical(matrix, case, name, metric) for case in cases]
+        rows.append((name, *("" if value is None else show(value) for value in values)))
+    for label, family in (
+        ("pgdyno / pgbench at its best -j", "pgbench"),
+        ("pgdyno / sysbench", "sysbench"),
+        ("pgdyno / bare loop", "bare"),
+    ):
+        cells = [_ratio_cell(matrix, case, metric, family) for case in cases]
+        if any(cells):
+            rows.append((f"**{label}**", *cells))
+    return _table(("", *(f"c={case.clients}" for case in cases)), rows)
+
+
+def _ratio_cell(matrix: Matrix, case: Case, metric: Metric, family: str) -> str:
+    peer = best(matrix, case, family, metric)
+    effect = ratio(matrix, case, metric, peer).effect if peer else None
+    return f"{_effect(effect)}" if effect else ""
+
+
+def _effect(effect: Effect) -> str:
+    return f"{_number(effect.ratio)} [{_number(effect.lo)}, {_number(effect.hi)}]"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def _skipped(skipped: dict[str, str]) -> str:
+    if not skipped:
+        return ""
+    lines = [f"- {name}: {reason}" for name, reason in skipped.items()]
+    return "## Not measured\n\n" + "\n".join(lines) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,85 @@
+"""pgbench of the newest PostgreSQL on the machine, prepared statements.
+
+It tells nothing of its CPU time, so the whole process is measured, and what it takes to start,
+connect and prepare is taken away: the median of three runs with one transaction per client
+(``-t 1``), measured once per case. The same runs take the first transactions out of its
+throughput, as no other contender is charged for them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from dataclasses import dataclass, field
+
+from benches.processes import run_to_end
+from benches.sample import BenchError, Case, Sample, plausible
+from benches.server import BenchServer
+
+_STARTUPS = 3
+_TIMEOUT_BESIDE_S = 120
+_PROCESSED = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
+_CONNECTING = re.compile(r"^initial connection time = ([\d.]+) ms", re.MULTILINE)
+_TPS = re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PgbenchRun:
+    """What one run of pgbench reports, and took."""
+
+    sample: Sample
+    connect_s: float
+
+
+@dataclass
+class Pgbench:
+    """pgbench with ``threads`` threads."""
+
+    server: BenchServer
+    threads: int
+    _startups: dict[Case, PgbenchRun] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """As in the results."""
+        return f"pgbench -j {self.threads}"
+
+    def measure(self, case: Case, seconds: float) -> Sample:
+        """One slice, of whole seconds beside the connecting, since pgbench counts that in."""
+        startup = self._startups.get(case) or self._startups.setdefault(case, self._start_up(case))
+        duration_s = math.ceil(seconds + startup.connect_s + startup.sample.seconds - 0.05)
+        run = self.run(case, "-T", str(duration_s), timeout_s=duration_s + _TIMEOUT_BESIDE_S)
+        return plausible(run.sample.minus(startup.sample), self.name)
+
+    def run(self, case: Case, *options: str, timeout_s: float = _TIMEOUT_BESIDE_S) -> PgbenchRun:
+        """Run pgbench with further options."""
+        conninfo = self.server.conninfo(case.transport)
+        argv = [
+            *(str(self.server.cluster.installation.program("pgbench")), "-n"),
+            *("-M", "prepared", "-b", case.script, "-s", str(self.server.scale)),
+            *("-c", str(case.clients), "-j", str(min(self.threads, case.clients))),
+            *("-h", conninfo.host, "-p", str(conninfo.port), "-U", conninfo.user),
+            *(*options, conninfo.database),
+        ]
+        ended = run_to_end(argv, timeout_s=timeout_s)
+        transactions = int(_figure(_PROCESSED, ended.stdout))
+        seconds = transactions / max(_figure(_TPS, ended.stdout), 1e-9)
+        sample = Sample(transactions, seconds, ended.cpu_user_s, ended.cpu_system_s)
+        return PgbenchRun(sample, _figure(_CONNECTING, ended.stdout) / 1000)
+
+    def _start_up(self, case: Case) -> PgbenchRun:
+        runs = [self.run(case, "-t", "1") for _ in range(_STARTUPS)]
+
+        def median(attribute: str) -> float:
+            return float(statistics.median(getattr(run.sample, attribute) for run in runs))
+
+        parts = [median(name) for name in ("seconds", "cpu_user_s", "cpu_system_s")]
+        connect_s = statistics.median(run.connect_s for run in runs)
+        return PgbenchRun(Sample(case.clients, *parts), connect_s)
+
+
+def _figure(pattern: re.Pattern[str], text: str) -> float:
+    if (match := pattern.search(text)) is None:
+        raise BenchError(f"pgbench does not say what was expected: {pattern.pattern}")
+    return float(match[1])

@@ -1,0 +1,49 @@
+"""Running a contender's program to its end, with the CPU time that it took."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benches.sample import BenchError
+from pgdyno.server.account import plain_environment
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that ended well."""
+
+    stdout: str
+    stderr: str
+    cpu_user_s: float
+    cpu_system_s: float
+
+
+def run_to_end(argv: Sequence[str], *, timeout_s: float) -> Ended:
+    """Run a program, and ask the kernel what it used (wait4). Raises BenchError if it fails."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=plain_environment(), cwd="/"
+        )
+        timer = threading.Timer(timeout_s, os.kill, (process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        ended = Ended(out.read(), err.read(), usage.ru_utime, usage.ru_stime)
+    if process.returncode != 0:
+        said = (ended.stderr or ended.stdout).strip().splitlines()[-3:]
+        raise BenchError(f"{argv[0]} ended with {process.returncode}: {' / '.join(said)}")
+    return ended

@@ -1,0 +1,63 @@
+"""The server that all contenders load: an embedded one of the newest PostgreSQL, its tables filled.
+
+What would make slices differ for no fault of a client is off: waits for the disk at commit,
+checkpoints, autovacuum. Both sockets trust everyone, so that nobody is charged for a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from benches.sample import Transport
+from pgdyno.server import Cluster, ConnInfo, Installation, connect, discover_installations
+from pgdyno.spec import spec_from_fields
+from pgdyno.workload import load_workload, prepare
+
+SETTINGS = {
+    "shared_buffers": "256MB",
+    "synchronous_commit": "off",
+    "autovacuum": "off",
+    "checkpoint_timeout": "1h",
+    "max_wal_size": "16GB",
+}
+_CONNECTIONS_BESIDE = 30
+_TRUST = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
+
+
+@dataclass(frozen=True)
+class BenchServer:
+    """A running server with pgbench's tables."""
+
+    cluster: Cluster
+    scale: int
+
+    def conninfo(self, transport: Transport) -> ConnInfo:
+        """How to reach it."""
+        return self.cluster.conninfo if transport == "unix" else self.cluster.conninfo_tcp
+
+    def tidy(self) -> None:
+        """What a run of pgbench begins with: an empty history, and small tables without waste."""
+        with connect(self.cluster.conninfo) as conn:
+            conn.execute("vacuum pgbench_branches, pgbench_tellers")
+            conn.execute("truncate pgbench_history")
+            conn.execute("checkpoint")
+
+
+def newest_installation() -> Installation:
+    """The newest PostgreSQL on this machine; its pgbench is the one that is measured."""
+    return max(discover_installations(), key=lambda one: one.version_num)
+
+
+@contextmanager
+def bench_server(*, clients_max: int, scale: int) -> Iterator[BenchServer]:
+    """A server that takes ``clients_max`` clients, twice while the ones before are leaving."""
+    settings = {**SETTINGS, "max_connections": str(2 * clients_max + _CONNECTIONS_BESIDE)}
+    spec = spec_from_fields({"name": "bench", "workload": {"script": "tpcb-like"}})
+    with Cluster.create(newest_installation(), settings) as cluster:
+        (cluster.folder / "pg_hba.conf").write_text(_TRUST)
+        with connect(cluster.conninfo) as conn:
+            conn.execute("select pg_reload_conf()")
+        prepare(cluster.conninfo, load_workload(spec.workload), scale, lambda *_: None)
+        yield BenchServer(cluster, scale)
