@@ -17,10 +17,10 @@ from typing import Any, Self
 from benches.floor import ROOT
 from benches.sample import BenchError, Case, Sample, plausible
 from benches.server import BenchServer
-from pgdyno.conduct.load import engine_config
+from pgdyno.conduct.config import engine_config
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
-from pgdyno.workload import load_workload
+from pgdyno.workload import load_workloads
 
 
 class EngineChild:
@@ -69,40 +69,37 @@ class EngineChild:
 
 
 def config_for(
-    conninfo: ConnInfo, *, script: str, clients: int, scale: int, **keys: Any
+    conninfo: ConnInfo,
+    case: Case,
+    scale: int,
+    *,
+    load: Mapping[str, Any] | None = None,
+    group: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The configuration of one group, as the conductor would have it, ``keys`` laid over it."""
+    """What the conductor makes of a spec with one group, ``load`` and ``group`` in its words."""
     spec = spec_from_fields(
         {
             "name": "bench",
-            "workload": {"script": script, "scale": scale},
-            "clients": [{"count": clients}],
+            "workload": {"script": case.script, "scale": scale},
+            "clients": [{"name": "clients", "count": case.clients, **(group or {})}],
+            "load": load or {},
         }
     )
-    scripts = load_workload(spec.workload).scripts
-    variables = {"scale": str(scale)}
-    config = engine_config(spec, conninfo, scripts, variables, scheduled=False)
-    return config | keys
+    variables = {"clients": {"scale": str(scale)}}
+    return engine_config(spec, conninfo, load_workloads(spec), variables, scheduled=False)
 
 
 @dataclass
 class Pgdyno:
-    """The engine with the given keys of its configuration. CPU: the whole process, while a slice
-    lasts."""
+    """The engine, with ``load`` as in a spec. CPU: the whole process, while a slice lasts."""
 
     server: BenchServer
     child: EngineChild
     name: str
-    keys: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, Any] = field(default_factory=dict)
 
     def measure(self, case: Case, seconds: float) -> Sample:
         """One slice."""
-        config = config_for(
-            self.server.conninfo(case.transport),
-            script=case.script,
-            clients=case.clients,
-            scale=self.server.scale,
-            **self.keys,
-        )
-        said = self.child.ask("slice", config, seconds=seconds)
-        return plausible(Sample(**said), self.name)
+        conninfo = self.server.conninfo(case.transport)
+        config = config_for(conninfo, case, self.server.scale, load=self.load)
+        return plausible(Sample(**self.child.ask("slice", config, seconds=seconds)), self.name)

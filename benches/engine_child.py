@@ -73,9 +73,7 @@ class Work:
         """Connections at the end of the last interval."""
         if not self.recorder.intervals:
             return 0
-        last = self.recorder.intervals[-1]
-        rows = last.get("groups") or last["scripts"]
-        return sum(row["connections"] for row in rows)
+        return sum(row["connections"] for row in self.recorder.intervals[-1]["groups"])
 
     def warm_up(self) -> None:
         """Until every client is connected, and as many transactions as clients are done since."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from benches.sample import Transport
 from pgdyno.server import Cluster, ConnInfo, Installation, connect, discover_installations
 from pgdyno.spec import spec_from_fields
-from pgdyno.workload import load_workload, prepare
+from pgdyno.workload import load_workloads, prepare
 
 SETTINGS = {
     "shared_buffers": "256MB",
@@ -59,5 +59,5 @@ def bench_server(*, clients_max: int, scale: int) -> Iterator[BenchServer]:
         (cluster.folder / "pg_hba.conf").write_text(_TRUST)
         with connect(cluster.conninfo) as conn:
             conn.execute("select pg_reload_conf()")
-        prepare(cluster.conninfo, load_workload(spec.workload), scale, lambda *_: None)
+        prepare(cluster.conninfo, load_workloads(spec).values(), scale, lambda *_: None)
         yield BenchServer(cluster, scale)
