@@ -114,9 +114,10 @@ class ErrorRow(TypedDict):
 
     ``sqlstate`` is the server's, or a code of the engine's own: ``connection-lost``,
     ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``,
-    ``script-error``, ``statement-unsendable``, ``gset-rows``, ``transaction-left-open``,
-    ``expected-error-missing``. ``script`` is empty for what happened outside of transactions:
-    then ``statement`` is ``connect``, or empty for a connection lost while idle.
+    ``script-error``, ``statement-unsendable``, ``gset-rows``, ``gset-name``,
+    ``transaction-left-open``, ``expected-error-missing``. ``script`` is empty for what happened
+    outside of transactions: then ``statement`` is ``connect``, or empty for a connection lost while
+    idle.
     """
 
     group: str
@@ -226,14 +227,17 @@ class Load:
          "groups" (required): [
             {"name" (required), "clients" (required),
              "schedule": [{"at_ms", "clients", "ramp_ms": 0}],
-             "pool": {"max", "max_wait_ms": 30000} | null, "think_ms": 0, "variables": {},
+             "pool": {"max", "max_wait_ms": 30000} | null, "think_ms": 0,
+             "transactions": null, "variables": {},
              "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
 
     With a schedule, a group begins with no client if the first step is at 0, else with
     ``clients``; each step goes in a straight line to its ``clients`` over ``ramp_ms``. Without a
     pool each client holds a connection of its own; the first transaction of a client is intended
     when its connection is there. Transactions that fail with 40001 or 40P01 are tried again, from
-    the same random numbers and variables.
+    the same random numbers and variables. With ``transactions`` each client ends after so many, and
+    the load stops when all have. From the same ``seed``, the first group's clients draw the numbers
+    that those of ``pgbench -j 1 --random-seed`` draw.
     """
 
     def __init__(self, config_json: str) -> None:

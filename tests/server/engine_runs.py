@@ -18,6 +18,7 @@ COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried
 COUNTS += ["expected_errors", "late"]
 GROUP_COUNTS = ["connects", "reconnects", "connect_failures"]
 PATIENCE_S = 20.0
+_GROUP_KEYS = ("clients", "schedule", "pool", "think_ms", "variables", "transactions")
 
 
 def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
@@ -43,7 +44,7 @@ def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
     }
     load: dict[str, Any] = {"target": target, "seed": 1, "groups": [group]}
     for key, value in keys.items():
-        in_group = key in ("clients", "schedule", "pool", "think_ms", "variables")
+        in_group = key in _GROUP_KEYS
         (group if in_group else load)[key] = value
     return json.dumps(load)
 

@@ -304,3 +304,43 @@ def test_steering_a_load_that_is_not_there_is_refused(pg18: Cluster) -> None:
     load.stop(1000)
     load.stop(1000)
     assert load.state() == "stopped"
+
+
+def test_clients_end_after_their_transactions(pg18: Cluster) -> None:
+    table = "create temp table if not exists seen (txn int);\ninsert into seen values (:txn);\n"
+    check = (
+        "\\set one 1\nselect 1 / (case when count(*) = :txn::int + 1 then 1 else 0 end) from seen;"
+    )
+    for pool in (None, {"max": 1}):
+        # In a pool one connection's table has the numbers of all clients.
+        script = SELECT if pool else table + check
+        load = config(pg18.conninfo, script, clients=3, transactions=7, pool=pool, threads=2)
+        with Run(load) as run:
+            run.wait_for(lambda run: run.load.state() == "stopped")
+        run.assert_balanced()
+        assert (run.total["done"], run.total["intended"]) == (21, 21), run.errors
+        assert run.total["backlog"] == 0
+
+
+def test_a_retry_keeps_the_transactions_number_and_variables(pg: Cluster) -> None:
+    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("drop table if exists numbered")
+        connection.execute("create table numbered (client int, txn int, n int, r int)")
+        connection.execute("insert into numbered values (-1, -1, 0, 0)")
+        script = """
+\\set n :n + 1
+\\set r random(1, 1000000)
+begin isolation level serializable;
+select sum(n) from numbered where client = -1;
+update numbered set n = n + 1 where client = -1;
+insert into numbered values (:client_id, :txn, :n, :r);
+end;
+"""
+        keys = {"transactions": 40, "variables": {"n": "0"}, "max_tries": 10000, "seed": 5}
+        with Run(config(pg.conninfo, script, **keys)) as run:
+            run.wait_for(lambda run: run.load.state() == "stopped")
+        assert run.total["retried"] > 0
+        query = "select client, txn, n from numbered where client >= 0 order by client, txn"
+        wanted = [(client, txn, txn + 1) for client in range(4) for txn in range(40)]
+        assert connection.execute(query).fetchall() == wanted
+        connection.execute("drop table numbered")

@@ -27,6 +27,8 @@ pub struct Client {
     pub sent_ns: u64,
     /// Tries of the open transaction so far.
     pub tries: u32,
+    /// Number of the transaction among the client's, from 0: `:txn`. A retry keeps it.
+    pub txn: u64,
     /// When the next transaction is intended, while the client thinks.
     pub think_until_ns: u64,
     /// Values of the group's variables.
@@ -37,7 +39,9 @@ pub struct Client {
     rng: Rng,
     choice: Rng,
     saved_rng: Rng,
-    saved_variables: Option<Variables>,
+    /// Transactions begun.
+    begun: u64,
+    begun_max: Option<u64>,
 }
 
 /// What a client needs next.
@@ -63,9 +67,8 @@ pub enum Step {
 impl Client {
     /// A client that has not begun anything.
     #[must_use]
-    pub fn new(id: u32, group: usize, plan: &GroupPlan, seed: u64) -> Self {
-        let mut seeds = Rng::new(seed ^ (u64::from(id) << 20) ^ ((group as u64) << 52));
-        let rng = Rng::new(seeds.next_u64());
+    pub fn new(id: u32, group: usize, plan: &GroupPlan) -> Self {
+        let (rng, choice) = plan.seeds.client(id);
         let mut variables = plan.variables.clone();
         variables.set(Names::CLIENT_ID, Value::Int(i64::from(id)));
         Self {
@@ -79,14 +82,16 @@ impl Client {
             connect_ns: 0,
             sent_ns: 0,
             tries: 0,
+            txn: 0,
             think_until_ns: 0,
             variables,
             command: 0,
             in_pipeline: false,
-            choice: Rng::new(seeds.next_u64()),
+            choice,
             saved_rng: rng.clone(),
             rng,
-            saved_variables: None,
+            begun: 0,
+            begun_max: plan.transactions,
         }
     }
 
@@ -106,11 +111,18 @@ impl Client {
         self.tries = 1;
         self.command = 0;
         self.in_pipeline = false;
+        self.txn = self.begun;
+        self.begun += 1;
         self.saved_rng.clone_from(&self.rng);
-        match &mut self.saved_variables {
-            Some(saved) => saved.clone_from(&self.variables),
-            None => self.saved_variables = Some(self.variables.clone()),
-        }
+        self.variables
+            .set(Names::TXN, Value::Int(self.txn.cast_signed()));
+        self.variables.remember();
+    }
+
+    /// Whether it has had all the transactions that were asked of it.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        !self.open && self.begun_max.is_some_and(|most| self.begun >= most)
     }
 
     /// Goes back to the transaction's start, with the variables and random numbers of then.
@@ -119,9 +131,7 @@ impl Client {
         self.command = 0;
         self.in_pipeline = false;
         self.rng.clone_from(&self.saved_rng);
-        if let Some(saved) = &self.saved_variables {
-            self.variables.clone_from(saved);
-        }
+        self.variables.restore();
     }
 
     /// The moments of the open transaction, done now.

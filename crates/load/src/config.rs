@@ -84,6 +84,8 @@ pub struct GroupConfig {
     #[serde(default)]
     pub think_ms: u64,
     #[serde(default)]
+    pub transactions: Option<u64>,
+    #[serde(default)]
     pub variables: BTreeMap<String, String>,
     pub scripts: Vec<ScriptConfig>,
 }
@@ -145,6 +147,8 @@ pub fn default_pool_wait() -> u64 {
 
 /// Most clients of one group.
 const CLIENTS_MAX: u32 = 100_000;
+/// Most transactions of one client.
+const TRANSACTIONS_MAX: u64 = 1 << 53;
 /// Most threads.
 const THREADS_MAX: u32 = 1024;
 /// Longest of the configured times, in milliseconds: a year.
@@ -219,6 +223,9 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
 fn check_group(group: &GroupConfig) -> Result<(), LoadError> {
     within("clients", group.clients.into(), 0, CLIENTS_MAX.into())?;
     within("think_ms", group.think_ms, 0, TIME_MS_MAX)?;
+    if let Some(transactions) = group.transactions {
+        within("transactions", transactions, 1, TRANSACTIONS_MAX)?;
+    }
     for pair in group.schedule.windows(2) {
         if pair[1].at_ms < pair[0].at_ms {
             return Err(invalid(format!(

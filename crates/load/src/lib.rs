@@ -15,6 +15,7 @@
 //! *sent* when its first byte leaves, *done* when its last answer is there: response = wait + service.
 
 pub mod arrival;
+mod capture;
 mod client;
 mod collect;
 mod config;
@@ -28,6 +29,7 @@ mod pool;
 mod report;
 mod schedule;
 pub mod script;
+mod seeds;
 mod shared;
 mod sys;
 mod tally;

@@ -6,9 +6,9 @@ use std::io::{self, Read, Write};
 use mio::{Interest, Registry, Token};
 use pgdyno_wire::{Scanner, Session, TransactionStatus};
 
+use crate::capture::Capturing;
 use crate::client::Client;
 use crate::net::Stream;
-use crate::script::Slot;
 use crate::tally::Code;
 use crate::times::ConnectMarks;
 
@@ -60,17 +60,6 @@ impl Failure {
     }
 }
 
-/// Rows that `\gset` or `\aset` wait for.
-#[derive(Debug, Default)]
-pub struct Capturing {
-    /// Variable of each column of the current result.
-    pub columns: Vec<Option<Slot>>,
-    /// Rows of the current result.
-    pub rows: u64,
-    /// Results that did not have the one row that `\gset` wants: how many rows that was.
-    pub wrong_rows: Option<u64>,
-}
-
 /// The statement under way.
 #[derive(Debug, Default)]
 pub struct InFlight {
@@ -81,7 +70,7 @@ pub struct InFlight {
     /// What the server said against it.
     pub error: Option<Box<Failure>>,
     /// What is to be stored of its rows.
-    pub capture: Option<Box<Capturing>>,
+    pub capture: Capturing,
 }
 
 /// What a pipeline still waits for.
@@ -209,6 +198,12 @@ impl Link {
     #[must_use]
     pub fn is_established(&self) -> bool {
         !matches!(self.doing, Doing::Pausing | Doing::Connecting | Doing::Dead)
+    }
+
+    /// Stores the row that `\gset` waits for, if it does; what is wrong with it.
+    pub fn capture_row(&mut self) -> Option<Box<Failure>> {
+        let client = self.client.as_mut()?;
+        self.statement.capture.finish(&mut client.variables).err()
     }
 
     /// Forgets everything about the socket.

@@ -17,12 +17,14 @@ use crate::net::Target;
 use crate::plan::{Plan, PlanError};
 use crate::report::{Interval, Reporter};
 use crate::schedule::Schedule;
-use crate::shared::{Mail, Mailbox, Shared, lock};
+use crate::shared::{GroupShared, Mail, Mailbox, Shared, lock};
 use crate::sys::{Alarm, monotonic_ns, raise_open_files};
 use crate::worker::{ALARM, WAKER, Worker};
 
 /// Length of an interval that nobody cuts short.
 const INTERVAL_NS: u64 = 1_000_000_000;
+/// How often the coordinator looks whether all clients have had their transactions.
+const FINISH_LOOK_NS: u64 = 5_000_000;
 /// How often the coordinator looks whether all threads are done, once stopped.
 const DRAIN_LOOK_NS: u64 = 1_000_000;
 
@@ -371,6 +373,7 @@ impl Coordinator {
             } else {
                 wake_ns = wake_ns.min(self.follow_schedules(&steering, now_ns));
                 self.give_up_if_hopeless(&mut steering, now_ns);
+                wake_ns = wake_ns.min(self.stop_if_finished(&mut steering, now_ns));
             }
             let wait = Duration::from_nanos(wake_ns.saturating_sub(now_ns));
             // Why it wakes does not matter: everything is looked at again.
@@ -402,6 +405,29 @@ impl Coordinator {
             self.shared.post_all(|| Mail::ClientsChanged);
         }
         next_ns
+    }
+
+    /// Ends a load whose clients have had all the transactions that were asked of them; returns when
+    /// to look again.
+    fn stop_if_finished(&self, steering: &mut Steering, now_ns: u64) -> u64 {
+        let elapsed_ns = now_ns - self.started_ns;
+        if self
+            .shared
+            .plan
+            .groups
+            .iter()
+            .any(|group| group.transactions.is_none())
+        {
+            return u64::MAX;
+        }
+        let over = |schedule: &Schedule| schedule.next_change_ns(elapsed_ns).is_none();
+        let finished = self.shared.groups.iter().all(GroupShared::is_finished);
+        if finished && steering.schedules.iter().all(over) {
+            steering.state = State::Stopping;
+            steering.stop_at_ns = Some(now_ns);
+            self.shared.post_all(|| Mail::Stop(now_ns));
+        }
+        now_ns + FINISH_LOOK_NS
     }
 
     fn give_up_if_hopeless(&self, steering: &mut Steering, now_ns: u64) {

@@ -8,6 +8,7 @@ use crate::config::{Config, GroupConfig, Protocol, TargetConfig, default_pool_wa
 use crate::error::LoadError;
 use crate::schedule::Schedule;
 use crate::script::{self, Command, Names, Script, ScriptError, Source, Value, Variables};
+use crate::seeds::Seeds;
 
 /// Why a configuration is refused.
 #[derive(Debug, Clone)]
@@ -70,6 +71,10 @@ pub struct GroupPlan {
     pub pool_wait_ns_max: u64,
     /// Pause of a client between two transactions.
     pub think_ns: u64,
+    /// After so many transactions a client ends.
+    pub transactions: Option<u64>,
+    /// Where its clients' randomness comes from.
+    pub seeds: Seeds,
     /// The mix.
     pub scripts: Vec<ScriptPlan>,
     /// What its scripts' variables are called.
@@ -104,8 +109,9 @@ impl Plan {
         let seed = config.seed.unwrap_or_else(fresh_seed);
         let (mut rows, mut statements) = (0, 0);
         let mut groups = Vec::with_capacity(config.groups.len());
-        for group in config.groups {
+        for (number, group) in config.groups.into_iter().enumerate() {
             groups.push(plan_group(
+                number,
                 group,
                 config.protocol,
                 seed,
@@ -194,6 +200,7 @@ impl GroupPlan {
 }
 
 fn plan_group(
+    number: usize,
     config: GroupConfig,
     protocol: Protocol,
     seed: u64,
@@ -235,10 +242,14 @@ fn plan_group(
         *statements += count;
     }
     let mut variables = Variables::new(&names);
-    let seed_value = Value::Int(seed.cast_signed());
     variables.set(Names::SCALE, Value::Int(1));
-    variables.set(Names::RANDOM_SEED, seed_value);
-    variables.set(Names::DEFAULT_SEED, seed_value);
+    variables.set(Names::RANDOM_SEED, Value::Int(seed.cast_signed()));
+    let schedule = Schedule::new(config.clients, &config.schedule);
+    let has_default_seed = config.variables.contains_key("default_seed");
+    let seeds = Seeds::new(seed, number, schedule.clients_max(), has_default_seed);
+    if let Some(default_seed) = seeds.default_seed() {
+        variables.set(Names::DEFAULT_SEED, Value::Int(default_seed));
+    }
     for (name, value) in &config.variables {
         if let Some(slot) = names.find(name) {
             variables.set_text(slot, value.as_bytes());
@@ -246,7 +257,9 @@ fn plan_group(
     }
     Ok(GroupPlan {
         name: config.name,
-        schedule: Schedule::new(config.clients, &config.schedule),
+        schedule,
+        transactions: config.transactions,
+        seeds,
         pool_max: config.pool.map(|pool| pool.max),
         pool_wait_ns_max: config
             .pool

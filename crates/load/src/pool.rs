@@ -283,7 +283,7 @@ mod tests {
         fn client(&mut self) -> Box<Client> {
             let plan = plan();
             self.asked += 1;
-            Box::new(Client::new(self.asked, 0, &plan.groups[0], 1))
+            Box::new(Client::new(self.asked, 0, &plan.groups[0]))
         }
 
         fn free(&mut self, link: LinkRef) {

@@ -51,6 +51,13 @@ impl Schedule {
         }
     }
 
+    /// The most clients that there ever are.
+    #[must_use]
+    pub fn clients_max(&self) -> u32 {
+        let steps = self.steps.iter().map(|step| step.clients);
+        steps.fold(self.initial, u32::max)
+    }
+
     /// Clients at a time after the start. A step that begins before the one before it has ended
     /// takes over from wherever that one was.
     #[must_use]

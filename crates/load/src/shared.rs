@@ -77,13 +77,24 @@ impl Mailbox {
     }
 }
 
+/// Whether a client exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// Not yet, or not any more; it may come again.
+    Absent,
+    /// It does.
+    Present,
+    /// It has had all its transactions, and does not come again.
+    Finished,
+}
+
 /// What all threads know of a group.
 #[derive(Debug)]
 pub struct GroupShared {
     /// Clients wanted: those with a lower number go on, others end after their transaction.
     target: AtomicU32,
-    /// By client number: whether it exists. Its lock orders changes of `target` and endings.
-    alive: Mutex<Vec<bool>>,
+    /// By client number. Its lock orders changes of `target` and endings.
+    lives: Mutex<Vec<Life>>,
     /// Clients that exist.
     clients: AtomicU32,
     /// The pool.
@@ -96,7 +107,7 @@ impl GroupShared {
     fn new(pool_max: Option<u32>) -> Self {
         Self {
             target: AtomicU32::new(0),
-            alive: Mutex::new(Vec::new()),
+            lives: Mutex::new(Vec::new()),
             clients: AtomicU32::new(0),
             pool: Mutex::new(Pool::new(pool_max)),
             shares: AtomicBool::new(pool_max.is_some()),
@@ -110,9 +121,9 @@ impl GroupShared {
 
     /// Changes how many are wanted; true if that is a change.
     pub fn set_target(&self, clients: u32) -> bool {
-        let mut alive = lock(&self.alive);
-        if alive.len() < clients as usize {
-            alive.resize(clients as usize, false);
+        let mut lives = lock(&self.lives);
+        if lives.len() < clients as usize {
+            lives.resize(clients as usize, Life::Absent);
         }
         self.target.swap(clients, Ordering::Relaxed) != clients
     }
@@ -125,12 +136,14 @@ impl GroupShared {
     /// Numbers of clients that are wanted, do not exist and belong to a thread; they exist from
     /// now on.
     pub fn spawn(&self, thread: usize, threads: usize) -> Vec<u32> {
-        let mut alive = lock(&self.alive);
+        let mut lives = lock(&self.lives);
         let target = self.target();
         let mine = (0..target).skip(thread).step_by(threads);
-        let new: Vec<u32> = mine.filter(|id| !alive[*id as usize]).collect();
+        let new: Vec<u32> = mine
+            .filter(|id| lives[*id as usize] == Life::Absent)
+            .collect();
         for id in &new {
-            alive[*id as usize] = true;
+            lives[*id as usize] = Life::Present;
         }
         self.clients
             .fetch_add(u32::try_from(new.len()).unwrap_or(0), Ordering::Relaxed);
@@ -138,17 +151,29 @@ impl GroupShared {
     }
 
     /// Whether a client between two transactions is to end; if so it no longer exists.
-    pub fn retire(&self, id: u32) -> bool {
-        if id < self.target() {
+    pub fn retire(&self, client: &Client) -> bool {
+        let finished = client.is_finished();
+        if client.id < self.target() && !finished {
             return false;
         }
-        let mut alive = lock(&self.alive);
-        if id < self.target() {
+        let mut lives = lock(&self.lives);
+        if client.id < self.target() && !finished {
             return false;
         }
-        alive[id as usize] = false;
+        lives[client.id as usize] = if finished {
+            Life::Finished
+        } else {
+            Life::Absent
+        };
         self.clients.fetch_sub(1, Ordering::Relaxed);
         true
+    }
+
+    /// Whether all clients that are wanted have had the transactions that were asked of them.
+    pub fn is_finished(&self) -> bool {
+        let lives = lock(&self.lives);
+        let mut wanted = lives.iter().take(self.target() as usize);
+        self.target() > 0 && self.clients() == 0 && wanted.all(|life| *life == Life::Finished)
     }
 
     /// Whether clients share connections.

@@ -278,7 +278,7 @@ impl Worker {
         let now_ns = monotonic_ns();
         let link = &mut self.links[slot];
         let mut scanner = std::mem::take(&mut link.scanner);
-        scanner.keep_rows(link.statement.capture.is_some());
+        scanner.keep_rows(link.statement.capture.is_on());
         let outcome = self.on_messages(slot, &mut scanner, bytes, now_ns);
         if let Some(link) = self.links.get_mut(slot)
             && link.session.is_some()

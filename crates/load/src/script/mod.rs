@@ -7,10 +7,13 @@
 //! What pgbench does not have, and pgdyno adds:
 //!
 //! - `\expect SQLSTATE` before a statement: that error is expected of the statement that follows;
+//! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
 //! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator.
 //!
 //! What is different from pgbench, on purpose:
 //!
+//! - A transaction that is tried again starts with the variables, not only the random numbers, of its
+//!   first try.
 //! - A statement with a variable inside quotes (`':name'`), or of several queries joined by `\;`,
 //!   means the same in every protocol ([`Statement::simple_only`]); pgbench breaks it in the
 //!   extended ones.
@@ -171,7 +174,7 @@ pub(crate) enum Piece {
 /// Which rows `\gset` and `\aset` store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaptureKind {
-    /// `\gset`: exactly one row, of every query combined by `\;`; else the transaction fails.
+    /// `\gset`: the one row of the last query combined by `\;`; else the transaction fails.
     One,
     /// `\aset`: the last row of every query; none is fine.
     Last,

@@ -27,8 +27,11 @@ impl Names {
     pub const RANDOM_SEED: Slot = Slot(2);
     /// `:default_seed`, which hashes and `permute` use when none is given.
     pub const DEFAULT_SEED: Slot = Slot(3);
-    /// Names of the four above.
-    pub const BUILT_IN: [&'static str; 4] = ["client_id", "scale", "random_seed", "default_seed"];
+    /// `:txn`, the number of the transaction among the client's, from 0.
+    pub const TXN: Slot = Slot(4);
+    /// Names of the five above.
+    pub const BUILT_IN: [&'static str; 5] =
+        ["client_id", "scale", "random_seed", "default_seed", "txn"];
 
     pub(super) fn new() -> Self {
         let mut names = Self {
@@ -130,56 +133,96 @@ pub(super) fn continues_name(byte: u8) -> bool {
 
 /// One client's values. As in pgbench they live as long as the client, through all its
 /// transactions and scripts.
-#[derive(Debug)]
+///
+/// A retry goes back to the values of the transaction's start: the first change of a variable after
+/// [`Variables::remember`] keeps what it was. All memory is kept for the next time.
+#[derive(Debug, Clone)]
 pub struct Variables {
     names: Arc<Names>,
     values: Vec<Stored>,
-}
-
-impl Clone for Variables {
-    fn clone(&self) -> Self {
-        Self {
-            names: Arc::clone(&self.names),
-            values: self.values.clone(),
-        }
-    }
-
-    /// Into the memory of a copy made before: what a retry goes back to is kept for each transaction.
-    fn clone_from(&mut self, source: &Self) {
-        if !Arc::ptr_eq(&self.names, &source.names) {
-            self.names = Arc::clone(&source.names);
-        }
-        self.values.clone_from(&source.values);
-    }
+    /// What those in `changed` were.
+    before: Vec<Stored>,
+    changed: Vec<Slot>,
+    is_changed: Vec<bool>,
 }
 
 /// Text that is just how a whole number is written is kept as that number, so that `:scale` given
 /// on the command line costs nothing in an expression.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Stored {
     Undefined,
     Value(Value),
     Text(Vec<u8>),
 }
 
+impl Clone for Stored {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Undefined => Self::Undefined,
+            Self::Value(value) => Self::Value(*value),
+            Self::Text(text) => Self::Text(text.clone()),
+        }
+    }
+
+    /// Into the memory of a text that is there already.
+    fn clone_from(&mut self, source: &Self) {
+        match (self, source) {
+            (Self::Text(text), Self::Text(source)) => text.clone_from(source),
+            (to, from) => *to = from.clone(),
+        }
+    }
+}
+
 impl Variables {
     /// All undefined; the engine sets the built-in ones.
     #[must_use]
     pub fn new(names: &Arc<Names>) -> Self {
+        let count = names.list.len();
         Self {
             names: Arc::clone(names),
-            values: vec![Stored::Undefined; names.list.len()],
+            values: vec![Stored::Undefined; count],
+            before: vec![Stored::Undefined; count],
+            changed: Vec::new(),
+            is_changed: vec![false; count],
+        }
+    }
+
+    /// From here on, changes can be taken back.
+    pub fn remember(&mut self) {
+        for slot in self.changed.drain(..) {
+            self.is_changed[usize::from(slot.0)] = false;
+        }
+    }
+
+    /// Takes back what changed since [`Variables::remember`].
+    pub fn restore(&mut self) {
+        for slot in self.changed.drain(..) {
+            let at = usize::from(slot.0);
+            self.is_changed[at] = false;
+            std::mem::swap(&mut self.values[at], &mut self.before[at]);
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, slot: Slot) {
+        let at = usize::from(slot.0);
+        if !self.is_changed[at] {
+            self.is_changed[at] = true;
+            self.changed.push(slot);
+            self.before[at].clone_from(&self.values[at]);
         }
     }
 
     /// Sets a variable.
     pub fn set(&mut self, slot: Slot, value: Value) {
+        self.keep(slot);
         self.values[usize::from(slot.0)] = Stored::Value(value);
     }
 
     /// Sets a variable to text: from the command line, or a column that `\gset` stores. Its meaning
     /// in an expression is found when it is used in one.
     pub fn set_text(&mut self, slot: Slot, text: &[u8]) {
+        self.keep(slot);
         let stored = &mut self.values[usize::from(slot.0)];
         if let Some(value) = canonical_int(text) {
             *stored = Stored::Value(Value::Int(value));
@@ -365,6 +408,25 @@ mod tests {
             variables.set_text(slot, source.as_bytes());
             assert_eq!(variables.sleep_amount(slot).ok(), wanted, "{source:?}");
         }
+    }
+
+    #[test]
+    fn changes_are_taken_back() {
+        let (slot, mut variables) = fixture();
+        variables.set_text(slot, b"first");
+        variables.remember();
+        variables.restore();
+        assert_eq!(text(&variables, slot).as_deref(), Some("first"));
+        for change in ["second", "3", "fourth"] {
+            variables.set_text(slot, change.as_bytes());
+        }
+        variables.restore();
+        assert_eq!(text(&variables, slot).as_deref(), Some("first"));
+        variables.set(slot, Value::Int(5));
+        variables.remember();
+        variables.set(slot, Value::Null);
+        variables.restore();
+        assert_eq!(variables.value(slot), Ok(Value::Int(5)));
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Worker {
         for (group, state) in shared.groups.iter().enumerate() {
             for id in state.spawn(self.thread, shared.plan.threads) {
                 let plan = &shared.plan.groups[group];
-                let client = Box::new(Client::new(id, group, plan, shared.plan.seed));
+                let client = Box::new(Client::new(id, group, plan));
                 if state.shares() {
                     self.begin_pooled(client, monotonic_ns());
                 } else {
@@ -57,7 +57,7 @@ impl Worker {
             client.connect_ns = now_ns.saturating_sub(began_ns);
             client.granted_ns = now_ns;
             self.run_script(slot, now_ns);
-        } else if self.shared.groups[client.group].retire(client.id) {
+        } else if self.shared.groups[client.group].retire(client) {
             self.close(slot);
         } else if client.think_until_ns > now_ns {
             let until_ns = client.think_until_ns;
@@ -151,7 +151,7 @@ impl Worker {
         if self.stop_at_ns.is_some() {
             return;
         }
-        if self.shared.groups[group].retire(client.id) {
+        if self.shared.groups[group].retire(client) {
             link.client = None;
             return if pooled {
                 self.release(slot, now_ns)
@@ -190,7 +190,7 @@ impl Worker {
         let Some(client) = link.client.as_ref().filter(|_| self.stop_at_ns.is_none()) else {
             return;
         };
-        if self.shared.groups[link.group].retire(client.id) {
+        if self.shared.groups[link.group].retire(client) {
             return self.close(slot);
         }
         self.begin(slot, at_ns);
@@ -224,7 +224,7 @@ impl Worker {
 
     /// A client without a connection, between two transactions: thinks, begins the next, or ends.
     pub(super) fn after_transaction(&mut self, mut client: Box<Client>, now_ns: u64) {
-        if self.stop_at_ns.is_some() || self.shared.groups[client.group].retire(client.id) {
+        if self.stop_at_ns.is_some() || self.shared.groups[client.group].retire(&client) {
             return;
         }
         let think_ns = self.shared.plan.groups[client.group].think_ns;

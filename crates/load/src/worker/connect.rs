@@ -155,11 +155,11 @@ impl Worker {
         let Some(client) = link.client.as_deref() else {
             return;
         };
-        let (id, group, open) = (client.id, client.group, client.open);
+        let open = client.open;
         if self.stop_at_ns.is_some() {
             return;
         }
-        if !open && self.shared.groups[group].retire(id) {
+        if !open && self.shared.groups[client.group].retire(client) {
             return self.discard(slot);
         }
         if was_established && !open && client.think_until_ns <= now_ns {

@@ -5,9 +5,9 @@ use pgdyno_wire::{Columns, ProtocolError, Row, ServerMessage, TransactionStatus}
 use super::Worker;
 use crate::client::Step;
 use crate::config::Protocol;
-use crate::link::{Awaited, Capturing, Doing, Failure};
+use crate::link::{Awaited, Doing, Failure};
 use crate::plan::{GroupPlan, ScriptPlan};
-use crate::script::{CaptureKind, Command, Statement};
+use crate::script::{Command, Statement};
 use crate::sys::monotonic_ns;
 use crate::tally::{Code, ErrorKey, NO_LIMIT_NS, Place, ScriptTally};
 
@@ -103,7 +103,7 @@ impl Worker {
         let Command::Sql(statement) = &script.script.commands[command] else {
             return Ok(());
         };
-        link.statement.capture = statement.capture.as_ref().map(|_| Box::default());
+        link.statement.capture.restart(statement.capture.as_ref());
         let (out, text) = (&mut self.out, &mut self.text);
         let piped = client.is_in_pipeline();
         if self.shared.plan.protocol == Protocol::Simple || statement.simple_only {
@@ -176,41 +176,34 @@ impl Worker {
     pub(super) fn on_columns(
         &mut self,
         slot: usize,
-        mut columns: Columns<'_>,
+        columns: Columns<'_>,
     ) -> Result<(), ProtocolError> {
-        let Some((_, statement)) = self.statement(slot) else {
-            return Ok(());
-        };
-        let Some(capture) = &statement.capture else {
-            return Ok(());
-        };
-        let names = &self.shared.plan.groups[self.links[slot].group].names;
-        let mut slots = Vec::with_capacity(columns.count());
-        while let Some(name) = columns.name()? {
-            slots.push(names.find(&format!("{}{name}", capture.prefix)));
-        }
-        if let Some(capturing) = &mut self.links[slot].statement.capture {
-            capturing.columns = slots;
-            capturing.rows = 0;
-        }
-        Ok(())
-    }
-
-    pub(super) fn on_row(&mut self, slot: usize, mut row: Row<'_>) -> Result<(), ProtocolError> {
         let link = &mut self.links[slot];
-        let (Some(capturing), Some(client)) = (&mut link.statement.capture, &mut link.client)
+        let Some(client) = link
+            .client
+            .as_ref()
+            .filter(|_| link.statement.capture.is_on())
         else {
             return Ok(());
         };
-        capturing.rows += 1;
-        for column in &capturing.columns {
-            let Some(value) = row.value()? else { break };
-            if let Some(variable) = column {
-                // As in pgbench, NULL is stored as an empty text.
-                client
-                    .variables
-                    .set_text(*variable, value.unwrap_or_default());
+        let group = &self.shared.plan.groups[link.group];
+        let commands = &group.scripts[client.script].script.commands;
+        match &commands[link.statement.command] {
+            Command::Sql(Statement {
+                capture: Some(capture),
+                ..
+            }) => {
+                let capturing = &mut link.statement.capture;
+                capturing.columns(&capture.prefix, &group.names, columns)
             }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn on_row(&mut self, slot: usize, row: Row<'_>) -> Result<(), ProtocolError> {
+        let capturing = &mut self.links[slot].statement.capture;
+        if capturing.is_on() {
+            capturing.row(row)?;
         }
         Ok(())
     }
@@ -228,11 +221,12 @@ impl Worker {
         if self.links[slot].pipeline.is_busy() {
             return self.on_piped_complete(slot, now_ns);
         }
-        if let Some(capturing) = &mut self.links[slot].statement.capture {
-            if capturing.rows != 1 {
-                capturing.wrong_rows.get_or_insert(capturing.rows);
-            }
-            capturing.rows = 0;
+        let link = &mut self.links[slot];
+        if link.statement.capture.is_on()
+            && let Some(client) = &mut link.client
+            && let Err(failure) = link.statement.capture.complete(&mut client.variables)
+        {
+            link.statement.error.get_or_insert(failure);
         }
     }
 
@@ -279,18 +273,13 @@ impl Worker {
             return;
         };
         let (position, expect) = (statement.position, statement.expect.map(Code::Sqlstate));
-        let wants_one = statement
-            .capture
-            .as_ref()
-            .is_some_and(|c| c.kind == CaptureKind::One);
         let statement_row = script.statement_row + position;
         let row = script.row;
         let link = &mut self.links[slot];
         link.doing = Doing::Idle;
         let sent_ns = link.statement.sent_ns;
-        let capture = link.statement.capture.take();
         let failure = match (link.statement.error.take(), expect) {
-            (None, None) => wrong_rows(capture.filter(|_| wants_one).as_deref()),
+            (None, None) => link.capture_row(),
             (None, Some(code)) => Some(missing(code)),
             (Some(error), Some(code)) if error.code == code => {
                 self.tally.scripts[row].expected_errors += 1;
@@ -422,12 +411,6 @@ impl Worker {
         let group: &GroupPlan = &self.shared.plan.groups[link.group];
         &mut self.tally.scripts[group.scripts[script].row]
     }
-}
-
-fn wrong_rows(capture: Option<&Capturing>) -> Option<Box<Failure>> {
-    let rows = capture?.wrong_rows?;
-    let message = format!("\\gset expects one row, and the statement returned {rows}");
-    Some(Failure::own("gset-rows", message))
 }
 
 fn missing(code: Code) -> Box<Failure> {
