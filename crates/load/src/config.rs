@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::error::LoadError;
+use crate::reactor::Wanted;
 use crate::schedule::Step;
 
 /// How statements are sent.
@@ -67,6 +68,12 @@ pub struct Config {
     pub backoff_ms_max: u64,
     #[serde(default = "default_give_up")]
     pub give_up_after_ms: u64,
+    #[serde(default)]
+    pub reactor: Wanted,
+    #[serde(default)]
+    pub cpus: Option<Vec<usize>>,
+    #[serde(default)]
+    pub nice: Option<i32>,
     pub groups: Vec<GroupConfig>,
 }
 
@@ -202,6 +209,14 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
         TIME_MS_MAX,
     )?;
     within("give_up_after_ms", config.give_up_after_ms, 1, TIME_MS_MAX)?;
+    if config.cpus.as_ref().is_some_and(Vec::is_empty) {
+        return Err(invalid("cpus is an empty list".into()));
+    }
+    if let Some(level) = config.nice.filter(|level| !(-20..=19).contains(level)) {
+        return Err(invalid(format!(
+            "nice is {level}, and must be between -20 and 19"
+        )));
+    }
     if config.groups.is_empty() {
         return Err(invalid("the load has no client group".into()));
     }

@@ -3,8 +3,8 @@
 //! ```text
 //! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside; its coordinator
 //!                      thread ends intervals and follows schedules (schedule.rs)
-//! Worker (worker.rs)   a thread: event loop, connections (link.rs, net.rs), timers, counts (tally.rs,
-//!                      times.rs)
+//! Worker (worker.rs)   a thread: event loop, connections (link.rs), timers, counts (tally.rs,
+//!                      times.rs); its sockets are a reactor's (reactor.rs)
 //! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
@@ -26,6 +26,7 @@ mod load;
 mod net;
 mod plan;
 mod pool;
+mod reactor;
 mod report;
 mod schedule;
 pub mod script;
@@ -38,6 +39,6 @@ mod worker;
 
 pub use error::LoadError;
 pub use histogram::Histogram;
-pub use load::{Load, State};
+pub use load::{Facts, Load, State};
 pub use plan::PlanError;
 pub use report::{ErrorRow, GroupRow, Interval, ScriptRow, StatementRow, ThreadRow};

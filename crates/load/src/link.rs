@@ -1,14 +1,12 @@
-//! A connection as a worker thread holds it: socket, protocol state, and what it is doing.
+//! A connection as a worker thread holds it: protocol state, and what it is doing. Its socket is the
+//! reactor's, under the same number.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
 
-use mio::{Interest, Registry, Token};
 use pgdyno_wire::{Scanner, Session, TransactionStatus};
 
 use crate::capture::Capturing;
 use crate::client::Client;
-use crate::net::Stream;
 use crate::tally::Code;
 use crate::times::ConnectMarks;
 
@@ -140,14 +138,10 @@ pub struct Link {
     pub doing: Doing,
     /// The client that uses it.
     pub client: Option<Box<Client>>,
-    /// The socket.
-    pub stream: Option<Stream>,
-    /// Protocol state; there as long as the socket is.
+    /// Protocol state; there once the socket is connected.
     pub session: Option<Session>,
     /// Bytes that make no whole message yet.
     pub scanner: Scanner,
-    /// Bytes that the socket did not take yet.
-    pub unsent: Vec<u8>,
     /// The transaction status that the server reported last.
     pub status: TransactionStatus,
     /// The statement under way, outside of a pipeline.
@@ -178,10 +172,8 @@ impl Link {
             pooled,
             doing: Doing::Pausing,
             client: None,
-            stream: None,
             session: None,
             scanner: Scanner::new(),
-            unsent: Vec::new(),
             status: TransactionStatus::Idle,
             statement: InFlight::default(),
             pipeline: Pipeline::default(),
@@ -206,92 +198,15 @@ impl Link {
         self.statement.capture.finish(&mut client.variables).err()
     }
 
-    /// Forgets everything about the socket.
-    pub fn disconnect(&mut self, registry: &Registry) {
-        if let Some(mut stream) = self.stream.take() {
-            let _ = stream.deregister(registry);
-        }
+    /// Forgets everything about the socket, which is closed.
+    pub fn disconnect(&mut self) {
         self.session = None;
         self.scanner = Scanner::new();
-        self.unsent = Vec::new();
         self.status = TransactionStatus::Idle;
         self.statement = InFlight::default();
         self.pipeline.clear();
         self.prepared.clear();
     }
-
-    /// Sends `bytes`, after what waits to be sent already. What the socket does not take is kept,
-    /// and the socket watched until it takes more.
-    ///
-    /// # Errors
-    /// The socket is broken.
-    pub fn send(&mut self, bytes: &[u8], registry: &Registry, token: Token) -> io::Result<()> {
-        let Some(stream) = &mut self.stream else {
-            return Err(io::ErrorKind::NotConnected.into());
-        };
-        if !self.unsent.is_empty() {
-            self.unsent.extend_from_slice(bytes);
-            return Ok(());
-        }
-        let sent = write_some(stream, bytes)?;
-        if sent < bytes.len() {
-            self.unsent.extend_from_slice(&bytes[sent..]);
-            stream.reregister(registry, token, Interest::READABLE | Interest::WRITABLE)?;
-        }
-        Ok(())
-    }
-
-    /// Sends more of what waits, now that the socket takes it.
-    ///
-    /// # Errors
-    /// The socket is broken.
-    pub fn send_rest(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let Some(stream) = &mut self.stream else {
-            return Ok(());
-        };
-        if self.unsent.is_empty() {
-            return Ok(());
-        }
-        let sent = write_some(stream, &self.unsent)?;
-        self.unsent.drain(..sent);
-        if self.unsent.is_empty() {
-            stream.reregister(registry, token, Interest::READABLE)?;
-        }
-        Ok(())
-    }
-
-    /// Reads what is there; `Ok(None)` if nothing is.
-    ///
-    /// # Errors
-    /// The socket is broken.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let Some(stream) = &mut self.stream else {
-            return Ok(None);
-        };
-        loop {
-            match stream.read(buffer) {
-                Ok(count) => return Ok(Some(count)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-/// Writes until all is written or the socket takes no more.
-fn write_some(stream: &mut Stream, bytes: &[u8]) -> io::Result<usize> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match stream.write(&bytes[sent..]) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => sent += count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(sent)
 }
 
 /// Said of a prepared statement that is not there though this connection made it, or is there though

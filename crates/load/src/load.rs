@@ -3,23 +3,20 @@
 //! Beside the worker threads one coordinator thread ends an interval each second, follows the
 //! schedules of clients, and gives up when the server has been gone for too long.
 
-use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use mio::unix::SourceFd;
-use mio::{Interest, Poll, Waker};
-
 use crate::error::LoadError;
-use crate::net::Target;
+use crate::net::{Target, reason};
 use crate::plan::{Plan, PlanError};
+use crate::reactor::{Choice, Reactor, Wanted};
 use crate::report::{Interval, Reporter};
 use crate::schedule::Schedule;
 use crate::shared::{GroupShared, Mail, Mailbox, Shared, lock};
-use crate::sys::{Alarm, monotonic_ns, raise_open_files};
-use crate::worker::{ALARM, WAKER, Worker};
+use crate::sys::{Bell, monotonic_ns, pin_to_cpu, raise_open_files, set_nice};
+use crate::worker::Worker;
 
 /// Length of an interval that nobody cuts short.
 const INTERVAL_NS: u64 = 1_000_000_000;
@@ -48,7 +45,21 @@ pub struct Load {
     reporter: Mutex<Option<Reporter>>,
 }
 
+/// What a running load is made of.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// How sockets are watched: `mio` or `io_uring`.
+    pub reactor: &'static str,
+    /// Why so.
+    pub reactor_why: String,
+    /// CPUs that the threads are bound to, in turn.
+    pub cpus: Option<Vec<usize>>,
+    /// The threads' nice level, if not that of the process.
+    pub nice: Option<i32>,
+}
+
 struct Running {
+    choice: Choice,
     shared: Arc<Shared>,
     control: Arc<Control>,
     coordinator: Option<JoinHandle<()>>,
@@ -97,15 +108,15 @@ impl Load {
         let timeout = Duration::from_nanos(plan.connect_timeout_ns);
         let target = Target::reach(&plan.target, timeout)?;
         raise_open_files();
-        let polls = make_polls(plan.threads).map_err(|error| no_thread(&error))?;
+        let (reactors, choice) = Reactor::for_threads(plan.reactor, plan.threads)
+            .map_err(|error| no_reactor(plan.reactor, &error))?;
         let Some(plan) = slot.take() else {
             return Err(LoadError::new(
                 "already-started",
                 "the load was started before",
             ));
         };
-        let (polls, mailboxes) = polls.into_iter().unzip();
-        let (running, started_ns) = spawn(plan, target, polls, mailboxes)?;
+        let (running, started_ns) = spawn(plan, target, reactors, choice)?;
         *lock(&self.running) = Some(running);
         Ok(started_ns)
     }
@@ -187,6 +198,17 @@ impl Load {
             .and_then(|running| lock(&running.control.steering).fatal.clone())
     }
 
+    /// What it is made of; `None` before the start.
+    pub fn facts(&self) -> Option<Facts> {
+        let running = lock(&self.running);
+        running.as_ref().map(|running| Facts {
+            reactor: running.choice.name,
+            reactor_why: running.choice.why.clone(),
+            cpus: running.shared.plan.cpus.clone(),
+            nice: running.shared.plan.nice,
+        })
+    }
+
     /// Begins no more transactions, waits for those under way up to the given time, cuts off the
     /// rest, and ends the threads. The last intervals are there to [`Load::poll`] afterwards.
     pub fn stop(&self, drain: Duration) {
@@ -250,27 +272,19 @@ impl Control {
     }
 }
 
-fn make_polls(threads: usize) -> std::io::Result<Vec<(Poll, Mailbox)>> {
-    (0..threads)
-        .map(|_| {
-            let poll = Poll::new()?;
-            let waker = Waker::new(poll.registry(), WAKER)?;
-            Ok((poll, Mailbox::new(waker)))
-        })
-        .collect()
-}
-
 fn spawn(
     plan: Plan,
     target: Target,
-    polls: Vec<Poll>,
-    mailboxes: Vec<Mailbox>,
+    reactors: Vec<(Reactor, Arc<Bell>)>,
+    choice: Choice,
 ) -> Result<(Running, u64), LoadError> {
     let schedules: Vec<Schedule> = plan
         .groups
         .iter()
         .map(|group| group.schedule.clone())
         .collect();
+    let (reactors, bells): (Vec<_>, Vec<_>) = reactors.into_iter().unzip();
+    let mailboxes = bells.into_iter().map(Mailbox::new).collect();
     let started_ns = monotonic_ns();
     let shared = Arc::new(Shared::new(plan, target, mailboxes, started_ns));
     for (group, schedule) in shared.groups.iter().zip(&schedules) {
@@ -286,7 +300,7 @@ fn spawn(
         steering: Mutex::new(steering),
         changed: Condvar::new(),
     });
-    let workers = spawn_workers(&shared, polls).map_err(|error| no_thread(&error))?;
+    let workers = spawn_workers(&shared, reactors)?;
     let coordinator = Coordinator {
         shared: Arc::clone(&shared),
         control: Arc::clone(&control),
@@ -299,6 +313,7 @@ fn spawn(
         .map_err(|error| no_thread(&error))?;
     Ok((
         Running {
+            choice,
             shared,
             control,
             coordinator: Some(coordinator),
@@ -307,32 +322,90 @@ fn spawn(
     ))
 }
 
-/// All of them, or none.
-fn spawn_workers(shared: &Arc<Shared>, polls: Vec<Poll>) -> std::io::Result<Vec<JoinHandle<()>>> {
-    let mut workers = Vec::with_capacity(polls.len());
-    for (thread, poll) in polls.into_iter().enumerate() {
-        let state = Arc::clone(shared);
-        let worker = watched_alarm(&poll).and_then(|alarm| {
-            let named = std::thread::Builder::new().name(format!("pgdyno-load-{thread}"));
-            named.spawn(move || Worker::new(thread, state, poll, alarm).run())
-        });
+/// All of them, settled where they are to run, or none.
+fn spawn_workers(
+    shared: &Arc<Shared>,
+    reactors: Vec<Reactor>,
+) -> Result<Vec<JoinHandle<()>>, LoadError> {
+    let mut workers = Vec::with_capacity(reactors.len());
+    let (settled, outcomes) = mpsc::channel();
+    for (thread, reactor) in reactors.into_iter().enumerate() {
+        let (state, settled) = (Arc::clone(shared), settled.clone());
+        let named = std::thread::Builder::new().name(format!("pgdyno-load-{thread}"));
+        let worker = named.spawn(move || work(thread, state, reactor, settled));
         match worker {
             Ok(worker) => workers.push(worker),
             Err(error) => {
                 shared.post_all(|| Mail::Exit);
-                return Err(error);
+                return Err(no_thread(&error));
             }
         }
     }
-    Ok(workers)
+    drop(settled);
+    match outcomes.iter().find_map(Result::err) {
+        None => Ok(workers),
+        Some(error) => {
+            shared.post_all(|| Mail::Exit);
+            Err(error)
+        }
+    }
 }
 
-fn watched_alarm(poll: &Poll) -> std::io::Result<Alarm> {
-    let alarm = Alarm::new()?;
-    let mut source = SourceFd(&alarm.as_raw_fd());
-    poll.registry()
-        .register(&mut source, ALARM, Interest::READABLE)?;
-    Ok(alarm)
+/// A worker thread, from its first instruction to its last.
+fn work(
+    thread: usize,
+    shared: Arc<Shared>,
+    mut reactor: Reactor,
+    settled: mpsc::Sender<Result<(), LoadError>>,
+) {
+    let outcome = settle(thread, &shared.plan, &mut reactor);
+    let failed = outcome.is_err();
+    // Who started the load waits for the outcomes of all.
+    let _ = settled.send(outcome);
+    drop(settled);
+    if !failed {
+        Worker::new(thread, shared, reactor).run();
+    }
+}
+
+/// Makes the calling thread the one that worker number `thread` is to be.
+fn settle(thread: usize, plan: &Plan, reactor: &mut Reactor) -> Result<(), LoadError> {
+    if let Some(cpus) = &plan.cpus {
+        let cpu = cpus[thread % cpus.len()];
+        pin_to_cpu(cpu).map_err(|error| no_cpu(cpu, &error))?;
+    }
+    if let Some(level) = plan.nice {
+        set_nice(level).map_err(|error| no_nice(level, &error))?;
+    }
+    reactor
+        .settle()
+        .map_err(|error| no_reactor(plan.reactor, &error))
+}
+
+fn no_cpu(cpu: usize, error: &std::io::Error) -> LoadError {
+    let message = format!("cannot bind a thread to CPU {cpu}: {}", reason(error));
+    let hint = match std::thread::available_parallelism() {
+        Ok(count) => format!("this process may use {count} CPUs; they are numbered from 0"),
+        Err(_) => "CPUs are numbered from 0".to_owned(),
+    };
+    LoadError::new("system-limit", message).with_hint(hint)
+}
+
+fn no_nice(level: i32, error: &std::io::Error) -> LoadError {
+    let message = format!("cannot take nice level {level}: {}", reason(error));
+    LoadError::new("system-limit", message)
+        .with_hint("levels below 0 are for root, or as far as RLIMIT_NICE allows (ulimit -e)")
+}
+
+fn no_reactor(wanted: Wanted, error: &std::io::Error) -> LoadError {
+    if wanted != Wanted::IoUring {
+        return no_thread(error);
+    }
+    let message = format!("io_uring cannot be had: {}", reason(error));
+    LoadError::new("reactor-unsupported", message).with_hint(
+        "it needs Linux 6.1 and kernel.io_uring_disabled=0, and many containers forbid it; \
+         reactor auto takes mio then",
+    )
 }
 
 fn no_thread(error: &std::io::Error) -> LoadError {

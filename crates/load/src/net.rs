@@ -1,4 +1,4 @@
-//! Where the server is, sockets to it, and the one connection that is made before a load begins.
+//! Where the server is, and the one connection that is made before a load begins.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -6,14 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use mio::event::Source;
-use mio::{Interest, Registry, Token};
 use pgdyno_wire::{
     BackendKey, Channel, Event, Identity, ProtocolError, Scanner, Session, write_cancel,
 };
 
 use crate::config::TargetConfig;
 use crate::error::LoadError;
+use crate::reactor::Stream;
 
 /// A server's address, and who logs in there.
 #[derive(Clone)]
@@ -28,92 +27,6 @@ pub struct Target {
 enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
-}
-
-/// A connected or connecting socket.
-#[derive(Debug)]
-pub enum Stream {
-    /// Unix socket.
-    Unix(mio::net::UnixStream),
-    /// TCP.
-    Tcp(mio::net::TcpStream),
-}
-
-impl Stream {
-    /// The result of connecting, once the socket is writable.
-    ///
-    /// # Errors
-    /// Why the connection was refused.
-    pub fn take_error(&self) -> io::Result<()> {
-        let error = match self {
-            Self::Unix(stream) => stream.take_error()?,
-            Self::Tcp(stream) => stream.take_error()?,
-        };
-        error.map_or(Ok(()), Err)
-    }
-
-    /// Stops watching the socket.
-    ///
-    /// # Errors
-    /// It was not watched.
-    pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        self.source().deregister(registry)
-    }
-
-    fn source(&mut self) -> &mut dyn Source {
-        match self {
-            Self::Unix(stream) => stream,
-            Self::Tcp(stream) => stream,
-        }
-    }
-
-    /// Begins to watch the socket.
-    ///
-    /// # Errors
-    /// The system's limit of watches.
-    pub fn register(
-        &mut self,
-        registry: &Registry,
-        token: Token,
-        interest: Interest,
-    ) -> io::Result<()> {
-        self.source().register(registry, token, interest)
-    }
-
-    /// Changes what is watched for.
-    ///
-    /// # Errors
-    /// The system's limit of watches.
-    pub fn reregister(
-        &mut self,
-        registry: &Registry,
-        token: Token,
-        interest: Interest,
-    ) -> io::Result<()> {
-        self.source().reregister(registry, token, interest)
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(buffer),
-            Self::Tcp(stream) => stream.write(buffer),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl Target {
@@ -215,9 +128,12 @@ impl Target {
                 .write_all(&out)
                 .map_err(|error| self.unreachable(&error))?;
             out.clear();
-            let count = stream
-                .read(&mut buffer)
-                .map_err(|error| self.unreachable(&error))?;
+            let count = loop {
+                match stream.read(&mut buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    read => break read.map_err(|error| self.unreachable(&error))?,
+                }
+            };
             if count == 0 {
                 return Err(self.failed(self.cannot("it closed the connection during log-in")));
             }

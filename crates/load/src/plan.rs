@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::client::Client;
 use crate::config::{Config, GroupConfig, Protocol, TargetConfig, default_pool_wait};
 use crate::error::LoadError;
+use crate::reactor::Wanted;
 use crate::schedule::Schedule;
 use crate::script::{self, Command, Names, Script, ScriptError, Source, Value, Variables};
 use crate::seeds::Seeds;
@@ -52,6 +53,12 @@ pub struct Plan {
     pub backoff_ns_max: u64,
     /// With no connection left for this long, the load gives up.
     pub give_up_after_ns: u64,
+    /// How sockets are watched.
+    pub reactor: Wanted,
+    /// CPUs that the threads are bound to, in turn.
+    pub cpus: Option<Vec<usize>>,
+    /// The threads' nice level, if not that of the process.
+    pub nice: Option<i32>,
     /// Client groups.
     pub groups: Vec<GroupPlan>,
     rows: usize,
@@ -129,6 +136,9 @@ impl Plan {
             backoff_ns_min: config.backoff_ms_min * 1_000_000,
             backoff_ns_max: config.backoff_ms_max * 1_000_000,
             give_up_after_ns: config.give_up_after_ms * 1_000_000,
+            reactor: config.reactor,
+            cpus: config.cpus,
+            nice: config.nice,
             groups,
             rows,
             statements,

@@ -1,16 +1,14 @@
 //! What the threads of a load share: groups, mailboxes, the number of the current interval.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use mio::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::client::Client;
 use crate::collect::Collector;
 use crate::net::Target;
 use crate::plan::Plan;
 use crate::pool::{LinkRef, Pool};
-use crate::sys::monotonic_ns;
+use crate::sys::{Bell, monotonic_ns};
 
 /// Locks, also after another thread panicked with the lock held: its counts may then be short by
 /// one, which is better than to stop the world.
@@ -40,17 +38,17 @@ pub enum Mail {
 pub struct Mailbox {
     mail: Mutex<Vec<Mail>>,
     waiting: AtomicBool,
-    waker: Waker,
+    bell: Arc<Bell>,
 }
 
 impl Mailbox {
-    /// Empty; `waker` wakes its thread.
+    /// Empty; `bell` wakes its thread.
     #[must_use]
-    pub fn new(waker: Waker) -> Self {
+    pub fn new(bell: Arc<Bell>) -> Self {
         Self {
             mail: Mutex::new(Vec::new()),
             waiting: AtomicBool::new(false),
-            waker,
+            bell,
         }
     }
 
@@ -63,8 +61,7 @@ impl Mailbox {
 
     /// Rings only.
     pub fn ring(&self) {
-        // It can fail only if the event queue is gone, and its thread with it.
-        let _ = self.waker.wake();
+        self.bell.ring();
     }
 
     /// Takes all messages, oldest first.

@@ -10,32 +10,21 @@ mod transact;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bytes::BytesMut;
-use mio::{Events, Poll, Token};
 use pgdyno_wire::{Event, ProtocolError, Scanner};
 use slab::Slab;
 
 use crate::client::Client;
 use crate::link::{Doing, Failure, Link};
 use crate::net::reason;
+use crate::reactor::{self, Reactor};
 use crate::script::Rng;
 use crate::shared::{Mail, Shared, lock};
-use crate::sys::{Alarm, CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
+use crate::sys::{CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
 use crate::tally::Tally;
-
-/// Token of the waker.
-pub const WAKER: Token = Token(usize::MAX);
-/// Token of the alarm.
-pub const ALARM: Token = Token(usize::MAX - 1);
-/// Bytes read from a socket at a time.
-const READ_BYTES: usize = 64 << 10;
-/// Events taken from the kernel at a time.
-const EVENTS: usize = 256;
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +50,7 @@ struct PoolTimers {
 pub struct Worker {
     thread: usize,
     shared: Arc<Shared>,
-    poll: Poll,
+    reactor: Reactor,
     links: Slab<Link>,
     next_link_id: u64,
     /// Indexes that are free after this pass; events of this pass may still name them.
@@ -69,13 +58,10 @@ pub struct Worker {
     /// Clients between transactions, without a connection.
     thinkers: Slab<Box<Client>>,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    alarm: Alarm,
     /// By group.
     pool_timers: Vec<PoolTimers>,
     /// Connections whose client goes on without having waited for anything.
     ready: VecDeque<(usize, u64)>,
-    /// Connections that took no bytes: what the server still said is read before they are closed.
-    broken: Vec<usize>,
     tally: Tally,
     interval: u64,
     /// Transactions sent and not ended.
@@ -91,17 +77,15 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// For thread number `thread`, which is the calling one; `poll` has the waker of its mailbox and
-    /// `alarm` registered.
+    /// For thread number `thread`, which is the calling one; `reactor` wakes when its mailbox rings.
     #[must_use]
-    pub fn new(thread: usize, shared: Arc<Shared>, poll: Poll, alarm: Alarm) -> Self {
+    pub fn new(thread: usize, shared: Arc<Shared>, reactor: Reactor) -> Self {
         let tally = Tally::new(&shared.plan);
         let mut run_queue = RunQueueDelay::of_this_thread();
         let seed = shared.plan.seed ^ 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(thread as u64 + 1);
         Self {
             thread,
-            poll,
-            alarm,
+            reactor,
             links: Slab::new(),
             next_link_id: 0,
             freed: Vec::new(),
@@ -109,7 +93,6 @@ impl Worker {
             timers: BinaryHeap::new(),
             pool_timers: vec![PoolTimers::default(); shared.groups.len()],
             ready: VecDeque::new(),
-            broken: Vec::new(),
             tally,
             interval: 0,
             flying: 0,
@@ -127,40 +110,31 @@ impl Worker {
 
     /// Runs until [`Mail::Exit`].
     pub fn run(mut self) {
-        let mut events = Events::with_capacity(EVENTS);
-        let mut buffer = vec![0; READ_BYTES];
+        let mut buffer = vec![0; reactor::RECEIVE_BYTES_MAX];
         self.spawn_clients();
-        loop {
-            let timeout = self.set_alarm();
-            if let Err(error) = self.poll.poll(&mut events, timeout)
-                && error.kind() != io::ErrorKind::Interrupted
-            {
-                break;
-            }
+        while self.reactor.wait(self.wakes_at_ns()).is_ok() {
             let began_ns = monotonic_ns();
             self.follow_interval();
-            for event in &events {
-                match event.token() {
-                    WAKER => {
+            while let Some(event) = self.reactor.next(&mut buffer) {
+                match event {
+                    reactor::Event::Rung => {
                         if self.read_mail() {
                             return self.exit();
                         }
                     }
-                    // The timers are looked at in each pass.
-                    ALARM => {}
-                    Token(slot) => {
-                        if event.is_writable() {
-                            self.on_writable(slot);
-                        }
-                        if event.is_readable() || event.is_error() || event.is_read_closed() {
-                            self.on_readable(slot, &mut buffer, event.is_read_closed());
-                        }
+                    reactor::Event::Connected(slot, outcome) => self.start_session(slot, outcome),
+                    reactor::Event::Received(slot, count) => self.on_bytes(slot, &buffer[..count]),
+                    reactor::Event::Drained(_) => {}
+                    reactor::Event::Closed(slot, None) => {
+                        self.on_closed(slot, "the server closed the connection");
+                    }
+                    reactor::Event::Closed(slot, Some(error)) => {
+                        self.on_closed(slot, &reason(&error));
                     }
                 }
             }
             self.run_timers(began_ns);
             self.run_ready();
-            self.read_broken(&mut buffer);
             self.free_links();
             self.check_drained();
             let pass_ns = monotonic_ns() - began_ns;
@@ -171,19 +145,17 @@ impl Worker {
         self.exit();
     }
 
-    /// Sets the alarm to the next timer; how long to wait for events, if not until something
-    /// happens.
-    fn set_alarm(&mut self) -> Option<Duration> {
-        if !self.ready.is_empty() || !self.broken.is_empty() {
-            return Some(Duration::ZERO);
+    /// Until when to wait for events, if not until something happens.
+    fn wakes_at_ns(&self) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(0);
         }
         let stop = self.stop_at_ns.filter(|_| !self.reported_drained);
         let next = self.timers.peek().map(|Reverse((at_ns, _))| *at_ns);
-        self.alarm.set(match (next, stop) {
+        match (next, stop) {
             (Some(next), Some(stop)) => Some(next.min(stop)),
             (next, stop) => next.or(stop),
-        });
-        None
+        }
     }
 
     /// Hands the counts of intervals that are over to the collector.
@@ -242,41 +214,12 @@ impl Worker {
         false
     }
 
-    fn on_writable(&mut self, slot: usize) {
-        let Some(link) = self.links.get_mut(slot) else {
-            return;
-        };
-        if link.session.is_none() {
-            self.start_session(slot);
-        } else if link.send_rest(self.poll.registry(), Token(slot)).is_err() {
-            self.broken.push(slot);
-        }
-    }
-
-    /// Reads until the socket has no more. A read that does not fill the buffer says as much, unless
-    /// the server has `closed` its side: then the end of the stream is still to be read.
-    fn on_readable(&mut self, slot: usize, buffer: &mut [u8], closed: bool) {
-        while let Some(link) = self.links.get_mut(slot) {
-            let id = link.id;
-            match link.read(buffer) {
-                Ok(None) => return,
-                Ok(Some(0)) => return self.on_closed(slot, "the server closed the connection"),
-                Ok(Some(count)) => {
-                    self.on_bytes(slot, &buffer[..count]);
-                    let same = self.links.get(slot).is_some_and(|link| link.id == id);
-                    if !same || (count < buffer.len() && !closed) {
-                        return;
-                    }
-                }
-                Err(error) => return self.on_closed(slot, &reason(&error)),
-            }
-        }
-    }
-
     /// The way in for what the server sent.
     fn on_bytes(&mut self, slot: usize, bytes: &[u8]) {
         let now_ns = monotonic_ns();
-        let link = &mut self.links[slot];
+        let Some(link) = self.links.get_mut(slot) else {
+            return;
+        };
         let mut scanner = std::mem::take(&mut link.scanner);
         scanner.keep_rows(link.statement.capture.is_on());
         let outcome = self.on_messages(slot, &mut scanner, bytes, now_ns);
@@ -342,33 +285,8 @@ impl Worker {
 
     /// Sends what was put into the output buffer.
     fn send(&mut self, slot: usize) {
-        let sent = self.links[slot].send(&self.out, self.poll.registry(), Token(slot));
+        self.reactor.send(slot, &self.out);
         self.out.clear();
-        if sent.is_err() {
-            self.broken.push(slot);
-        }
-    }
-
-    /// Sockets that took no bytes: what the server said last, such as why it ends the connection,
-    /// can still be read.
-    fn read_broken(&mut self, buffer: &mut [u8]) {
-        while let Some(slot) = self.broken.pop() {
-            if self
-                .links
-                .get(slot)
-                .is_none_or(|link| link.stream.is_none())
-            {
-                continue;
-            }
-            self.on_readable(slot, buffer, true);
-            if self
-                .links
-                .get(slot)
-                .is_some_and(|link| link.stream.is_some())
-            {
-                self.on_closed(slot, "the server closed the connection");
-            }
-        }
     }
 
     /// Sets a connection's timer, instead of the one it has.

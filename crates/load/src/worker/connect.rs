@@ -2,7 +2,6 @@
 
 use std::io;
 
-use mio::{Interest, Token};
 use pgdyno_wire::{Channel, Session};
 
 use super::Worker;
@@ -30,29 +29,22 @@ impl Worker {
             ..ConnectMarks::default()
         };
         self.set_timer(slot, began_ns + self.shared.plan.connect_timeout_ns);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let stream = self.shared.target.connect().and_then(|mut stream| {
-            stream.register(self.poll.registry(), Token(slot), interest)?;
-            Ok(stream)
-        });
-        match stream {
-            Ok(stream) => self.links[slot].stream = Some(stream),
-            Err(error) => self.on_unreachable(slot, &error),
+        let opened = self
+            .shared
+            .target
+            .connect()
+            .and_then(|stream| self.reactor.open(slot, stream));
+        if let Err(error) = opened {
+            self.on_unreachable(slot, &error);
         }
     }
 
     /// The socket is connected, or failed to be: logs in.
-    pub(super) fn start_session(&mut self, slot: usize) {
-        let link = &mut self.links[slot];
-        let Some(stream) = &mut link.stream else {
-            return;
-        };
-        let connected = stream.take_error().and_then(|()| {
-            stream.reregister(self.poll.registry(), Token(slot), Interest::READABLE)
-        });
+    pub(super) fn start_session(&mut self, slot: usize, connected: io::Result<()>) {
         if let Err(error) = connected {
             return self.on_unreachable(slot, &error);
         }
+        let link = &mut self.links[slot];
         link.marks.socket_ns = monotonic_ns();
         match Session::start(&self.shared.target.identity, Channel::Clear, &mut self.out) {
             Ok(session) => {
@@ -108,7 +100,7 @@ impl Worker {
             return;
         };
         if link.doing == Doing::Dead {
-            return link.disconnect(self.poll.registry());
+            return self.disconnect(slot, b"");
         }
         let now_ns = monotonic_ns();
         let was_established = link.is_established();
@@ -135,9 +127,10 @@ impl Worker {
         }
         let link = &mut self.links[slot];
         link.failure = None;
-        link.disconnect(self.poll.registry());
         link.timer = link.timer.wrapping_add(1);
-        if link.pooled {
+        let pooled = link.pooled;
+        self.disconnect(slot, b"");
+        if pooled {
             self.lose_pooled(slot, was_established, now_ns);
         } else {
             self.lose_own(slot, was_established, now_ns);
@@ -198,13 +191,19 @@ impl Worker {
         if link.is_established() {
             self.shared.health.down();
         }
+        let mut farewell = std::mem::take(&mut self.out);
         if let Some(session) = &mut link.session {
-            session.terminate(&mut self.out);
-            let _ = link.send(&self.out, self.poll.registry(), Token(slot));
-            self.out.clear();
+            session.terminate(&mut farewell);
         }
-        link.disconnect(self.poll.registry());
+        self.disconnect(slot, &farewell);
+        farewell.clear();
+        self.out = farewell;
         self.discard(slot);
+    }
+
+    fn disconnect(&mut self, slot: usize, farewell: &[u8]) {
+        self.reactor.close(slot, farewell);
+        self.links[slot].disconnect();
     }
 
     /// Frees the place of a connection that is not connected, after this pass.
