@@ -51,9 +51,9 @@ class Database:
         """Dataclasses of all rows."""
         return [self.decoded(kind, row) for row in self.rows(sql, values)]
 
-    def one(self, sql: str) -> dict[str, Any]:
+    def one(self, sql: str, values: Sequence[Any] = ()) -> dict[str, Any]:
         """The one row that there must be."""
-        rows = self.rows(sql)
+        rows = self.rows(sql, values)
         if len(rows) != 1:
             raise self.damaged("it does not say what was run")
         return rows[0]

@@ -86,18 +86,22 @@ class RunFile:
         condition, values = clause("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
         return self._db.all(Slice, f"select * from slice {condition} order by id", values)
 
-    def ledger(self, slice_ids: Collection[int] | None = None) -> Ledger:
-        """Where the intended transactions went, in the whole run or in some slices."""
+    def ledger(
+        self, slice_ids: Collection[int] | None = None, *, group: str | None = None
+    ) -> Ledger:
+        """Where the intended transactions went, in the whole run or in some slices, of one client
+        group if given."""
         sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in LEDGER_SUMS)
         names = ", ".join((*LEDGER_SUMS, "backlog"))  # not *: the blobs would be carried along
         among = among_slices(slice_ids)
+        of_group, values = clause("interval", {"client_group": group}, skip_none=True)
         row = self._db.one(
             f"""
             with stepped as (
                 select {names}, at_ms, slice_id, client_group, script, rowid as id,
                     backlog - lag(backlog, 1, 0) over (
                         partition by client_group, script order by at_ms, rowid) as grown
-                from interval
+                from interval {of_group}
             ), chosen as (
                 select {names}, grown, row_number() over (
                     partition by client_group, script order by at_ms desc, id desc) as from_last
@@ -108,7 +112,8 @@ class RunFile:
                 coalesce(sum(case from_last when 1 then backlog end) - sum(grown), 0)
                     as carried_in
             from chosen
-            """
+            """,
+            values,
         )
         return Ledger(**row)
 

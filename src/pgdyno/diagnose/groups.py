@@ -1,0 +1,148 @@
+"""How each client group fared: its ledger, its rate asked and held, its connections.
+
+Read from the run file alone, for the result, the summary and the page alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.record import Ledger, RunFile
+
+SHORTFALL_SHARE = 0.01
+"""A queue that grew by more than this part of what was due, and by more than the clients can have
+under way at once, is a rate that was not held."""
+
+
+@dataclass(frozen=True)
+class Connects:
+    """Connections of a group over some slices."""
+
+    open: int
+    """At the end."""
+    made: int
+    again: int
+    """Of these, instead of a lost one."""
+    failed: int
+
+
+@dataclass(frozen=True)
+class GroupAccount:
+    """One client group over some slices."""
+
+    name: str
+    clients: int
+    spec: Mapping[str, Any]
+    """As the resolved spec has it."""
+    seconds: float
+    ledger: Ledger
+    connects: Connects
+
+    @property
+    def idle(self) -> bool:
+        """Whether its clients only hold connections."""
+        return bool(self.spec.get("idle"))
+
+    @property
+    def arrival(self) -> Mapping[str, Any] | None:
+        """Its arrivals, if it is an open loop."""
+        arrival = self.spec.get("arrival")
+        return arrival if isinstance(arrival, Mapping) else None
+
+    @property
+    def done_tps(self) -> float:
+        """Transactions done per second."""
+        return self.ledger.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def asked_tps(self) -> float | None:
+        """Transactions that came due per second; None in a closed loop, which asks for none."""
+        if self.arrival is None:
+            return None
+        return self.ledger.intended / self.seconds if self.seconds else 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Transactions due and not begun at the end: the backlog, less what may be under way."""
+        return max(0, self.ledger.backlog - self.clients)
+
+    @property
+    def rate_held(self) -> bool:
+        """Whether what came due was begun, in an open loop; a closed one holds what it asks."""
+        if self.arrival is None:
+            return True
+        grown = self.ledger.backlog - self.ledger.carried_in
+        allowed = max(self.clients, SHORTFALL_SHARE * self.ledger.intended)
+        return grown <= allowed and self.ledger.skipped <= SHORTFALL_SHARE * self.ledger.intended
+
+
+def group_accounts(
+    run: RunFile, slice_ids: Collection[int] | None = None
+) -> list[GroupAccount]:
+    """The client groups of ``run``, in the spec's order."""
+    specs = {group["name"]: group for group in run.run.spec.get("clients") or []}
+    seconds = run.seconds(slice_ids)
+    rows = run.group_intervals(slice_ids)
+    names = dict.fromkeys((*specs, *(row.client_group for row in rows)))
+    accounts = []
+    for name in names:
+        mine = [row for row in rows if row.client_group == name]
+        if not mine:
+            continue
+        accounts.append(
+            GroupAccount(
+                name=name,
+                clients=max(row.clients for row in mine),
+                spec=specs.get(name, {}),
+                seconds=seconds,
+                ledger=run.ledger(slice_ids, group=name),
+                connects=Connects(
+                    open=mine[-1].connections,
+                    made=sum(row.connects for row in mine),
+                    again=sum(row.reconnects for row in mine),
+                    failed=sum(row.connect_failures for row in mine),
+                ),
+            )
+        )
+    return accounts
+
+
+def open_loop_sentence(account: GroupAccount) -> str:
+    """What became of the rate that was asked for, in one line; '' for a closed loop.
+
+    "asked 5,000/s, held 3,120/s; 18,800 transactions waited at the end"
+    """
+    asked = account.asked_tps
+    if account.arrival is None or asked is None or not account.ledger.intended:
+        return ""
+    parts = [
+        f"asked {_rate(asked)}, held {_rate(account.done_tps)}"
+        if not account.rate_held
+        else f"held the {_rate(asked)} that were asked"
+    ]
+    if account.waiting and not account.rate_held:
+        parts.append(f"{account.waiting:,} transactions waited at the end")
+    if skipped := account.ledger.skipped:
+        share = 100 * skipped / account.ledger.intended
+        parts.append(f"{skipped:,} skipped ({share:.2g} %): {_why_skipped(account)}")
+    return "; ".join(parts)
+
+
+def _why_skipped(account: GroupAccount) -> str:
+    arrival = account.arrival or {}
+    if arrival.get("when_busy") == "skip":
+        reason = f"all {account.clients:,} clients were busy"
+    else:
+        reason = f"the queue of {arrival.get('queue_max') or 1_000_000:,} was full"
+    limit = account.spec.get("latency_limit")
+    if not limit:
+        return reason
+    if arrival.get("when_busy") == "skip" or arrival.get("queue_max"):
+        return f"{reason}, or they were later than {limit} before they were sent"
+    return f"they were later than {limit} before they were sent"
+
+
+def _rate(tps: float) -> str:
+    return f"{tps:,.0f}/s" if tps >= 100 else f"{tps:.3g}/s"
