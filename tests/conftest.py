@@ -14,11 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation, find_installation
 
 pytest_plugins = ["pooler_fixtures"]
+# Property tests find faults of the code, not of a busy machine.
+settings.register_profile("pgdyno", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pgdyno")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -66,11 +66,20 @@ PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale
 through a pool of 2
 
 throughput  2,391 tps [2,192, 2,590] over 50 s
-latency, ms            p50       p95       p99       max
-  response            6.36      21.6      29.9       253
-   wait               5.54      15.8      20.8      20.8
-    for a pool        5.51      15.7      20.8      20.8
-   service           0.819      2.34      3.08      61.6
+
+latency, ms          p50    p95    p99  p99.9  p99.99    max  samples
+  response          6.36   21.6   29.9   29.9     152    253  119,558
+   wait             5.54   15.8   20.8   20.8    20.8   20.8  119,558
+     for a client  0.020  0.058  0.077  0.077   0.077  0.077  119,558
+     for a pool     5.51   15.7   20.8   20.8    20.8   20.8  119,558
+   service         0.819   2.34   3.08   15.7    46.7   61.6  119,558
+
+statements, ms (2 more)                            done    p50    p99  p99.9
+  END                                           119,558  0.344   1.29   6.62
+  UPDATE pgbench_accounts SET abalance = abal…  119,558  0.131  0.492   2.52
+  UPDATE pgbench_branches SET bbalance = bbal…  119,558  0.098  0.369   1.89
+  UPDATE pgbench_tellers SET tbalance = tbala…  119,558  0.090  0.338   1.73
+  SELECT abalance FROM pgbench_accounts WHERE…  119,558  0.057  0.215   1.11
 
 ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog
 errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01

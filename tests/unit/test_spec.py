@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
@@ -141,7 +141,6 @@ toml_values = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*spec_schema()["properties"], "x"]), toml_values))
 def test_any_fields_give_a_spec_or_one_usage_error(fields: dict[str, Any]) -> None:
     try:

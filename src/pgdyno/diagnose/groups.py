@@ -78,9 +78,7 @@ class GroupAccount:
         return grown <= allowed and self.ledger.skipped <= SHORTFALL_SHARE * self.ledger.intended
 
 
-def group_accounts(
-    run: RunFile, slice_ids: Collection[int] | None = None
-) -> list[GroupAccount]:
+def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> list[GroupAccount]:
     """The client groups of ``run``, in the spec's order."""
     specs = {group["name"]: group for group in run.run.spec.get("clients") or []}
     seconds = run.seconds(slice_ids)

@@ -1,4 +1,4 @@
-"""The JSON results of run, compare and investigate. Their schemas are in ``schemas/``."""
+"""The JSON results of run, compare and investigate. Their schemas are in ``docs/reference/``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import Any
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
-from pgdyno.record import RunFile, throughput_tps
-from pgdyno.stats import POINTS_MIN, Effect, NoiseFloor, steady_from
+from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
+from pgdyno.record.latencies import ConnectKind, ScriptKind
+from pgdyno.stats import (
+    POINTS_MIN,
+    Effect,
+    NoiseFloor,
+    steady_from,
+)
 
-SCHEMA_VERSION = 1
-_PERCENTILES = (50, 95, 99)
+SCHEMA_VERSION = 2
+LATENCY_PARTS: tuple[ScriptKind, ...] = (
+    "response", "wait", "client_lag", "pool_wait", "connect", "service",
+)  # fmt: skip
+CONNECT_PHASES: tuple[ConnectKind, ...] = ("tcp", "tls", "auth", "ready", "total")
 _WHOLE_INTERVAL_MS = 900
 _LEDGER_COLUMNS = (
     "intended",
@@ -23,6 +33,7 @@ _LEDGER_COLUMNS = (
     "sent",
     "retried",
     "expected_errors",
+    "late",
 )
 
 
@@ -38,10 +49,8 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         "ledger": ledger_json(run),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
         "steadiness": steadiness(run, slice_ids),
-        "latency_ms": {
-            kind: latency_json(run.histogram(kind, slice_ids))
-            for kind in ("response", "wait", "pool_wait", "service")
-        },
+        "latency_ms": _latencies(run, slice_ids),
+        "groups": [_group(run, slice_ids, account) for account in group_accounts(run, slice_ids)],
         "statements": [
             {
                 "group": s.client_group,
@@ -66,6 +75,42 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         ],
         "generator": generator_json(run, slice_ids),
         "findings": [finding_json(finding) for finding in findings],
+    }
+
+
+def _latencies(
+    run: RunFile, slice_ids: list[int], group: str | None = None
+) -> dict[str, dict[str, float | None]]:
+    return {
+        kind: latency_json(run.histogram(kind, slice_ids, group=group)) for kind in LATENCY_PARTS
+    }
+
+
+def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> dict[str, Any]:
+    """How one client group fared over ``slice_ids``; the ledger too is of these slices alone."""
+    asked = account.asked_tps
+    connects = account.connects
+    return {
+        "group": account.name,
+        "clients": account.clients,
+        "loop": "idle" if account.idle else "closed" if account.arrival is None else "open",
+        "asked_tps": None if asked is None else round(asked, 2),
+        "throughput_tps": round(account.done_tps, 2),
+        "rate_held": account.rate_held,
+        "waiting_at_end": account.waiting,
+        "sentence": open_loop_sentence(account),
+        "ledger": _columns(account.ledger),
+        "latency_ms": _latencies(run, slice_ids, account.name),
+        "connections": {
+            "open": connects.open,
+            "connects": connects.made,
+            "reconnects": connects.again,
+            "connect_failures": connects.failed,
+            "connect_ms": {
+                phase: latency_json(run.histogram(phase, slice_ids, group=account.name))
+                for phase in CONNECT_PHASES
+            },
+        },
     }
 
 
@@ -97,17 +142,22 @@ def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
 
 def ledger_json(run: RunFile) -> dict[str, int]:
     """The ledger over the whole run, ramp and trials included."""
-    ledger = run.ledger()
+    return _columns(run.ledger())
+
+
+def _columns(ledger: Ledger) -> dict[str, int]:
     return {column: int(getattr(ledger, column)) for column in _LEDGER_COLUMNS}
 
 
-def latency_json(histogram: Histogram) -> dict[str, float]:
-    """Percentiles and maximum in milliseconds."""
-    percentiles = {f"p{p}": _ms(histogram.percentile(p)) for p in _PERCENTILES}
-    return {**percentiles, "max": _ms(histogram.max)}
+def latency_json(histogram: Histogram) -> dict[str, float | None]:
+    """Percentiles, maximum and mean in milliseconds, and how many samples they rest on.
+
+    A percentile that so few samples cannot tell is null.
+    """
+    return Distribution.of(histogram).to_json()
 
 
-def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, float]:
+def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, Any]:
     """The generator's audit of itself over the slices."""
     rows = run.series("metric_generator", slice_ids)
     late = Histogram()
@@ -116,6 +166,8 @@ def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, float]:
     cpu_us = float(rows["cpu_user_us"].sum() + rows["cpu_system_us"].sum())
     done = max(run.ledger(slice_ids).done, 1)
     return {
+        **{key: run.run.engine.get(key) for key in ("reactor", "reactor_why", "cpus", "nice")},
+        "threads": run.generator(slice_ids).threads,
         "cpu_us_per_transaction": round(cpu_us / done, 2),
         "send_late_ms_p99": _ms(late.percentile(99)),
         "loop_stall_ms_max": round(max(rows["loop_stall_us_max"], default=0) / 1000, 3),

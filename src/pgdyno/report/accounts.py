@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.errors import UsageError
-from pgdyno.record import ErrorTotal, Ledger, RunFile, RunInfo
+from pgdyno.record import Distribution, ErrorTotal, Ledger, RunFile, RunInfo, StatementTotal
+from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report import numbers, wording
 from pgdyno.report.chart import Table, figures_table
 from pgdyno.report.loadcharts import budget_states
 from pgdyno.report.story import Story
 
+if TYPE_CHECKING:
+    from pgdyno._engine import Histogram
+
 ERRORS_MAX = 40
 STATEMENTS_MAX = 30
 
-LATENCY_PARTS: dict[Literal["response", "wait", "pool_wait", "service"], str] = {
+LATENCY_PARTS: dict[ScriptKind, str] = {
     "response": "response",
     "wait": "of which wait",
-    "pool_wait": "of which for a connection",
+    "client_lag": "of this, for a client",
+    "pool_wait": "of this, for a pooled connection",
+    "connect": "of this, connecting",
     "service": "of which service",
+}
+"""response = wait + service; wait = client lag + pool wait + connect."""
+CONNECT_PHASES: dict[ConnectKind, str] = {
+    "tcp": "socket",
+    "tls": "TLS",
+    "auth": "authentication",
+    "ready": "until ready",
+    "total": "all of it",
 }
 UNTOLD = ("settings", "options", "started_epoch_s", "postmaster_pid", "is_local", "version_num")
 """Facts with a table of their own, or of use to programs only."""
-PERCENTILES = (50, 95, 99)
 
 PGDYNO_CODES = {
     "pool-timeout": "no pooled connection came free in time",
@@ -38,17 +52,98 @@ def latency_table(run: RunFile, story: Story) -> Table | None:
     states = budget_states(story)
     rows = []
     for state, slice_ids in states.items():
-        for kind, name in LATENCY_PARTS.items():
-            histogram = run.histogram(kind, slice_ids)
-            if kind == "pool_wait" and not histogram.max:
-                continue
+        for kind, histogram in shown_times(run, slice_ids).items():
+            name = LATENCY_PARTS[kind]
             label = name if len(states) == 1 else f"{state}: {name}"
-            figures = [numbers.ns(histogram.percentile(p)) for p in PERCENTILES]
-            rows.append([label, numbers.ns(histogram.mean), *figures, numbers.ns(histogram.max)])
+            rows.append([label, numbers.ns(histogram.mean), *_figures(histogram)])
+    return (
+        figures_table("Response time and its parts", ["Time", "mean", *_HEAD], rows)
+        if (rows)
+        else None
+    )
+
+
+PERCENTILES = (50.0, 95.0, 99.0, 99.9, 99.99)
+PERCENTILE_NAMES = tuple(f"p{p:g}" for p in PERCENTILES)
+_HEAD = (*PERCENTILE_NAMES, "max", "samples")
+
+
+def _figures(histogram: Histogram) -> list[str]:
+    """Percentiles that the samples can tell, the maximum and the number of samples."""
+    return [*told_ns(histogram), numbers.ns(histogram.max), numbers.count(histogram.count)]
+
+
+def told_ns(histogram: Histogram) -> list[str]:
+    """A histogram's percentiles; a dash for what so few samples cannot tell."""
+    told = Distribution.of(histogram).percentiles_ns
+    return [numbers.ns(told[p]) for p in PERCENTILES]
+
+
+def told_ms(histogram: Histogram, percentile: float) -> str:
+    """One percentile in ms, without its unit; a dash where it cannot be told."""
+    ns = Distribution.of(histogram).percentiles_ns[percentile]
+    return numbers.ms_figure(None if ns is None else ns / 1e6)
+
+
+def shown_times(run: RunFile, slice_ids: Collection[int] | None) -> dict[ScriptKind, Histogram]:
+    """Response, wait and service, and the parts of the wait if it has more than one."""
+    times = {kind: run.histogram(kind, slice_ids) for kind in LATENCY_PARTS}
+    parts: tuple[ScriptKind, ...] = ("client_lag", "pool_wait", "connect")
+    more = [kind for kind in parts if times[kind].max]
+    left_out = [kind for kind in parts if kind not in more or len(more) < 2]
+    return {kind: histogram for kind, histogram in times.items() if kind not in left_out}
+
+
+def groups_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | None:
+    """How each client group fared, where there are several or one that is an open loop."""
+    groups = group_accounts(run, slice_ids)
+    if len(groups) < 2 and all(group.arrival is None for group in groups):
+        return None
+    rows = [group_row(run, slice_ids, group) for group in groups]
+    return figures_table("Client groups", GROUP_HEAD, rows)
+
+
+GROUP_HEAD = (
+    "Group", "clients", "asked/s", "done/s", "p50", "p99", "p99.9", "wait p99", "late", "failed",
+    "skipped", "backlog", "connects",
+)  # fmt: skip
+
+
+def group_row(run: RunFile, slice_ids: Collection[int] | None, group: GroupAccount) -> list[str]:
+    """A row of figures under ``GROUP_HEAD``; latencies without their unit, which is ms."""
+    response = run.histogram("response", slice_ids, group=group.name)
+    wait = run.histogram("wait", slice_ids, group=group.name)
+    ledger = group.ledger
+    return [
+        group.name,
+        numbers.count(group.clients),
+        "" if group.asked_tps is None else numbers.tps(group.asked_tps),
+        "" if group.idle else numbers.tps(group.done_tps),
+        *(told_ms(response, p) for p in (50, 99, 99.9)),
+        told_ms(wait, 99),
+        *(numbers.count(n) for n in (ledger.late, ledger.failed, ledger.skipped, group.waiting)),
+        numbers.count(group.connects.made),
+    ]
+
+
+def connects_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | None:
+    """What establishing a connection took, by phase; for groups that went on connecting."""
+    rows = [
+        [f"{group.name}: {name}", *_figures(histogram)]
+        for group in group_accounts(run, slice_ids)
+        if group.connects.made
+        for phase, name in CONNECT_PHASES.items()
+        if (histogram := run.histogram(phase, slice_ids, group=group.name)).count
+    ]  # fmt: skip
     if not rows:
         return None
-    head = ["Time", "mean", *(f"p{p}" for p in PERCENTILES), "max"]
-    return figures_table("Response time and its parts", head, rows)
+    return figures_table("Establishing connections", ["Phase", *_HEAD], rows)
+
+
+def open_loop_sentences(run: RunFile, slice_ids: Collection[int] | None) -> dict[str, str]:
+    """Group → what became of the rate that it was asked for; open loops only."""
+    said = {group.name: open_loop_sentence(group) for group in group_accounts(run, slice_ids)}
+    return {name: sentence for name, sentence in said.items() if sentence}
 
 
 def statements_table(run: RunFile, story: Story) -> Table | None:
@@ -56,20 +151,26 @@ def statements_table(run: RunFile, story: Story) -> Table | None:
     totals = run.statements(story.after.slice_ids if story.after else None)
     if not totals:
         return None
-    several = len({total.script for total in totals}) > 1
+    several = len({(total.client_group, total.script) for total in totals}) > 1
     rows = [
         [
-            " ".join((f"{t.script}: " if several else "", t.statement)).strip(),
+            f"{statement_origin(t)}: {t.statement}" if several else t.statement,
             numbers.count(t.done),
             numbers.count(t.failed),
-            *(numbers.ns(t.service.percentile(p)) for p in PERCENTILES),
+            *told_ns(t.service),
             numbers.ns(t.service.max),
         ]
         for t in totals[:STATEMENTS_MAX]
     ]
     when = ", at the end" if story.changed else ""
-    head = ["Statement", "done", "failed", *(f"p{p}" for p in PERCENTILES), "max"]
+    head = ["Statement", "done", "failed", *PERCENTILE_NAMES, "max"]
     return figures_table(f"Service time of each statement{when}", head, rows)
+
+
+def statement_origin(total: StatementTotal) -> str:
+    """Group and script that a statement comes from; one word where both have the same name."""
+    names = dict.fromkeys((total.client_group, total.script))
+    return " ".join(names)
 
 
 def ledger_table(ledger: Ledger) -> Table:
@@ -86,6 +187,8 @@ def ledger_table(ledger: Ledger) -> Table:
         rows.append(["unaccounted for", numbers.count(ledger.unaccounted)])
     rows.append(["tried again (within the above)", numbers.count(ledger.retried)])
     rows.append(["expected errors (within done)", numbers.count(ledger.expected_errors)])
+    if ledger.late:
+        rows.append(["later than the limit (within done)", numbers.count(ledger.late)])
     return figures_table("Transactions, over all of the run", ["", "transactions"], rows)
 
 
@@ -168,11 +271,19 @@ def cpu_us_per_transaction(run: RunFile) -> float | None:
     return (total.cpu_user_us + total.cpu_system_us) / done if done else None
 
 
+def reactor_words(engine: Mapping[str, Any]) -> str:
+    """Which event loop the engine chose and why; '' where the run does not say."""
+    name, why = engine.get("reactor"), engine.get("reactor_why")
+    return f"{name} ({why})" if name and why else str(name or "")
+
+
 def generator_words(run: RunFile) -> str:
     """The audit in a line."""
     late = numbers.ns(run.histogram("send_late").percentile(99))
     profile = run.run.engine.get("profile")
     build = f"; {profile} build" if profile not in (None, "release") else ""
+    if reactor := reactor_words(run.run.engine):
+        build = f"; {reactor}{build}"
     return (
         f"{_us(cpu_us_per_transaction(run))} of CPU per transaction, 99 of 100 sent within {late}"
         f" of when they could be{build}"

@@ -1,4 +1,4 @@
-"""Summaries for the terminal: the run in under 40 lines, in the order in which one asks.
+"""Summaries for the terminal: the run on one screen, in the order in which one asks.
 
 Lines are laid out here and not by rich, which only colours them: a line too long goes on under its
 own text, and what is not a terminal gets plain lines of a fixed width.
@@ -14,12 +14,21 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from pgdyno.diagnose.groups import Connects, group_accounts
 from pgdyno.record import RunFile
+from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import accounts, numbers, wording
+from pgdyno.report.columns import laid_out
 from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
 from pgdyno.report.wording import finding_name
 
 LINES_MAX = 39
+RUN_LINES_MAX = 54
+"""A single run has tables of its groups and statements besides."""
+STATEMENTS_MAX = 5
+CONNECTS_MIN = 100
+"""So many connections made are worth a row, even if each was made only once."""
+STATEMENT_WIDTH = 44
 PLAIN_WIDTH = 120
 ENDING_MIN = 5
 """Lines at the end that are always printed: the result stands there."""
@@ -38,6 +47,17 @@ STYLES = {
     "taken back": "red",
     "worse": "red",
 }
+
+
+TIMES: dict[ScriptKind, str] = {
+    "response": "  response",
+    "wait": "   wait",
+    "client_lag": "     for a client",
+    "pool_wait": "     for a pool",
+    "connect": "     connecting",
+    "service": "   service",
+}
+"""Response time and its parts, as the summary names them."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +93,7 @@ def terminal_summary(run: RunFile, console: Console) -> None:
 def summary_lines(run: RunFile, width: int) -> list[Line]:
     """The summary, no line longer than ``width`` where its words allow, at most LINES_MAX lines."""
     story = Story(run)
+    single = story.info.command not in ("investigate", "compare")
     body: dict[str, Callable[[RunFile, Story, int], Iterable[Line]]] = {
         "investigate": _investigation,
         "compare": _comparison,
@@ -84,7 +105,7 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
         *make(run, story, width),
         *_warnings(story, width),
     ]
-    return _fit(_without_double_blanks(lines))
+    return _fit(_without_double_blanks(lines), RUN_LINES_MAX if single else LINES_MAX)
 
 
 def _without_double_blanks(lines: Sequence[Line]) -> list[Line]:
@@ -92,9 +113,9 @@ def _without_double_blanks(lines: Sequence[Line]) -> list[Line]:
     return [line for before, line in pairs if line.text or before.text]
 
 
-def _fit(lines: Sequence[Line]) -> list[Line]:
-    """At most LINES_MAX lines: spare ones go first, then the middle; what went is counted."""
-    too_many = len(lines) - LINES_MAX
+def _fit(lines: Sequence[Line], most: int) -> list[Line]:
+    """At most ``most`` lines: spare ones go first, then the middle; what went is counted."""
+    too_many = len(lines) - most
     if too_many <= 0:
         return list(lines)
     middle = range(len(lines) - ENDING_MIN)
@@ -246,10 +267,14 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
 
 def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     """One run: figures first, then what they mean."""
+    ids = story.before.slice_ids if story.before else None
     lines = _labelled("throughput", wording.throughput_words(run, story), width)
+    lines += _open_loop_lines(run, ids, width)
     if said := story.info.result.get("steadiness"):
         lines += _labelled("steadiness", str(said), width)
-    lines += _latency_lines(run, story)
+    lines += [Line(""), *_latency_lines(run, story, width)]
+    lines += [Line(""), *_group_lines(run, ids, width)]
+    lines += [Line(""), *_statement_lines(run, ids, width)]
     lines.append(Line(""))
     if run.ledger().intended:
         lines += _labelled("ledger", accounts.ledger_identity(run.ledger()), width)
@@ -262,22 +287,105 @@ def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     return lines
 
 
-def _latency_lines(run: RunFile, story: Story) -> list[Line]:
+def _open_loop_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
+    """What became of the rates that were asked for; a line for each open loop."""
+    said = accounts.open_loop_sentences(run, ids)
+    several = len(said) > 1 or len(run.run.spec.get("clients") or []) > 1
+    lines = []
+    for number, (name, sentence) in enumerate(said.items()):
+        text = f"{name}: {sentence}" if several else sentence
+        style = "" if sentence.startswith("held") else "yellow"
+        lines += _labelled("rate" if number == 0 else "", text, width, style=style)
+    return lines
+
+
+def _latency_lines(run: RunFile, story: Story, width: int) -> list[Line]:
     """A small table of percentiles in milliseconds."""
     if story.before is None:
         return []
-    heads = [*(f"p{p}" for p in accounts.PERCENTILES), "max"]
-    label = "latency, ms"
-    lines = [Line(f"{label:<16}" + "".join(f"{head:>10}" for head in heads), bold_to=len(label))]
-    for kind, name in accounts.LATENCY_PARTS.items():
-        histogram = run.histogram(kind, story.before.slice_ids)
-        if kind == "pool_wait" and not histogram.max:
+    head = ["latency, ms", *accounts.PERCENTILE_NAMES, "max", "samples"]
+    rows = []
+    histograms = accounts.shown_times(run, story.before.slice_ids)
+    for kind, histogram in histograms.items():
+        if histogram.count:
+            name = TIMES[kind]
+            figures = [accounts.told_ms(histogram, p) for p in accounts.PERCENTILES]
+            largest = numbers.ms_figure(histogram.max / 1e6)
+            rows.append([name, *figures, largest, numbers.count(histogram.count)])
+    return _table_lines(head, rows, width)
+
+
+def _group_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
+    """A row for each client group, where there are several, and what connecting took."""
+    lines: list[Line] = []
+    if table := accounts.groups_table(run, ids):
+        head = ["groups", *table.head[1:]]
+        lines += _table_lines(head, [[f"  {row[0]}", *row[1:]] for row in table.rows], width)
+    return [*lines, Line(""), *_connect_lines(run, ids, width)]
+
+
+def _connect_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
+    """Medians of the phases of connecting, for groups that connected while it was measured."""
+    rows = []
+    for group in group_accounts(run, ids):
+        if not _connects_matter(group.connects):
             continue
-        values = [*(histogram.percentile(p) for p in accounts.PERCENTILES), histogram.max]
-        short = {"pool_wait": "  for a pool", "response": "response"}.get(kind, f" {kind}")
-        figures = "".join(f"{numbers.ms_figure(value / 1e6):>10}" for value in values)
-        lines.append(Line(f"  {short:<14}{figures}", spare=name == "of which wait"))
-    return lines
+        by_phase = {
+            phase: run.histogram(phase, ids, group=group.name) for phase in accounts.CONNECT_PHASES
+        }
+        total = by_phase["total"]
+        rows.append(
+            [
+                f"  {group.name}",
+                numbers.count(group.connects.made),
+                numbers.count(group.connects.failed),
+                *(numbers.ms_figure(h.percentile(50) / 1e6) if h.count else ""
+                  for h in by_phase.values()),
+                accounts.told_ms(total, 99),
+                numbers.ms_figure(total.max / 1e6) if total.count else "",
+            ]
+        )  # fmt: skip
+    phases = [*accounts.CONNECT_PHASES.values()][:-1]
+    head = ["connecting, ms", "made", "failed", *(f"{name} p50" for name in phases), "p50", "p99",
+            "max"]  # fmt: skip
+    return _table_lines(head, rows, width)
+
+
+def _connects_matter(connects: Connects) -> bool:
+    """Whether there is more to tell than that each client connected when it began."""
+    return connects.made > connects.open or connects.failed > 0 or connects.made >= CONNECTS_MIN
+
+
+def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
+    """The statements that take the most time."""
+    totals = run.statements(ids)
+    if len(totals) < 2:
+        return []
+    dearest = sorted(totals, key=lambda t: -t.service.mean * t.service.count)[:STATEMENTS_MAX]
+    several = len({(t.client_group, t.script) for t in totals}) > 1
+    rows = []
+    for t in dearest:
+        name = f"{accounts.statement_origin(t)}: {t.statement}" if several else t.statement
+        name = " ".join(name.split())
+        if len(name) > STATEMENT_WIDTH:
+            name = f"{name[: STATEMENT_WIDTH - 1]}…"
+        figures = [accounts.told_ms(t.service, p) for p in (50, 99, 99.9)]
+        rows.append([f"  {name}", numbers.count(t.done), numbers.count(t.failed), *figures])
+    more = len(totals) - len(rows)
+    head = [f"statements, ms{f' ({more} more)' if more else ''}", "done", "failed", "p50", "p99",
+            "p99.9"]  # fmt: skip
+    return [Line(line.text, bold_to=line.bold_to, spare=True)
+            for line in _table_lines(head, rows, width)]  # fmt: skip
+
+
+def _table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:
+    """A table whose first head is its label."""
+    if not rows:
+        return []
+    return [
+        Line(text, bold_to=len(head[0]) if text.startswith(head[0]) else 0)
+        for text in laid_out(head, rows, width, name_width=16)
+    ]
 
 
 def _error_lines(run: RunFile, width: int) -> list[Line]:

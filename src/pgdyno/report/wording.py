@@ -14,6 +14,9 @@ from pgdyno.report.story import NOT_MEASURED, Attempt, Story
 from pgdyno.spec.change import Change
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 
+GROUPS_NAMED_MAX = 3
+"""More client groups than this are counted and not named."""
+
 CLASS_MEANING = {
     "D0": "loses nothing that was acknowledged",
     "D1": "may lose the last acknowledged commits",
@@ -87,14 +90,29 @@ def _part_name(part: Mapping[str, Any]) -> str:
 
 
 def _client_words(spec: Mapping[str, Any]) -> list[str]:
-    words = []
     groups: Sequence[Mapping[str, Any]] = spec.get("clients") or []
+    if len(groups) > GROUPS_NAMED_MAX:
+        clients = sum(int(group.get("count") or 0) for group in groups)
+        return [f"{_clients(clients)} in {len(groups)} groups"]
+    words = []
     for group in groups:
         pool = group.get("pool") or {}
         through = f" through a pool of {pool['max']}" if pool.get("max") else ""
         name = f" ({group['name']})" if len(groups) > 1 else ""
-        words.append(f"{numbers.count(group.get('count'))} clients{name}{through}")
+        words.append(f"{_clients(group.get('count'))}{name}{through}{_arrival_words(group)}")
     return words
+
+
+def _clients(count: int | None) -> str:
+    return f"{numbers.count(count)} client{'' if count == 1 else 's'}"
+
+
+def _arrival_words(group: Mapping[str, Any]) -> str:
+    """`` at 500/s (poisson)``; '' for a closed loop."""
+    arrival = group.get("arrival")
+    if not isinstance(arrival, Mapping):
+        return ", idle" if group.get("idle") else ""
+    return f" at {numbers.tps(arrival.get('rate'))}/s ({arrival.get('process', 'poisson')})"
 
 
 def emulated_disk(info: RunInfo) -> str:

@@ -16,7 +16,6 @@ from pgdyno.stats.pairs import (
     pairs_needed,
     wants_more,
 )
-from pgdyno.stats.percentiles import PERCENTILES, is_told, percentile_name
 from pgdyno.stats.scaling import Knee, knee
 from pgdyno.stats.steady import (
     POINTS_MIN,
@@ -29,7 +28,6 @@ from pgdyno.stats.steady import (
 __all__ = [
     "EFFECT_MATTERS",
     "PAIRS_MIN",
-    "PERCENTILES",
     "POINTS_MIN",
     "Effect",
     "Estimate",
@@ -40,13 +38,11 @@ __all__ = [
     "decide",
     "drops",
     "effective_size",
-    "is_told",
     "knee",
     "mean_with_interval",
     "noise_floor",
     "paired_effect",
     "pairs_needed",
-    "percentile_name",
     "steady_from",
     "wants_more",
 ]

@@ -1,0 +1,45 @@
+"""Tables of figures for the terminal: names to the left, figures to the right, nothing to spare.
+
+Columns without a figure are left out; those that find no room go on in a second table below, under
+the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+GAP = 2
+NOTHING = ("", "0", "—")
+
+
+def laid_out(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, name_width: int = 0
+) -> list[str]:
+    """Lines of the table; the first column holds the names and is at least ``name_width`` wide."""
+    shown = [
+        column for column in range(1, len(head)) if any(row[column] not in NOTHING for row in rows)
+    ]
+    widths = {
+        column: max(len(head[column]), *(len(row[column]) for row in rows)) + GAP
+        for column in shown
+    }
+    names = max(name_width, *(len(text) for text in (head[0], *(row[0] for row in rows))))
+    lines: list[str] = []
+    for block in _blocks(shown, widths, width - names):
+        for cells in (head, *rows):
+            figures = "".join(f"{cells[column]:>{widths[column]}}" for column in block)
+            lines.append(f"{cells[0]:<{names}}{figures}".rstrip())
+    return lines
+
+
+def _blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:
+    """The columns in as many blocks as the width asks for; a block has at least one column."""
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for column in shown:
+        if blocks[-1] and used + widths[column] > room:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(column)
+        used += widths[column]
+    return blocks
