@@ -261,6 +261,9 @@ class Load:
     def set_pool_max(self, group: str, n: int | None) -> None:
         """Change a pool's limit now; None gives each client a connection of its own."""
 
+    def set_rate(self, group: str, factor: float) -> None:
+        """Multiply the rate of a group with an ``arrival`` from now on; 1 is as configured."""
+
     def state(self) -> Literal["new", "running", "stopping", "stopped"]: ...
     def stop(self, drain_ms: int) -> None:
         """Begin no more, wait up to ``drain_ms`` for what is under way, cancel the rest, end.

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried"]
 COUNTS += ["expected_errors", "late"]
 GROUP_COUNTS = ["connects", "reconnects", "connect_failures"]
+GROUP_KEYS = ["clients", "schedule", "arrival", "latency_limit_us", "pool", "think_ms"]
+GROUP_KEYS += ["connection", "idle", "hold_open_ms", "variables", "transactions"]
 PATIENCE_S = 20.0
-_GROUP_KEYS = ("clients", "schedule", "pool", "think_ms", "variables", "transactions")
 
 
 def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
@@ -44,7 +45,7 @@ def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
     }
     load: dict[str, Any] = {"target": target, "seed": 1, "groups": [group]}
     for key, value in keys.items():
-        in_group = key in _GROUP_KEYS
+        in_group = key in GROUP_KEYS
         (group if in_group else load)[key] = value
     return json.dumps(load)
 

@@ -102,6 +102,12 @@ impl Client {
             let draw = self.choice.range(0, most).cast_unsigned();
             self.script = plan.script_at(draw);
         }
+        self.open_script(self.script, intended_ns);
+    }
+
+    /// Opens a transaction of a script that was chosen before.
+    pub fn open_script(&mut self, script: usize, intended_ns: u64) {
+        self.script = script;
         self.open = true;
         self.intended_ns = intended_ns;
         self.queued_ns = 0;

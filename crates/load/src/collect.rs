@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::arrival::Counts;
 use crate::tally::Tally;
 
 /// Spare tallies kept for reuse, per thread.
@@ -25,6 +26,7 @@ struct Pending {
     ended_ns: Option<u64>,
     tag: Option<i64>,
     clients: Vec<u32>,
+    arrivals: Vec<(usize, Counts)>,
     parts: Vec<(usize, Tally)>,
 }
 
@@ -39,6 +41,8 @@ pub struct Finished {
     pub tag: Option<i64>,
     /// By group: clients at its end.
     pub clients: Vec<u32>,
+    /// Of open loops: rows, and what became due.
+    pub arrivals: Vec<(usize, Counts)>,
     /// By thread.
     pub parts: Vec<(usize, Tally)>,
     /// With the last interval of all, by row: transactions that were never sent.
@@ -98,6 +102,13 @@ impl Collector {
         }
     }
 
+    /// What of an open loop became due in the current interval, of the script of this row.
+    pub fn count_arrivals(&mut self, row: usize, counts: Counts) {
+        if let Some(current) = self.pending.back_mut() {
+            current.arrivals.push((row, counts));
+        }
+    }
+
     /// At the very end: adds transactions that were never sent, by row, found by looking at each
     /// client that is left.
     pub fn add_waiting(&mut self, waiting: &[u64]) {
@@ -136,6 +147,7 @@ impl Collector {
             ended_ns,
             tag: pending.tag,
             clients: pending.clients,
+            arrivals: pending.arrivals,
             parts: pending.parts,
             waiting: self.final_backlog.take_if(|_| is_last),
         })
@@ -155,6 +167,7 @@ impl Pending {
             ended_ns: None,
             tag,
             clients: Vec::new(),
+            arrivals: Vec::new(),
             parts: Vec::new(),
         }
     }

@@ -1,12 +1,13 @@
 //! A load's configuration as it is given: JSON, every key but a few with a default.
 
-use std::collections::BTreeMap;
+mod group;
 
 use serde::Deserialize;
 
 use crate::error::LoadError;
 use crate::reactor::Wanted;
-use crate::schedule::Step;
+
+pub use group::{ArrivalConfig, GroupConfig, check_rate, default_pool_wait};
 
 /// How statements are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -77,49 +78,6 @@ pub struct Config {
     pub groups: Vec<GroupConfig>,
 }
 
-/// A client group.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // as above
-pub struct GroupConfig {
-    pub name: String,
-    pub clients: u32,
-    #[serde(default)]
-    pub schedule: Vec<Step>,
-    #[serde(default)]
-    pub pool: Option<PoolConfig>,
-    #[serde(default)]
-    pub think_ms: u64,
-    #[serde(default)]
-    pub transactions: Option<u64>,
-    #[serde(default)]
-    pub variables: BTreeMap<String, String>,
-    pub scripts: Vec<ScriptConfig>,
-}
-
-/// The pool that a group's clients share.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // as above
-pub struct PoolConfig {
-    pub max: u32,
-    #[serde(default = "default_pool_wait")]
-    pub max_wait_ms: u64,
-}
-
-/// A script of a group's mix.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // as above
-pub struct ScriptConfig {
-    pub name: String,
-    pub text: String,
-    #[serde(default)]
-    pub file: Option<String>,
-    #[serde(default = "one")]
-    pub weight: u32,
-}
-
 fn default_application_name() -> String {
     "pgdyno".into()
 }
@@ -147,15 +105,6 @@ fn default_backoff_max() -> u64 {
 fn default_give_up() -> u64 {
     30_000
 }
-/// How long a client waits for a pooled connection, in milliseconds.
-pub fn default_pool_wait() -> u64 {
-    30_000
-}
-
-/// Most clients of one group.
-const CLIENTS_MAX: u32 = 100_000;
-/// Most transactions of one client.
-const TRANSACTIONS_MAX: u64 = 1 << 53;
 /// Most threads.
 const THREADS_MAX: u32 = 1024;
 /// Longest of the configured times, in milliseconds: a year.
@@ -230,39 +179,7 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
                 group.name
             )));
         }
-        check_group(group)?;
-    }
-    Ok(())
-}
-
-fn check_group(group: &GroupConfig) -> Result<(), LoadError> {
-    within("clients", group.clients.into(), 0, CLIENTS_MAX.into())?;
-    within("think_ms", group.think_ms, 0, TIME_MS_MAX)?;
-    if let Some(transactions) = group.transactions {
-        within("transactions", transactions, 1, TRANSACTIONS_MAX)?;
-    }
-    for pair in group.schedule.windows(2) {
-        if pair[1].at_ms < pair[0].at_ms {
-            return Err(invalid(format!(
-                "client group {:?}: the steps of its schedule are not in order of at_ms",
-                group.name
-            )));
-        }
-    }
-    for step in &group.schedule {
-        within("clients", step.clients.into(), 0, CLIENTS_MAX.into())?;
-        within("at_ms", step.at_ms, 0, TIME_MS_MAX)?;
-        within("ramp_ms", step.ramp_ms, 0, TIME_MS_MAX)?;
-    }
-    if let Some(pool) = group.pool {
-        within("pool.max", pool.max.into(), 1, CLIENTS_MAX.into())?;
-        within("pool.max_wait_ms", pool.max_wait_ms, 1, TIME_MS_MAX)?;
-    }
-    if group.scripts.iter().all(|script| script.weight == 0) {
-        return Err(invalid(format!(
-            "client group {:?} has no script with a weight above 0",
-            group.name
-        )));
+        group.check()?;
     }
     Ok(())
 }

@@ -160,6 +160,8 @@ pub struct Link {
     pub again: bool,
     /// Timers with another number are out of date.
     pub timer: u32,
+    /// Among the clients that have nothing to do, this is its client's; 0 if it has something.
+    pub ticket: u64,
 }
 
 impl Link {
@@ -183,6 +185,7 @@ impl Link {
             failures: 0,
             again: false,
             timer: 0,
+            ticket: 0,
         }
     }
 
@@ -196,6 +199,12 @@ impl Link {
     pub fn capture_row(&mut self) -> Option<Box<Failure>> {
         let client = self.client.as_mut()?;
         self.statement.capture.finish(&mut client.variables).err()
+    }
+
+    /// Whether its client has nothing to do, under this ticket.
+    #[must_use]
+    pub fn has_ticket(&self, group: usize, ticket: u64) -> bool {
+        self.group == group && self.ticket == ticket
     }
 
     /// Forgets everything about the socket, which is closed.

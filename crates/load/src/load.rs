@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::config::check_rate;
 use crate::error::LoadError;
 use crate::net::{Target, reason};
 use crate::plan::{Plan, PlanError};
@@ -183,6 +184,29 @@ impl Load {
         Ok(())
     }
 
+    /// Multiplies the rate of an open loop, from now on.
+    ///
+    /// # Errors
+    /// There is no such group, it has no rate, the factor makes none, or the load does not run.
+    pub fn set_rate(&self, group: &str, factor: f64) -> Result<(), LoadError> {
+        let (shared, _) = self.steer()?;
+        let number = shared.plan.group(group)?;
+        let Some(queue) = &shared.groups[number].arrivals else {
+            let message = format!("client group {group:?} has no rate: it is a closed loop");
+            return Err(LoadError::new("config-invalid", message)
+                .with_hint("give the group an arrival to change its rate"));
+        };
+        let mut queue = lock(queue);
+        check_rate(
+            "the highest rate times the factor",
+            queue.rate_max() * factor,
+        )?;
+        queue.set_factor(monotonic_ns(), factor);
+        drop(queue);
+        shared.post_all(|| Mail::Arrivals(number));
+        Ok(())
+    }
+
     /// Where the load is in its life.
     pub fn state(&self) -> State {
         lock(&self.running)
@@ -266,6 +290,7 @@ impl Control {
             .is_none_or(|earlier_ns| at_ns < earlier_ns)
         {
             steering.stop_at_ns = Some(at_ns);
+            shared.stop_arrivals();
             shared.post_all(|| Mail::Stop(at_ns));
         }
         self.changed.notify_one();
@@ -498,6 +523,7 @@ impl Coordinator {
         if finished && steering.schedules.iter().all(over) {
             steering.state = State::Stopping;
             steering.stop_at_ns = Some(now_ns);
+            self.shared.stop_arrivals();
             self.shared.post_all(|| Mail::Stop(now_ns));
         }
         now_ns + FINISH_LOOK_NS
@@ -519,6 +545,7 @@ impl Coordinator {
         steering.fatal = Some(LoadError::new("server-gone", message).with_hint(hint));
         steering.state = State::Stopping;
         steering.stop_at_ns = Some(now_ns);
+        self.shared.stop_arrivals();
         self.shared.post_all(|| Mail::Stop(now_ns));
     }
 
@@ -545,6 +572,7 @@ impl Coordinator {
             .shared
             .plan
             .count_open(left.iter().map(|client| &**client));
+        self.shared.finish_arrivals();
         let mut collector = lock(&self.shared.collector);
         collector.add_waiting(&waiting);
         collector.finish(monotonic_ns());

@@ -3,12 +3,15 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use crate::arrival::{Arrivals, Policy, Queue};
 use crate::client::Client;
-use crate::config::{Config, GroupConfig, Protocol, TargetConfig, default_pool_wait};
+use crate::config::{
+    ArrivalConfig, Config, GroupConfig, Protocol, TargetConfig, default_pool_wait,
+};
 use crate::error::LoadError;
 use crate::reactor::Wanted;
 use crate::schedule::Schedule;
-use crate::script::{self, Command, Names, Script, ScriptError, Source, Value, Variables};
+use crate::script::{self, Command, Names, Rng, Script, ScriptError, Source, Value, Variables};
 use crate::seeds::Seeds;
 
 /// Why a configuration is refused.
@@ -72,6 +75,10 @@ pub struct GroupPlan {
     pub name: String,
     /// Clients over time.
     pub schedule: Schedule,
+    /// When its transactions are due; `None` when a client's next is due with its last done.
+    pub arrival: Option<ArrivalConfig>,
+    /// Transactions that take longer are late.
+    pub latency_limit_ns: u64,
     /// Connections at most if clients share them, and how long a client waits for one, in ns.
     pub pool_max: Option<u32>,
     /// How long a client waits for a pooled connection.
@@ -202,6 +209,26 @@ impl GroupPlan {
         self.scripts.len() - 1
     }
 
+    /// What its clients take their transactions from, if it is an open loop.
+    #[must_use]
+    pub fn queue(&self, seed: u64, threads: usize, started_ns: u64) -> Option<Queue> {
+        let arrival = self.arrival.as_ref()?;
+        let mut seeds = Rng::new(seed);
+        let arrivals = Arrivals::new(arrival.profile.profile(), arrival.process, seeds.next_u64());
+        let policy = Policy {
+            bound: arrival.bound(),
+            limit_ns: self.latency_limit_ns,
+            weights: self.scripts.iter().map(|script| script.weight).collect(),
+        };
+        Some(Queue::new(
+            arrivals,
+            policy,
+            seeds.next_u64(),
+            threads,
+            started_ns,
+        ))
+    }
+
     /// Sum of the scripts' weights.
     #[must_use]
     pub fn weight_total(&self) -> u64 {
@@ -270,6 +297,10 @@ fn plan_group(
         schedule,
         transactions: config.transactions,
         seeds,
+        arrival: config.arrival,
+        latency_limit_ns: config
+            .latency_limit_us
+            .map_or(u64::MAX, |limit_us| limit_us * 1000),
         pool_max: config.pool.map(|pool| pool.max),
         pool_wait_ns_max: config
             .pool

@@ -134,6 +134,9 @@ impl Reporter {
         for (_, part) in &parts {
             sum.add(part);
         }
+        for (row, counts) in &finished.arrivals {
+            sum.scripts[*row].add_arrivals(counts);
+        }
         for script in &mut sum.scripts {
             script.spans.complete();
         }

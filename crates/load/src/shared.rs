@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::arrival::Queue;
 use crate::client::Client;
 use crate::collect::Collector;
 use crate::net::Target;
 use crate::plan::Plan;
 use crate::pool::{LinkRef, Pool};
+use crate::script::Rng;
 use crate::sys::{Bell, monotonic_ns};
 
 /// Locks, also after another thread panicked with the lock held: its counts may then be short by
@@ -25,6 +27,8 @@ pub enum Mail {
     OpenPooled(usize),
     /// The number of clients of a group changed.
     ClientsChanged,
+    /// An open loop's arrivals are not what they were: look again who takes what.
+    Arrivals(usize),
     /// The limit of a group's pool changed, or whether it has one.
     PoolChanged(usize),
     /// Begin no more transactions; cut off at this time what is still under way.
@@ -98,11 +102,14 @@ pub struct GroupShared {
     pub pool: Mutex<Pool>,
     /// Whether clients share connections.
     shares: AtomicBool,
+    /// What its clients take their transactions from, if it is an open loop.
+    pub arrivals: Option<Mutex<Queue>>,
 }
 
 impl GroupShared {
-    fn new(pool_max: Option<u32>) -> Self {
+    fn new(pool_max: Option<u32>, arrivals: Option<Queue>) -> Self {
         Self {
+            arrivals: arrivals.map(Mutex::new),
             target: AtomicU32::new(0),
             lives: Mutex::new(Vec::new()),
             clients: AtomicU32::new(0),
@@ -210,12 +217,13 @@ impl Shared {
     /// At the very beginning.
     #[must_use]
     pub fn new(plan: Plan, target: Target, mailboxes: Vec<Mailbox>, started_ns: u64) -> Self {
+        let mut seeds = Rng::new(plan.seed);
+        let groups = plan.groups.iter().map(|group| {
+            let queue = group.queue(seeds.next_u64(), plan.threads, started_ns);
+            GroupShared::new(group.pool_max, queue)
+        });
         Self {
-            groups: plan
-                .groups
-                .iter()
-                .map(|group| GroupShared::new(group.pool_max))
-                .collect(),
+            groups: groups.collect(),
             collector: Mutex::new(Collector::new(plan.threads, started_ns)),
             plan,
             target,
@@ -236,15 +244,85 @@ impl Shared {
     /// Ends the current interval on all threads; the next one carries `tag`, or the same as
     /// before. Returns when.
     pub fn cut(&self, tag: Option<Option<i64>>) -> u64 {
+        self.catch_up();
         let mut collector = lock(&self.collector);
+        let mut queues = self.lock_arrivals();
         let now_ns = monotonic_ns();
+        self.count_arrivals(&mut collector, &mut queues, now_ns);
         let number = collector.cut(now_ns, tag);
         self.interval.store(number, Ordering::Release);
+        drop(queues);
         drop(collector);
         for mailbox in &self.mailboxes {
             mailbox.ring();
         }
         now_ns
+    }
+}
+
+/// The queue of a group that is an open loop, locked, with the group's number.
+type LockedQueue<'a> = (usize, MutexGuard<'a, Queue>);
+
+/// Open loops.
+impl Shared {
+    /// The open loops' queues. Their order is that of the groups, and the collector is locked
+    /// before them if it is locked too.
+    fn lock_arrivals(&self) -> Vec<LockedQueue<'_>> {
+        let groups = self.groups.iter().enumerate();
+        groups
+            .filter_map(|(number, group)| Some((number, lock(group.arrivals.as_ref()?))))
+            .collect()
+    }
+
+    /// Counts what became due, a little at a time, so that no thread waits for long.
+    fn catch_up(&self) {
+        const AT_A_TIME: usize = 1000;
+        for queue in self
+            .groups
+            .iter()
+            .filter_map(|group| group.arrivals.as_ref())
+        {
+            while !lock(queue).catch_up(monotonic_ns(), AT_A_TIME) {}
+        }
+    }
+
+    /// Hands the current interval what became due up to now, which is the latest time at which
+    /// anybody has looked.
+    fn count_arrivals(
+        &self,
+        collector: &mut Collector,
+        queues: &mut [LockedQueue<'_>],
+        now_ns: u64,
+    ) {
+        for (group, queue) in queues {
+            let scripts = &self.plan.groups[*group].scripts;
+            queue.take_counts(now_ns, |script, counts| {
+                collector.count_arrivals(scripts[script].row, counts);
+            });
+        }
+    }
+
+    /// Nothing becomes due any more.
+    pub fn stop_arrivals(&self) {
+        for (_, mut queue) in self.lock_arrivals() {
+            queue.stop(monotonic_ns());
+        }
+    }
+
+    /// At the very end: hands the last interval what became due, and what of that nobody started.
+    pub fn finish_arrivals(&self) {
+        self.stop_arrivals();
+        let mut collector = lock(&self.collector);
+        let mut queues = self.lock_arrivals();
+        self.count_arrivals(&mut collector, &mut queues, monotonic_ns());
+        let mut waiting = vec![0; self.plan.rows()];
+        for (group, queue) in &queues {
+            let scripts = &self.plan.groups[*group].scripts;
+            queue
+                .unstarted()
+                .for_each(|script| waiting[scripts[script].row] += 1);
+        }
+        collector.add_waiting(&waiting);
     }
 }
 

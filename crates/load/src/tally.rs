@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::arrival::Counts;
 use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::sys::CpuTime;
@@ -382,6 +383,13 @@ impl ScriptTally {
             spans: std::mem::take(&mut self.spans),
             ..Self::default()
         };
+    }
+
+    /// Adds what became due of an open loop.
+    pub fn add_arrivals(&mut self, counts: &Counts) {
+        self.intended += counts.intended;
+        self.skipped += counts.skipped;
+        self.open += counts.intended.cast_signed() - counts.skipped.cast_signed();
     }
 
     fn add(&mut self, other: &Self) {

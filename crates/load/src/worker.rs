@@ -3,6 +3,7 @@
 //! Transactions are in [`transact`], pipelines in [`pipeline`], connections in [`connect`], clients
 //! coming, waiting and going in [`clients`]; this file has the loop itself, and the way in for bytes.
 
+mod arrivals;
 mod clients;
 mod connect;
 mod pipeline;
@@ -17,6 +18,7 @@ use bytes::BytesMut;
 use pgdyno_wire::{Event, ProtocolError, Scanner};
 use slab::Slab;
 
+use self::arrivals::FreeClients;
 use crate::client::Client;
 use crate::link::{Doing, Failure, Link};
 use crate::net::reason;
@@ -37,6 +39,8 @@ enum Timer {
     PoolWait(usize),
     /// A group's pool may open connections again.
     PoolOpen(usize),
+    /// The next of an open loop's transactions is due.
+    Arrival(usize),
 }
 
 /// Whether timers for a group's pool are set in this thread.
@@ -60,6 +64,8 @@ pub struct Worker {
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     /// By group.
     pool_timers: Vec<PoolTimers>,
+    /// By group: open loops' clients that have nothing to do.
+    free: Vec<FreeClients>,
     /// Connections whose client goes on without having waited for anything.
     ready: VecDeque<(usize, u64)>,
     tally: Tally,
@@ -92,6 +98,11 @@ impl Worker {
             thinkers: Slab::new(),
             timers: BinaryHeap::new(),
             pool_timers: vec![PoolTimers::default(); shared.groups.len()],
+            free: shared
+                .groups
+                .iter()
+                .map(|_| FreeClients::default())
+                .collect(),
             ready: VecDeque::new(),
             tally,
             interval: 0,
@@ -205,7 +216,11 @@ impl Worker {
                     self.take_over(link, client);
                 }
                 Mail::OpenPooled(group) => self.open_pooled(group),
-                Mail::ClientsChanged => self.spawn_clients(),
+                Mail::ClientsChanged => {
+                    self.retire_free();
+                    self.spawn_clients();
+                }
+                Mail::Arrivals(group) => self.take_arrivals(group),
                 Mail::PoolChanged(group) => self.pool_changed(group),
                 Mail::Stop(at_ns) => self.stop_at_ns = Some(at_ns),
                 Mail::Exit => return true,
@@ -323,6 +338,7 @@ impl Worker {
                     self.pool_timers[group].open = false;
                     self.grow_pool(group, now_ns);
                 }
+                Timer::Arrival(group) => self.on_arrival(group, at_ns),
             }
         }
     }

@@ -50,6 +50,11 @@ impl Load {
             .map_err(|error| engine_error(py, &error))
     }
 
+    fn set_rate(&self, py: Python<'_>, group: &str, factor: f64) -> PyResult<()> {
+        py.detach(|| self.0.set_rate(group, factor))
+            .map_err(|error| engine_error(py, &error))
+    }
+
     fn state(&self) -> &'static str {
         match self.0.state() {
             State::New => "new",

@@ -27,10 +27,12 @@ impl Worker {
             for id in state.spawn(self.thread, shared.plan.threads) {
                 let plan = &shared.plan.groups[group];
                 let client = Box::new(Client::new(id, group, plan));
-                if state.shares() {
-                    self.begin_pooled(client, monotonic_ns());
-                } else {
+                if !state.shares() {
                     self.connect_own(client);
+                } else if state.arrivals.is_some() {
+                    self.rest_alone(client, monotonic_ns());
+                } else {
+                    self.begin_pooled(client, monotonic_ns());
                 }
             }
         }
@@ -52,13 +54,21 @@ impl Worker {
         let Some(client) = &mut link.client else {
             return;
         };
+        let state = &self.shared.groups[client.group];
         if client.open {
             let began_ns = link.marks.began_ns.max(client.intended_ns);
             client.connect_ns = now_ns.saturating_sub(began_ns);
             client.granted_ns = now_ns;
-            self.run_script(slot, now_ns);
-        } else if self.shared.groups[client.group].retire(client) {
+            if Self::is_too_late(&self.shared, client, now_ns) {
+                Self::skip(&self.shared, &mut self.tally, client);
+                self.next_transaction(slot, now_ns);
+            } else {
+                self.run_script(slot, now_ns);
+            }
+        } else if state.retire(client) {
             self.close(slot);
+        } else if state.arrivals.is_some() {
+            self.rest_connected(slot, now_ns);
         } else if client.think_until_ns > now_ns {
             let until_ns = client.think_until_ns;
             self.set_timer(slot, until_ns);
@@ -93,7 +103,7 @@ impl Worker {
     }
 
     /// Gets a client with an open transaction a connection of the pool, or puts it into the queue.
-    fn acquire(&mut self, mut client: Box<Client>, now_ns: u64) {
+    pub(super) fn acquire(&mut self, mut client: Box<Client>, now_ns: u64) {
         let group = client.group;
         if !self.shared.groups[group].shares() {
             return self.connect_own(client);
@@ -124,7 +134,10 @@ impl Worker {
             .get(slot)
             .is_some_and(|here| here.id == link.id && here.doing == Doing::Idle)
         {
-            return self.start_on(slot, client, now_ns);
+            return match self.unless_late(client, now_ns) {
+                Some(client) => self.start_on(slot, client, now_ns),
+                None => self.release(slot, now_ns),
+            };
         }
         // Lost in the meantime: the client goes on waiting.
         let group = client.group;
@@ -163,6 +176,9 @@ impl Worker {
         if pooled != self.shared.groups[group].shares() {
             return self.change_kind(slot, now_ns);
         }
+        if self.shared.groups[group].arrivals.is_some() {
+            return self.next_arrival(slot, now_ns);
+        }
         if pooled {
             return self.next_pooled(slot, think_ns, now_ns);
         }
@@ -174,6 +190,18 @@ impl Worker {
             self.run_script(slot, now_ns);
         } else {
             self.ready.push_back((slot, self.links[slot].id));
+        }
+    }
+
+    /// A client of an open loop has nothing to do until an arrival is its.
+    fn next_arrival(&mut self, slot: usize, now_ns: u64) {
+        if !self.links[slot].pooled {
+            return self.rest_connected(slot, now_ns);
+        }
+        let client = self.links[slot].client.take();
+        self.release(slot, now_ns);
+        if let Some(client) = client {
+            self.rest_alone(client, now_ns);
         }
     }
 
@@ -227,6 +255,9 @@ impl Worker {
         if self.stop_at_ns.is_some() || self.shared.groups[client.group].retire(&client) {
             return;
         }
+        if self.shared.groups[client.group].arrivals.is_some() {
+            return self.rest_alone(client, now_ns);
+        }
         let think_ns = self.shared.plan.groups[client.group].think_ns;
         if think_ns == 0 {
             return self.begin_pooled(client, now_ns);
@@ -243,17 +274,20 @@ impl Worker {
         let link_ref = self.link_ref(slot);
         let group = self.links[slot].group;
         let shared = Arc::clone(&self.shared);
-        let mut pool = lock(&shared.groups[group].pool);
-        if pool.is_over() {
-            pool.closed();
+        loop {
+            let mut pool = lock(&shared.groups[group].pool);
+            if pool.is_over() {
+                pool.closed();
+                drop(pool);
+                return self.close(slot);
+            }
+            let first = pool.release(link_ref);
             drop(pool);
-            return self.close(slot);
-        }
-        let first = pool.release(link_ref);
-        drop(pool);
-        if let Some(client) = first {
+            let Some(client) = first else { return };
             self.follow_interval();
-            self.start_on(slot, client, now_ns);
+            if let Some(client) = self.unless_late(client, now_ns) {
+                return self.start_on(slot, client, now_ns);
+            }
         }
     }
 
@@ -289,6 +323,7 @@ impl Worker {
             self.close(link.slot);
         }
         if state.shares() {
+            self.share_free(group, now_ns);
             return self.grow_pool(group, now_ns);
         }
         while let Some(client) = { lock(&state.pool).take_first() } {

@@ -140,6 +140,7 @@ impl Worker {
     /// A client's own connection: pauses, then tries again. The client's next transaction is due
     /// now and waits.
     fn lose_own(&mut self, slot: usize, was_established: bool, now_ns: u64) {
+        self.rest_no_more(slot);
         let link = &mut self.links[slot];
         link.doing = Doing::Pausing;
         link.again |= was_established;
@@ -155,7 +156,8 @@ impl Worker {
         if !open && self.shared.groups[client.group].retire(client) {
             return self.discard(slot);
         }
-        if was_established && !open && client.think_until_ns <= now_ns {
+        let closed_loop = self.shared.groups[client.group].arrivals.is_none();
+        if was_established && !open && closed_loop && client.think_until_ns <= now_ns {
             self.begin(slot, now_ns);
         }
         let pause_ns = self.pause_ns(failures);

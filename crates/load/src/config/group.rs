@@ -1,0 +1,281 @@
+//! A client group's configuration: its mix, how many clients, when their transactions are due, what
+//! they share, how they connect.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{TIME_MS_MAX, invalid, one, within};
+use crate::arrival::{Process, Profile, RATE_MAX, Segment};
+use crate::error::LoadError;
+use crate::schedule::Step;
+
+/// A client group.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the keys are documented in the Python stub
+pub struct GroupConfig {
+    pub name: String,
+    pub clients: u32,
+    #[serde(default)]
+    pub schedule: Vec<Step>,
+    #[serde(default)]
+    pub arrival: Option<ArrivalConfig>,
+    #[serde(default)]
+    pub latency_limit_us: Option<u64>,
+    #[serde(default)]
+    pub pool: Option<PoolConfig>,
+    #[serde(default)]
+    pub think_ms: u64,
+    #[serde(default)]
+    pub transactions: Option<u64>,
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+    pub scripts: Vec<ScriptConfig>,
+}
+
+/// An open loop: when transactions are due.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct ArrivalConfig {
+    pub process: Process,
+    pub profile: ProfileConfig,
+    pub when_busy: WhenBusy,
+    #[serde(default)]
+    pub queue_max: Option<u32>,
+}
+
+/// What becomes of a transaction that is due while every client is busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenBusy {
+    /// It waits for a client.
+    Queue,
+    /// It is not executed.
+    Skip,
+}
+
+/// A rate over time; rates per second.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub enum ProfileConfig {
+    Segments {
+        segments: Vec<SegmentConfig>,
+        #[serde(default)]
+        repeat: bool,
+    },
+    Sine {
+        mean: f64,
+        amplitude: f64,
+        period_ms: u64,
+        #[serde(default)]
+        phase: f64,
+    },
+}
+
+/// A stretch of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct SegmentConfig {
+    pub duration_ms: u64,
+    pub rate_from: f64,
+    pub rate_to: f64,
+}
+
+/// The pool that a group's clients share.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct PoolConfig {
+    pub max: u32,
+    #[serde(default = "default_pool_wait")]
+    pub max_wait_ms: u64,
+}
+
+/// A script of a group's mix.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct ScriptConfig {
+    pub name: String,
+    pub text: String,
+    #[serde(default)]
+    pub file: Option<String>,
+    #[serde(default = "one")]
+    pub weight: u32,
+}
+
+/// How long a client waits for a pooled connection, in milliseconds.
+pub fn default_pool_wait() -> u64 {
+    30_000
+}
+
+/// Most clients of one group.
+const CLIENTS_MAX: u32 = 100_000;
+/// Most transactions of one client.
+const TRANSACTIONS_MAX: u64 = 1 << 53;
+/// Room for transactions that are due while every client is busy.
+const QUEUE_MAX: u32 = 1_000_000;
+/// The most that it can be.
+const QUEUE_MAX_MAX: u32 = 1_000_000_000;
+/// Most segments of a profile.
+const SEGMENTS_MAX: usize = 100_000;
+
+impl GroupConfig {
+    /// Checks everything but the scripts' texts.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), LoadError> {
+        within("clients", self.clients.into(), 0, CLIENTS_MAX.into())?;
+        within("think_ms", self.think_ms, 0, TIME_MS_MAX)?;
+        if let Some(transactions) = self.transactions {
+            within("transactions", transactions, 1, TRANSACTIONS_MAX)?;
+        }
+        self.check_schedule()?;
+        if let Some(pool) = self.pool {
+            within("pool.max", pool.max.into(), 1, CLIENTS_MAX.into())?;
+            within("pool.max_wait_ms", pool.max_wait_ms, 1, TIME_MS_MAX)?;
+        }
+        if let Some(limit_us) = self.latency_limit_us {
+            within("latency_limit_us", limit_us, 1, TIME_MS_MAX * 1000)?;
+        }
+        if self.scripts.iter().all(|script| script.weight == 0) {
+            return Err(self.refuse("has no script with a weight above 0"));
+        }
+        let Some(arrival) = &self.arrival else {
+            return Ok(());
+        };
+        if self.think_ms > 0 {
+            let why = "has think_ms and an arrival: with a rate, that says when transactions start";
+            return Err(self.refuse(why));
+        }
+        arrival.check()
+    }
+
+    fn check_schedule(&self) -> Result<(), LoadError> {
+        for pair in self.schedule.windows(2) {
+            if pair[1].at_ms < pair[0].at_ms {
+                return Err(self.refuse("has a schedule whose steps are not in order of at_ms"));
+            }
+        }
+        for step in &self.schedule {
+            within("clients", step.clients.into(), 0, CLIENTS_MAX.into())?;
+            within("at_ms", step.at_ms, 0, TIME_MS_MAX)?;
+            within("ramp_ms", step.ramp_ms, 0, TIME_MS_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &str) -> LoadError {
+        invalid(format!("client group {:?} {why}", self.name))
+    }
+}
+
+impl ArrivalConfig {
+    fn check(&self) -> Result<(), LoadError> {
+        if let Some(queue_max) = self.queue_max {
+            if self.when_busy == WhenBusy::Skip {
+                let message = "arrival.queue_max is for when_busy \"queue\"; \"skip\" has no queue";
+                return Err(invalid(message.into()));
+            }
+            within(
+                "arrival.queue_max",
+                queue_max.into(),
+                1,
+                QUEUE_MAX_MAX.into(),
+            )?;
+        }
+        self.profile.check()
+    }
+
+    /// How many transactions wait while every client is busy.
+    #[must_use]
+    pub fn bound(&self) -> usize {
+        match self.when_busy {
+            WhenBusy::Queue => self.queue_max.unwrap_or(QUEUE_MAX) as usize,
+            WhenBusy::Skip => 0,
+        }
+    }
+}
+
+impl ProfileConfig {
+    fn check(&self) -> Result<(), LoadError> {
+        match self {
+            Self::Segments { segments, .. } => {
+                within(
+                    "arrival.profile.segments",
+                    segments.len() as u64,
+                    1,
+                    SEGMENTS_MAX as u64,
+                )?;
+                for segment in segments {
+                    within("duration_ms", segment.duration_ms, 1, TIME_MS_MAX)?;
+                    check_rate("rate_from", segment.rate_from)?;
+                    check_rate("rate_to", segment.rate_to)?;
+                }
+                Ok(())
+            }
+            Self::Sine {
+                mean,
+                amplitude,
+                period_ms,
+                phase,
+            } => {
+                within("period_ms", *period_ms, 1, TIME_MS_MAX)?;
+                check_rate("mean", *mean)?;
+                check_rate("amplitude", *amplitude)?;
+                check_rate("mean + amplitude", mean + amplitude)?;
+                if amplitude > mean {
+                    let message = format!(
+                        "amplitude is {amplitude} and mean {mean}: the rate would go below 0"
+                    );
+                    return Err(invalid(message));
+                }
+                if phase.is_finite() {
+                    return Ok(());
+                }
+                Err(invalid(format!(
+                    "phase is {phase}, and must be a number of turns"
+                )))
+            }
+        }
+    }
+
+    /// As what it is.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        match self {
+            Self::Segments { segments, repeat } => {
+                let segments: Vec<Segment> = segments
+                    .iter()
+                    .map(|segment| Segment {
+                        duration_ns: segment.duration_ms * 1_000_000,
+                        rate_from: segment.rate_from,
+                        rate_to: segment.rate_to,
+                    })
+                    .collect();
+                Profile::segments(&segments, *repeat)
+            }
+            Self::Sine {
+                mean,
+                amplitude,
+                period_ms,
+                phase,
+            } => Profile::sine(*mean, *amplitude, period_ms * 1_000_000, *phase),
+        }
+    }
+}
+
+/// A rate, or what else is one: between 0 and the most that there can be.
+pub fn check_rate(name: &str, rate: f64) -> Result<(), LoadError> {
+    if (0.0..=RATE_MAX).contains(&rate) {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "{name} is {rate} per second, and must be between 0 and {RATE_MAX}"
+    )))
+}

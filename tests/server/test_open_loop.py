@@ -1,0 +1,306 @@
+"""Open loop on real servers: transactions are due by a rate, whatever became of the ones before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from engine_runs import Run, config
+
+from pgdyno._engine import EngineError, Load
+from pgdyno.server import Cluster
+
+pytestmark = pytest.mark.server
+
+SELECT = "select 1;"
+HOUR_MS = 3_600_000
+
+
+def steady(rate: float, process: str = "constant", **keys: Any) -> dict[str, Any]:
+    return segments([(HOUR_MS, rate, rate)], process=process, **keys)
+
+
+def segments(
+    parts: list[tuple[int, float, float]], repeat: bool = False, **keys: Any
+) -> dict[str, Any]:
+    names = ("duration_ms", "rate_from", "rate_to")
+    profile = {
+        "kind": "segments",
+        "segments": [dict(zip(names, part, strict=True)) for part in parts],
+        "repeat": repeat,
+    }
+    return {"process": "constant", "when_busy": "queue", "profile": profile} | keys
+
+
+def seconds(run: Run) -> float:
+    return (run.last["ended_ns"] - run.started_ns) / 1e9
+
+
+def assert_held(run: Run, expected: float, spread: float = 2) -> None:
+    """As many became due as the schedule says, and every one of them was done, or nearly."""
+    run.assert_balanced()
+    assert abs(run.total["intended"] - expected) <= spread
+    assert run.total["done"] + run.total["backlog"] == run.total["intended"]
+    assert run.total["backlog"] <= 5
+
+
+def stopped_after(run: Run) -> float:
+    """Seconds after the start at which the load was told to stop, about: from below and above."""
+    return (time.monotonic_ns() - run.started_ns) / 1e9
+
+
+@pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_constant_rate_is_held(pg: Cluster, pool: dict[str, int] | None, threads: int) -> None:
+    load = config(pg.conninfo, SELECT, arrival=steady(400), pool=pool, threads=threads)
+    with Run(load) as run:
+        run.wait_for(lambda run: run.total["intended"] >= 300)
+        before = stopped_after(run)
+    after = stopped_after(run)
+    assert 400 * before - 1 <= run.total["intended"] <= 400 * after + 1
+    assert_held(run, run.total["intended"])
+    assert sum(row["send_late"] != b"" for i in run.intervals for row in i["threads"]) > 0
+
+
+def test_poisson_arrivals_on_several_threads_follow_the_rate_and_the_weights(pg18: Cluster) -> None:
+    load = config(
+        pg18.conninfo, SELECT, "select 2;", weights=(3, 1), clients=8, threads=3,
+        arrival=steady(2000, "poisson"),
+    )  # fmt: skip
+    with Run(load) as run:
+        run.wait_for(lambda run: run.total["intended"] >= 2000)
+        elapsed = stopped_after(run)
+    expected = 2000 * elapsed
+    assert_held(run, expected, spread=6 * expected**0.5 + 2000 * 0.1)
+    rows = [sum(i["scripts"][n]["intended"] for i in run.intervals) for n in (0, 1)]
+    assert abs(rows[0] / sum(rows) - 0.75) < 0.06
+
+
+def test_what_clients_cannot_take_queues_up_and_is_the_backlog(pg18: Cluster) -> None:
+    load = config(pg18.conninfo, "select pg_sleep(0.05);", clients=2, arrival=steady(1000))
+    with Run(load) as run:
+        run.wait_for(lambda run: run.total["done"] >= 20)
+    run.assert_balanced()
+    assert run.total["skipped"] == run.total["failed"] == 0
+    assert run.total["backlog"] == run.total["intended"] - run.total["done"] > 300
+    # The queue is served first come first served, so waits grow: late ones beyond 200 ms.
+    assert run.histogram("wait").max > 200_000_000
+
+
+@pytest.mark.parametrize(
+    "busy", [{"when_busy": "skip"}, {"queue_max": 5}], ids=["skip", "queue_max"]
+)
+def test_what_finds_no_room_is_skipped_and_counted(pg18: Cluster, busy: dict[str, Any]) -> None:
+    load = config(pg18.conninfo, "select pg_sleep(0.05);", clients=2, arrival=steady(1000, **busy))
+    with Run(load) as run:
+        run.wait_for(lambda run: run.total["done"] >= 20)
+    run.assert_balanced()
+    room = busy.get("queue_max", 0)
+    assert run.total["skipped"] > 300
+    assert run.total["backlog"] <= room
+    assert max(row["backlog"] for i in run.intervals for row in i["scripts"]) <= room + 2
+    if not room:
+        # Whoever is not skipped finds a client: only its first connection may keep it waiting.
+        assert run.histogram("wait").percentile(50) < 50_000_000
+
+
+def test_steps_and_bursts_are_seen_in_the_intervals(pg18: Cluster) -> None:
+    burst = segments([(300, 1000, 1000), (300, 0, 0)], repeat=True)
+    with Run(config(pg18.conninfo, SELECT, arrival=burst)) as run:
+        for end_ms in (300, 600, 900, 1200):
+            time.sleep(max(0.0, run.started_ns / 1e9 + end_ms / 1000 - time.monotonic()))
+            run.load.cut(end_ms)
+    run.assert_balanced()
+    for interval in run.intervals:
+        begin, end = ((interval[key] - run.started_ns) / 1e9 for key in ("started_ns", "ended_ns"))
+        assert abs(sum(r["intended"] for r in interval["scripts"]) - _burst(begin, end)) <= 1
+
+
+def _burst(begin: float, end: float) -> float:
+    def until(at: float) -> float:
+        rounds, rest = divmod(at, 0.6)
+        return 1000 * (rounds * 0.3 + min(rest, 0.3))
+
+    return until(end) - until(begin)
+
+
+def test_a_sine_brings_its_mean(pg18: Cluster) -> None:
+    sine = {"kind": "sine", "mean": 500, "amplitude": 500, "period_ms": 200, "phase": 0.25}
+    arrival = {"process": "constant", "profile": sine, "when_busy": "queue"}
+    with Run(config(pg18.conninfo, SELECT, arrival=arrival)) as run:
+        run.wait_for(lambda run: run.total["intended"] >= 500)
+        elapsed = stopped_after(run)
+    assert_held(run, 500 * elapsed, spread=500 * 0.1 + 16 * 2)
+
+
+def test_the_rate_can_be_changed_while_it_runs(pg18: Cluster) -> None:
+    load = config(pg18.conninfo, SELECT, clients=8, threads=2, arrival=steady(0.5))
+    with Run(load) as run:
+        time.sleep(0.1)
+        run.load.set_rate("g", 1000)
+        at = time.monotonic()
+        run.wait_for_more("done", 250)
+        run.load.set_rate("g", 0)
+        elapsed = time.monotonic() - at
+        time.sleep(0.05)
+        run.load.cut(None)
+        time.sleep(0.02)
+        run.poll()
+        intended = run.total["intended"]
+        time.sleep(0.1)
+        with pytest.raises(EngineError, match="between 0 and"):
+            run.load.set_rate("g", 1e9)
+        with pytest.raises(EngineError, match="between 0 and"):
+            run.load.set_rate("g", -1)
+    assert_held(run, 500 * elapsed, spread=500 * 0.1)
+    assert run.total["intended"] == intended
+
+
+def test_clients_come_and_go_under_a_rate(pg18: Cluster) -> None:
+    load = config(pg18.conninfo, SELECT, clients=6, threads=2, arrival=steady(500))
+    with Run(load) as run:
+        for clients in (1, 7, 0):
+            run.wait_for_more("done", 50)
+            run.load.set_clients("g", clients)
+        run.wait_for(lambda run: run.last["scripts"][0]["clients"] == 0)
+        run.wait_for_more("intended", 50)
+        assert run.total["backlog"] > 40
+        run.load.set_clients("g", 4)
+        run.wait_for(lambda run: run.total["backlog"] < 5)
+        for limit in (2, 1, 3, None):
+            run.load.set_pool_max("g", limit)
+            run.wait_for_more("done", 50)
+        run.wait_for(lambda run: run.total["backlog"] < 5)
+    run.assert_balanced()
+    assert run.total["failed"] == run.total["skipped"] == 0
+    assert run.total["backlog"] <= 5
+
+
+def test_groups_have_rates_of_their_own(pg18: Cluster) -> None:
+    import json
+
+    load = json.loads(config(pg18.conninfo, SELECT, arrival=steady(300), threads=2))
+    (first,) = load["groups"]
+    load["groups"] += [first | {"name": "h", "arrival": steady(100)}]
+    load["groups"] += [first | {"name": "closed", "arrival": None, "clients": 1}]
+    with Run(json.dumps(load)) as run:
+        run.wait_for(lambda run: run.total["intended"] >= 1000)
+        elapsed = stopped_after(run)
+        with pytest.raises(EngineError, match="closed loop"):
+            run.load.set_rate("closed", 2)
+    by_group = {
+        name: sum(r["intended"] for i in run.intervals for r in i["scripts"] if r["group"] == name)
+        for name in ("g", "h")
+    }
+    assert abs(by_group["g"] - 300 * elapsed) <= 30
+    assert abs(by_group["h"] - 100 * elapsed) <= 10
+
+
+def test_what_is_too_late_is_skipped_and_what_ends_late_is_counted(pg18: Cluster) -> None:
+    load = config(
+        pg18.conninfo, "select pg_sleep(0.02);", clients=2, arrival=steady(1000),
+        latency_limit_us=30_000,
+    )  # fmt: skip
+    with Run(load) as run:
+        run.wait_for(lambda run: run.total["done"] >= 50)
+    run.assert_balanced()
+    assert run.total["skipped"] > 300
+    assert run.total["late"] > 10
+    assert run.total["late"] <= run.total["done"]
+    assert run.histogram("wait").max <= 30_000_000 * 1.02 + 5_000_000
+
+
+@pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
+def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
+    new_cluster: Callable[..., Cluster], pool: dict[str, int] | None
+) -> None:
+    rate = 300
+    cluster = new_cluster()
+    load = config(
+        cluster.conninfo, SELECT, clients=4, threads=2, arrival=steady(rate), pool=pool
+    )
+    with Run(load) as run:
+        run.wait_for_more("done", 50)
+        with stopped_backends(cluster):
+            begun = time.monotonic()
+            time.sleep(1.0)
+            run.load.cut(None)
+            time.sleep(0.3)
+            run.poll()
+            # Nobody had time for them, and they are counted all the same.
+            assert run.total["backlog"] > rate * 0.7
+            time.sleep(max(0.0, begun + 2 - time.monotonic()))
+        run.wait_for(lambda run: run.total["backlog"] < 5)
+    assert_held(run, run.total["intended"])
+    response = run.histogram("response")
+    slow = response.count_between(1_000_000_000, 10_000_000_000)
+    assert 1.9e9 < response.max < 3e9
+    assert rate * 0.85 <= slow <= rate * 1.3, slow
+
+
+@contextlib.contextmanager
+def stopped_backends(cluster: Cluster) -> Iterator[None]:
+    """Every client backend stands still."""
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
+        rows = connection.execute(
+            "select pid from pg_stat_activity"
+            " where backend_type = 'client backend' and pid <> pg_backend_pid()"
+        ).fetchall()
+    pids = [pid for (pid,) in rows]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
+def test_a_restarted_server_is_connected_to_again(
+    new_cluster: Callable[..., Cluster], pool: dict[str, int] | None
+) -> None:
+    cluster = new_cluster()
+    load = config(cluster.conninfo, SELECT, threads=2, arrival=steady(300), pool=pool)
+    with Run(load) as run:
+        run.wait_for_more("done", 50)
+        cluster.restart()
+        run.wait_for_more("done", 50)
+        run.wait_for(lambda run: run.total["backlog"] < 5)
+    run.assert_balanced()
+    assert run.total["reconnects"] >= 1
+    assert run.total["intended"] == run.total["done"] + run.total["failed"] + run.total["backlog"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"arrival": steady(1), "think_ms": 5}, "think_ms and an arrival"),
+        ({"arrival": steady(-1)}, "rate_from is -1"),
+        ({"arrival": steady(1e8)}, "between 0 and 10000000"),
+        ({"arrival": segments([])}, r"arrival\.profile\.segments is 0"),
+        ({"arrival": segments([(0, 1, 1)])}, "duration_ms is 0"),
+        ({"arrival": steady(1, when_busy="skip", queue_max=3)}, "has no queue"),
+        ({"arrival": steady(1, queue_max=0)}, r"arrival\.queue_max is 0"),
+        ({"arrival": steady(1, process="gamma")}, "constant"),
+        (
+            {
+                "arrival": steady(1)
+                | {"profile": {"kind": "sine", "mean": 1, "amplitude": 2, "period_ms": 5}}
+            },
+            "below 0",
+        ),
+        ({"latency_limit_us": 0}, "latency_limit_us is 0"),
+    ],
+)
+def test_what_makes_no_rate_is_refused_in_words(
+    pg18: Cluster, keys: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(EngineError, match=message):
+        Load(config(pg18.conninfo, SELECT, **keys))
