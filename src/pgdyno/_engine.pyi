@@ -227,6 +227,12 @@ class Load:
          "groups" (required): [
             {"name" (required), "clients" (required),
              "schedule": [{"at_ms", "clients", "ramp_ms": 0}],
+             "arrival": {"process": "constant" | "poisson",
+                         "profile": {"kind": "segments", "segments": [{"duration_ms", "rate_from",
+                                     "rate_to"}], "repeat": false}
+                                  | {"kind": "sine", "mean", "amplitude", "period_ms", "phase": 0},
+                         "when_busy": "queue" | "skip", "queue_max": 1000000} | null,
+             "latency_limit_us": null,
              "pool": {"max", "max_wait_ms": 30000} | null, "think_ms": 0,
              "transactions": null, "variables": {},
              "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
@@ -238,6 +244,13 @@ class Load:
     the same random numbers and variables. With ``transactions`` each client ends after so many, and
     the load stops when all have. From the same ``seed``, the first group's clients draw the numbers
     that those of ``pgbench -j 1 --random-seed`` draw.
+
+    With an ``arrival`` the group is an open loop: transactions are due by a rate per second,
+    counted from the start, over all of its clients; the last segment's ``rate_to`` holds if they
+    are not repeated; ``phase`` is in turns. A client that is free takes the oldest that is due.
+    While all are busy, up to ``queue_max`` wait, and the newest beyond that are skipped; with
+    ``skip`` none waits. What takes longer than ``latency_limit_us`` is ``late``; in an open loop
+    what is later than that before it is sent is skipped.
     """
 
     def __init__(self, config_json: str) -> None:

@@ -13,6 +13,7 @@ use crate::reactor::Wanted;
 use crate::schedule::Schedule;
 use crate::script::{self, Command, Names, Rng, Script, ScriptError, Source, Value, Variables};
 use crate::seeds::Seeds;
+use crate::tally::NO_LIMIT_NS;
 
 /// Why a configuration is refused.
 #[derive(Debug, Clone)]
@@ -300,7 +301,7 @@ fn plan_group(
         arrival: config.arrival,
         latency_limit_ns: config
             .latency_limit_us
-            .map_or(u64::MAX, |limit_us| limit_us * 1000),
+            .map_or(NO_LIMIT_NS, |limit_us| limit_us * 1000),
         pool_max: config.pool.map(|pool| pool.max),
         pool_wait_ns_max: config
             .pool

@@ -9,7 +9,7 @@ use crate::link::{Awaited, Doing, Failure};
 use crate::plan::{GroupPlan, ScriptPlan};
 use crate::script::{Command, Statement};
 use crate::sys::monotonic_ns;
-use crate::tally::{Code, ErrorKey, NO_LIMIT_NS, Place, ScriptTally};
+use crate::tally::{Code, ErrorKey, Place, ScriptTally};
 
 /// Failures that are worth another try: serialization failure and deadlock.
 const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")];
@@ -351,7 +351,8 @@ impl Worker {
             return;
         };
         let times = client.times(now_ns);
-        self.script_tally(slot).end_well(&times, NO_LIMIT_NS);
+        let limit_ns = self.shared.plan.groups[self.links[slot].group].latency_limit_ns;
+        self.script_tally(slot).end_well(&times, limit_ns);
         self.close_transaction(slot);
         self.next_transaction(slot, now_ns);
     }
