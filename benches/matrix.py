@@ -19,6 +19,7 @@ from benches.floor import Bare, Profile, bare_program
 from benches.pgbench import Pgbench
 from benches.sample import BenchError, Case, Contender, Sample, Script, Transport
 from benches.server import BenchServer
+from benches.sysbench import Sysbench, find_sysbench
 
 REACTORS = ("mio", "io_uring")
 CORES = os.cpu_count() or 1
@@ -114,12 +115,17 @@ class Field:
         self._pgdyno = Pgdyno(server, child, "pgdyno")
         self._reactors = [one for name in REACTORS if (one := self._on_reactor(name))]
         self._pgbench: dict[int, Pgbench] = {}
+        self._sysbench: list[Contender] = []
+        if (program_path := find_sysbench()) is None:
+            self.skipped["sysbench"] = "not installed"
+        else:
+            self._sysbench = [Sysbench(server, program_path)]
 
     def of(self, case: Case) -> list[Contender]:
         """Who takes part in a case: everyone where figures are asked for, elsewhere the best bare
         loop and pgdyno as it comes. pgbench runs at -j 1, cores and clients."""
         wanted = {min(number, case.clients) for number in (1, CORES, PGBENCH_THREADS_MAX)}
-        peers = [self._pgbench_at(number) for number in sorted(wanted)]
+        peers = [*map(self._pgbench_at, sorted(wanted)), *self._sysbench]
         if case.script == "select-only" and case.transport == "unix":
             return [*self._bare.values(), self._pgdyno, *self._reactors, *peers]
         return [self._bare["io_uring"], self._pgdyno, *peers]
