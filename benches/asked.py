@@ -56,9 +56,17 @@ def asked_of_matrix(matrix: Matrix) -> Iterator[Asked]:
 
 def asked_of_parts(results: dict[str, Any]) -> Iterator[Asked]:
     """Those that have a benchmark of their own."""
+    for row in results.get("acks", []):
+        if row["metric"] == "throughput_tps":
+            what = f"throughput with ack ledger / without, {row['script']}, c={row['clients']}"
+            yield from _asked(what, 0.97, False, Effect(**row["effect"]))
     for script, effect in results.get("probes", {}).items():
         what = f"throughput with all probes / without, {script}"
         yield from _asked(what, 0.99, False, Effect(**effect))
+    for row in results.get("memory", []):
+        what = f"KiB per connection, {row['clients']:,} connections, {row['use']}"
+        kib = row["bytes_per_connection"] / 1024
+        yield Asked(what, 16, True, kib, kib, kib, None)
 
 
 def _against(

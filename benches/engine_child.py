@@ -6,6 +6,8 @@ conductor runs it, with its recorder and a run file, which is thrown away.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import resource
 import sqlite3
@@ -16,7 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from pgdyno._engine import EngineError
+from pgdyno._engine import EngineError, Histogram
 from pgdyno.conduct import Silent
 from pgdyno.conduct.load import RunningLoad
 from pgdyno.errors import PgdynoError
@@ -69,6 +71,15 @@ class Work:
             for row in interval["scripts"]
         )
 
+    def histogram(self, rows: str, name: str, tag: int | None) -> Histogram:
+        """A histogram summed over the rows of the intervals with that tag, or of all."""
+        merged = Histogram()
+        for interval in self.recorder.intervals:
+            if tag in (None, interval["tag"]):
+                for row in interval[rows]:
+                    merged.add_encoded(row[name])
+        return merged
+
     def connected(self) -> int:
         """Connections at the end of the last interval."""
         if not self.recorder.intervals:
@@ -111,7 +122,89 @@ def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any
         }
 
 
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {"slice": measure_slice}
+def measure_lateness(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
+    """How late an open loop sent, from the intended time (``wait``) and from when a connection was
+    at hand (``send``), and how much it did."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Work(config, folder)
+        try:
+            work.warm_up()
+            began_ns = work.cut(_MEASURED)
+            work.load.wait(seconds)
+            ended_ns = work.cut(None)
+        finally:
+            work.close()
+        return {
+            "done": work.sum("done", _MEASURED),
+            "seconds": (ended_ns - began_ns) / 1e9,
+            "wait": _quantiles(work.histogram("scripts", "wait", _MEASURED)),
+            "send": _quantiles(work.histogram("threads", "send_late", _MEASURED)),
+        }
+
+
+def _quantiles(histogram: Histogram) -> dict[str, float]:
+    return {
+        "us_p50": histogram.percentile(50) / 1e3,
+        "us_p99": histogram.percentile(99) / 1e3,
+        "us_max": histogram.max / 1e3,
+    }
+
+
+def measure_crowd(config: Mapping[str, Any], *, clients: int, idle: bool) -> dict[str, Any]:
+    """Memory before and after a load of one client grows to ``clients``, and how long they take to
+    connect. Busy ones have each had a transaction by then."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Work(config, folder)
+        group = config["groups"][0]["name"]
+        try:
+            work.wait_until(lambda: work.connected() >= 1, tag=None)
+            _give_back_free_memory()
+            before_bytes, began = _resident_bytes(), time.monotonic()
+            work.load.set_clients(group, clients)
+            work.wait_until(lambda: work.connected() >= clients, tag=None)
+            connect_s = time.monotonic() - began
+            if not idle:
+                work.clients = clients
+                work.warm_up()
+            after_bytes = _resident_bytes()
+        finally:
+            work.close()
+        return {"bytes": after_bytes - before_bytes, "connect_s": connect_s}
+
+
+def measure_storm(config: Mapping[str, Any]) -> dict[str, Any]:
+    """How long it takes all clients to be connected, from when the engine starts them."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Work(config, folder)
+        try:
+            work.wait_until(lambda: work.connected() >= work.clients, tag=None)
+            connect_s = (time.monotonic_ns() - work.load.started_ns) / 1e9
+            work.cut(None)
+        finally:
+            work.close()
+        ready = _quantiles(work.histogram("groups", "total", None))
+        return {"connect_s": connect_s, "ready": ready}
+
+
+def _give_back_free_memory() -> None:
+    """What the process had and freed would hide what it takes next."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
+    if trim is not None:
+        trim(0)
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "slice": measure_slice,
+    "lateness": measure_lateness,
+    "crowd": measure_crowd,
+    "storm": measure_storm,
+}
 
 
 def main() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,10 @@ def page(results_path: Path) -> str:
         _machine(results),
         _asked_table([*asked_of_matrix(matrix), *asked_of_parts(results)]),
         *_matrix_tables(matrix),
-        _skipped(results.get("skipped", {})),
+        _open_loops(results.get("openloop", [])),
+        _acks(results.get("acks", [])),
+        _connections(results),
+        _skipped(results),
         _HOW,
     ]
     return "\n".join(part for part in parts if part)
@@ -130,10 +134,62 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def _skipped(skipped: dict[str, str]) -> str:
-    if not skipped:
+def _open_loops(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line per case and contender: the medians over its rounds."""
+    if not rows:
         return ""
-    lines = [f"- {name}: {reason}" for name, reason in skipped.items()]
+    groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["script"], row["clients"], row["contender"]), []).append(row)
+    lines = []
+    for (script, clients, contender), members in sorted(groups.items()):
+        keys = ("rate", "done_per_s", "us_p50", "us_p99", "us_max")
+        medians = [statistics.median(one[key] for one in members) for key in keys]
+        lines.append((f"{script}, c={clients}", contender, *(f"{it:,.0f}" for it in medians)))
+    head = ("", "", "asked /s", "done /s", "late p50 µs", "p99 µs", "max µs")
+    return "## Open loop at half of the capacity\n\n" + _table(head, lines)
+
+
+def _acks(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    nouns = {"throughput_tps": "throughput", "cpu_us": "CPU per transaction"}
+    lines = [
+        (f"{row['script']}, c={row['clients']}", nouns[row["metric"]],
+         _effect(Effect(**row["effect"])))
+        for row in rows
+    ]  # fmt: skip
+    return "## Ack ledger, with / without\n\n" + _table(("", "", "ratio"), lines)
+
+
+def _connections(results: dict[str, Any]) -> str:
+    if "memory" not in results:
+        return ""
+    lines = [
+        f"- {row['clients']:,} connections, {row['use']}: {row['bytes_per_connection']:,} bytes"
+        f" each; connected at {row['connects_per_s']:,} per second (the least of a server)"
+        for row in results["memory"]
+    ]
+    storm, again = results["storm"], results["reconnecting"]
+    lines += [
+        f"- {storm['clients']:,} at once to PostgreSQL: pgdyno {storm['pgdyno_s']:.2f} s,"
+        f" pgbench -j 1 {storm['pgbench_s']:.2f} s",
+        f"- a connection per transaction, c={again['clients']}: pgdyno {again['pgdyno_per_s']:,}"
+        f" per second at {again['pgdyno_cpu_us']:.0f} µs of CPU each,"
+        f" pgbench -C -j 1 {again['pgbench_per_s']:,} at {again['pgbench_cpu_us']:.0f} µs",
+    ]
+    return "## Connections\n\n" + "\n".join(lines) + "\n"
+
+
+def _skipped(results: dict[str, Any]) -> str:
+    reasons = {
+        **results.get("skipped", {}),
+        **{key.removesuffix("_skipped"): why for key, why in results.items()
+           if key.endswith("_skipped") and why},
+    }  # fmt: skip
+    if not reasons:
+        return ""
+    lines = [f"- {name}: {reason}" for name, reason in reasons.items()]
     return "## Not measured\n\n" + "\n".join(lines) + "\n"
 
 

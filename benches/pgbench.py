@@ -20,8 +20,8 @@ from benches.server import BenchServer
 _STARTUPS = 3
 _TIMEOUT_BESIDE_S = 120
 _PROCESSED = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
-_CONNECTING = re.compile(r"^initial connection time = ([\d.]+) ms", re.MULTILINE)
-_TPS = re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.MULTILINE)
+_CONNECTING = re.compile(r"^(?:initial|average) connection time = ([\d.]+) ms", re.MULTILINE)
+_TPS = re.compile(r"^tps = ([\d.]+) \((?:without|including)", re.MULTILINE)
 
 
 @dataclass(frozen=True)

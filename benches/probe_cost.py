@@ -14,19 +14,19 @@ from pgdyno.stats import Effect, paired_effect
 
 SCRIPTS = ("select-only", "tpcb-like")
 # Probes that were off connect anew, and their first reading fills caches; that is not their cost.
-_WARM_UP_SECONDS = 2.0
+_WARM_UP_SECONDS_MAX = 2.0
 
 
-def probe_cost(*, pairs: int, slice_s: float) -> dict[str, Effect]:
+def probe_cost(*, pairs: int, slice_s: float, scale: int) -> dict[str, Effect]:
     """Ratio of throughput, probes on over probes off, by script."""
-    return {script: _measure(script, pairs, slice_s) for script in SCRIPTS}
+    return {script: _measure(script, pairs, slice_s, scale) for script in SCRIPTS}
 
 
-def _measure(script: str, pairs: int, slice_s: float) -> Effect:
+def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:
     spec = spec_from_fields(
         {
             "name": "probe-cost",
-            "workload": {"script": script, "scale": 10},
+            "workload": {"script": script, "scale": scale},
             "clients": [{"count": 8}],
         }
     )
@@ -43,7 +43,7 @@ def _measure(script: str, pairs: int, slice_s: float) -> Effect:
         ) as session,
     ):
         session.start_load()
-        session.wait(3)
+        session.wait(2 * slice_s)
         for _ in range(pairs):
             for side in rng.sample(["off", "on"], 2):
                 tps[side].append(_slice(session, slice_s, probes=side == "on"))
@@ -55,6 +55,6 @@ def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
     with ExitStack() as stack:
         if not probes:
             stack.enter_context(session.probes.rest())
-        session.wait(_WARM_UP_SECONDS)
+        session.wait(min(_WARM_UP_SECONDS_MAX, 2 * slice_s))
         slice_id = session.slice(slice_s, kind="run")
     return throughput_tps(session.reader(), [slice_id])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
 
 from benches.__main__ import main  # noqa: E402
+from benches.openloop import lateness_of_log  # noqa: E402
+from benches.profiling import profile  # noqa: E402
+from benches.sample import BenchError  # noqa: E402
 
 Bench = Callable[..., tuple[dict[str, Any], str]]
 
@@ -43,3 +47,62 @@ def test_matrix(bench: Bench) -> None:
         assert all(figure > 0 for figure in sample[:2]), row
         assert sample[2] + sample[3] > 0, row
     assert "## tpcb-like, TCP" in page
+
+
+def test_open_loop_and_acks(bench: Bench) -> None:
+    results, page = bench("--only", "openloop,acks", "--clients", "2")
+    contenders = {row["contender"] for row in results["openloop"]}
+    assert "pgdyno" in contenders
+    assert "pgbench -j 1" in contenders
+    for row in results["openloop"]:
+        assert row["done_per_s"] > 0, row
+        assert 0 <= row["us_p50"] <= row["us_p99"] <= row["us_max"], row
+    assert {row["metric"] for row in results["acks"]} == {"throughput_tps", "cpu_us"}
+    assert all(row["effect"]["ratio"] > 0 for row in results["acks"])
+    assert "## Open loop" in page
+    assert "throughput with ack ledger / without, tpcb-like, c=2" in page
+
+
+def test_connections(bench: Bench) -> None:
+    crowd = ["--crowd", "50", "--storm", "4"]
+    results, page = bench("--only", "connections", "--clients", "2", *crowd)
+    assert [row["use"] for row in results["memory"]] == ["idle", "after use"]
+    assert all(row["connects_per_s"] > 0 for row in results["memory"])
+    assert all(results["storm"][key] > 0 for key in ("pgdyno_s", "pgbench_s", "ready_us_max"))
+    assert all(count > 0 for count in results["reconnecting"].values())
+    assert "## Connections" in page
+
+
+def test_probe_cost(bench: Bench) -> None:
+    results, page = bench("--only", "probes", "--clients", "1")
+    assert all(effect["ratio"] > 0 for effect in results["probes"].values())
+    assert "throughput with all probes / without, select-only" in page
+
+
+def test_a_part_that_is_not_possible_says_why(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise BenchError("not today")
+
+    monkeypatch.setattr("benches.__main__.storm", refuse)
+    results, page = bench("--only", "connections", "--clients", "1", "--crowd", "2", "--storm", "1")
+    assert results["connections_skipped"] == "not today"
+    assert "- connections: not today" in page
+
+
+def test_profile() -> None:
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    report = profile(["--clients", "2", "--scale", "1", "--seconds", "0.5"])
+    assert "pgdyno-load-0" in report
+
+
+def test_lateness_is_read_from_pgbenchs_log() -> None:
+    early = [f"0 {n} 900 0 100 {n} 7000" for n in range(10)]
+    later = [f"0 {n} 900 0 101 {n * 10_000} {n}" for n in range(100)]
+    late = lateness_of_log(early + later)
+    assert (late["us_p50"], late["us_p99"], late["us_max"]) == (50, 99, 99)
+    assert late["done_per_s"] == pytest.approx(100 / 1.49)
+    with pytest.raises(BenchError, match="nothing"):
+        lateness_of_log([])

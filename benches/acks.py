@@ -1,0 +1,51 @@
+"""What the clients' own record of acknowledged commits costs: with it against without, in pairs."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benches.engine import EngineChild, Pgdyno
+from benches.sample import Case, Contender, Sample
+from benches.server import BenchServer
+from pgdyno.stats import paired_effect
+
+
+@dataclass(frozen=True)
+class WithAcks:
+    """pgdyno that keeps the record, in a folder of its own each time."""
+
+    server: BenchServer
+    child: EngineChild
+    name: str = "pgdyno with acks"
+
+    def measure(self, case: Case, seconds: float) -> Sample:
+        """One slice."""
+        with tempfile.TemporaryDirectory() as folder:
+            contender = Pgdyno(self.server, self.child, self.name, {"acks": folder})
+            return contender.measure(case, seconds)
+
+
+def acks_cost(
+    server: BenchServer, child: EngineChild, cases: Sequence[Case], *, pairs: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Ratio with/without of throughput and CPU per transaction, a row for each case."""
+    rng = random.Random(3)
+    sides: list[Contender] = [Pgdyno(server, child, "pgdyno"), WithAcks(server, child)]
+    rows = []
+    for case in cases:
+        samples: tuple[list[Sample], list[Sample]] = ([], [])
+        for _ in range(pairs):
+            for side in rng.sample([0, 1], 2):
+                samples[side].append(sides[side].measure(case, seconds))
+        without, with_acks = samples
+        for metric in ("throughput_tps", "cpu_us"):
+            effect = paired_effect(
+                [getattr(sample, metric) for sample in without],
+                [getattr(sample, metric) for sample in with_acks],
+            )
+            rows.append({**vars(case), "metric": metric, "effect": vars(effect)})
+    return rows
