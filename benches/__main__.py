@@ -29,7 +29,7 @@ from benches.sample import SCRIPTS, TRANSPORTS, BenchError, Case
 from benches.server import BenchServer, bench_server
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-PARTS = ("matrix", "openloop", "acks", "probes", "connections")
+PARTS = ("matrix", "openloop", "acks", "probes", "memory", "storm")
 CLIENTS = (1, 8, 64, 256, 1000)
 _SCALE = 10
 
@@ -130,26 +130,34 @@ class Bench:
     def probes(self) -> dict[str, Any]:
         """Cost of all probes."""
         options = self.arguments
-        effects = probe_cost(pairs=self._pairs(), slice_s=options.seconds, scale=options.scale)
+        scripts = [case.script for case in self._cases()]
+        pairs = self._pairs()
+        effects = probe_cost(scripts, pairs=pairs, slice_s=options.seconds, scale=options.scale)
         return {"probes": {script: vars(effect) for script, effect in effects.items()}}
 
-    def connections(self) -> dict[str, Any]:
-        """Memory for each, and how fast they are made."""
+    def memory(self) -> dict[str, Any]:
+        """Memory for each of many connections, and how fast they are made."""
+        program = bare_program(self.arguments.profile)
+        return {"memory": memory_per_connection(program, self.arguments.crowd)}
+
+    def storm(self) -> dict[str, Any]:
+        """Connections to PostgreSQL, many at once and one per transaction."""
         options = self.arguments
         return {
-            "memory": memory_per_connection(bare_program(options.profile), options.crowd),
             "storm": storm(self.server, self.child, options.storm),
             "reconnecting": reconnecting(self.server, self.child, 8, options.seconds),
         }
 
     def _pairs(self) -> int:
         """A few per cent take more pairs to see than half of everything."""
-        return 3 * self.arguments.rounds
+        rounds: int = self.arguments.rounds
+        return 3 * rounds
 
     def _cases(self) -> list[Case]:
         """Where the client weighs most, and where it weighs least."""
         clients = min(64, max(self.arguments.clients))
-        return [Case("select-only", clients, "unix"), Case("tpcb-like", clients, "unix")]
+        scripts = (SCRIPTS[0], SCRIPTS[-1])
+        return [Case(it, clients, "unix") for it in scripts if it in self.arguments.scripts]
 
 
 def _raise_open_files() -> None:

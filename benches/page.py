@@ -163,22 +163,24 @@ def _acks(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _connections(results: dict[str, Any]) -> str:
-    if "memory" not in results:
-        return ""
     lines = [
         f"- {row['clients']:,} connections, {row['use']}: {row['bytes_per_connection']:,} bytes"
         f" each; connected at {row['connects_per_s']:,} per second (the least of a server)"
-        for row in results["memory"]
+        for row in results.get("memory", [])
     ]
-    storm, again = results["storm"], results["reconnecting"]
-    lines += [
-        f"- {storm['clients']:,} at once to PostgreSQL: pgdyno {storm['pgdyno_s']:.2f} s,"
-        f" pgbench -j 1 {storm['pgbench_s']:.2f} s",
-        f"- a connection per transaction, c={again['clients']}: pgdyno {again['pgdyno_per_s']:,}"
-        f" per second at {again['pgdyno_cpu_us']:.0f} µs of CPU each,"
-        f" pgbench -C -j 1 {again['pgbench_per_s']:,} at {again['pgbench_cpu_us']:.0f} µs",
-    ]
-    return "## Connections\n\n" + "\n".join(lines) + "\n"
+    if storm := results.get("storm"):
+        lines.append(
+            f"- {storm['clients']:,} at once to PostgreSQL: pgdyno {storm['pgdyno_s']:.2f} s,"
+            f" pgbench -j 1 {storm['pgbench_s']:.2f} s"
+        )
+    if again := results.get("reconnecting"):
+        lines.append(
+            f"- a connection per transaction, c={again['clients']}:"
+            f" pgdyno {again['pgdyno_per_s']:,} per second at {again['pgdyno_cpu_us']:.0f} µs of"
+            f" CPU each, pgbench -C -j 1 {again['pgbench_per_s']:,}"
+            f" at {again['pgbench_cpu_us']:.0f} µs"
+        )
+    return "## Connections\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def _skipped(results: dict[str, Any]) -> str:

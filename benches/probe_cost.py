@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,14 +13,15 @@ from pgdyno.record import throughput_tps
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, paired_effect
 
-SCRIPTS = ("select-only", "tpcb-like")
 # Probes that were off connect anew, and their first reading fills caches; that is not their cost.
 _WARM_UP_SECONDS_MAX = 2.0
 
 
-def probe_cost(*, pairs: int, slice_s: float, scale: int) -> dict[str, Effect]:
+def probe_cost(
+    scripts: Iterable[str], *, pairs: int, slice_s: float, scale: int
+) -> dict[str, Effect]:
     """Ratio of throughput, probes on over probes off, by script."""
-    return {script: _measure(script, pairs, slice_s, scale) for script in SCRIPTS}
+    return {script: _measure(script, pairs, slice_s, scale) for script in scripts}
 
 
 def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:

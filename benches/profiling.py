@@ -19,7 +19,7 @@ from benches.sample import SCRIPTS, TRANSPORTS, BenchError, Case
 from benches.server import bench_server
 
 _FREQUENCY_HZ = 1999
-_LEAD_IN_S = 2.0
+_LEAD_IN_S = 1.0
 _SYMBOLS = 30
 _PLACES = re.compile(r"[\s-]+$")  # columns of callers, which are not recorded
 

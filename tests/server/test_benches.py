@@ -49,32 +49,8 @@ def test_matrix(bench: Bench) -> None:
     assert "## tpcb-like, TCP" in page
 
 
-def test_open_loop_and_acks(bench: Bench) -> None:
-    results, page = bench("--only", "openloop,acks", "--clients", "2")
-    contenders = {row["contender"] for row in results["openloop"]}
-    assert "pgdyno" in contenders
-    assert "pgbench -j 1" in contenders
-    for row in results["openloop"]:
-        assert row["done_per_s"] > 0, row
-        assert 0 <= row["us_p50"] <= row["us_p99"] <= row["us_max"], row
-    assert {row["metric"] for row in results["acks"]} == {"throughput_tps", "cpu_us"}
-    assert all(row["effect"]["ratio"] > 0 for row in results["acks"])
-    assert "## Open loop" in page
-    assert "throughput with ack ledger / without, tpcb-like, c=2" in page
-
-
-def test_connections(bench: Bench) -> None:
-    crowd = ["--crowd", "50", "--storm", "4"]
-    results, page = bench("--only", "connections", "--clients", "2", *crowd)
-    assert [row["use"] for row in results["memory"]] == ["idle", "after use"]
-    assert all(row["connects_per_s"] > 0 for row in results["memory"])
-    assert all(results["storm"][key] > 0 for key in ("pgdyno_s", "pgbench_s", "ready_us_max"))
-    assert all(count > 0 for count in results["reconnecting"].values())
-    assert "## Connections" in page
-
-
 def test_probe_cost(bench: Bench) -> None:
-    results, page = bench("--only", "probes", "--clients", "1")
+    results, page = bench("--only", "probes", "--clients", "1", "--scripts", "select-only")
     assert all(effect["ratio"] > 0 for effect in results["probes"].values())
     assert "throughput with all probes / without, select-only" in page
 
@@ -86,9 +62,9 @@ def test_a_part_that_is_not_possible_says_why(
         raise BenchError("not today")
 
     monkeypatch.setattr("benches.__main__.storm", refuse)
-    results, page = bench("--only", "connections", "--clients", "1", "--crowd", "2", "--storm", "1")
-    assert results["connections_skipped"] == "not today"
-    assert "- connections: not today" in page
+    results, page = bench("--only", "storm", "--clients", "1", "--storm", "1")
+    assert results["storm_skipped"] == "not today"
+    assert "- storm: not today" in page
 
 
 def test_profile() -> None:
