@@ -1,8 +1,9 @@
 //! Sockets by completion, with io_uring: a pass of the loop hands all it has to send to the kernel
 //! in one call, and the same call brings what was received since.
 //!
-//! Each socket has one receive request that stays (multishot) and takes its memory from a ring of
-//! buffers. Bytes to send are gathered in one buffer per pass; a send never waits for a socket
+//! Each socket has one receive request, which takes its memory from a ring of buffers and is made
+//! again with the next call. (One that stays, multishot, would be a little cheaper; but Linux up to
+//! 6.18 at least can lose the end of a stream that comes right behind data.) Bytes to send are gathered in one buffer per pass; a send never waits for a socket
 //! (`MSG_DONTWAIT`), so it is over when the call returns, and only one that did not send everything
 //! is reported back. That needs Linux 6.1, which is also the first with requests whose work is
 //! deferred to the thread that asks for it.
@@ -24,6 +25,8 @@ use crate::sys::{Bell, monotonic_ns, sharpen_timers};
 const REQUESTS: u32 = 1024;
 /// Results that fit without the kernel having to keep some back.
 const RESULTS: u32 = 4096;
+/// Has a receive request wait for the socket at once: nothing can have come yet.
+const POLL_FIRST: u16 = 1;
 const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
 
 /// The sockets of one thread.
@@ -138,7 +141,7 @@ impl Completion {
         ring.submitter().register_probe(&mut probe)?;
         let needed = [
             opcode::Send::CODE,
-            opcode::RecvMulti::CODE,
+            opcode::Recv::CODE,
             opcode::PollAdd::CODE,
         ];
         if !needed.into_iter().all(|code| probe.is_supported(code)) {
@@ -376,7 +379,6 @@ impl Completion {
             }
             return None;
         }
-        let ended = !cqueue::more(outcome.flags);
         match usize::try_from(outcome.result) {
             Ok(0) => {
                 if let Some(id) = id {
@@ -385,9 +387,7 @@ impl Completion {
                 Some(Event::Closed(slot, None))
             }
             Ok(length) => {
-                if ended {
-                    self.receive_again.push(slot);
-                }
+                self.receive_again.push(slot);
                 let count = self.buffers.take(id?, length, buffer);
                 Some(Event::Received(slot, count))
             }
@@ -439,8 +439,11 @@ impl Completion {
                 index: slot,
             };
             let fd = Fd(socket.stream.as_raw_fd());
-            let request = opcode::RecvMulti::new(fd, buffers::GROUP)
+            let request = opcode::Recv::new(fd, std::ptr::null_mut(), buffers::BYTES)
+                .buf_group(buffers::GROUP)
+                .ioprio(POLL_FIRST)
                 .build()
+                .flags(squeue::Flags::BUFFER_SELECT)
                 .user_data(tag.pack());
             self.requests.push(request);
         }
