@@ -1,7 +1,9 @@
 //! One simulated client: its variables, its randomness, and where it is in its script.
 
 use crate::plan::GroupPlan;
-use crate::script::{Command, Names, Rng, Value, Variables, eval, eval_truth};
+use crate::script::{
+    Command, Datum, EvalError, Names, Rng, Rows, Statement, Value, Variables, eval, eval_truth,
+};
 use crate::times::Times;
 
 /// A client, whether it executes, waits or thinks.
@@ -197,6 +199,44 @@ impl Client {
             return Step::Failed("the script ended inside a pipeline".into());
         }
         Step::Finished
+    }
+
+    /// Evaluates a row of `\rows`.
+    ///
+    /// # Errors
+    /// A column has no value.
+    pub fn evaluate_row(
+        &mut self,
+        rows: &Rows,
+        number: u64,
+        each: impl FnMut(usize, Datum<'_>),
+    ) -> Result<(), EvalError> {
+        rows.evaluate(number, &mut self.variables, &mut self.rng, each)
+    }
+
+    /// Appends a row of COPY's data.
+    ///
+    /// # Errors
+    /// A column has no value.
+    pub fn write_copy_row(
+        &mut self,
+        rows: &Rows,
+        number: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EvalError> {
+        rows.write_copy(number, &mut self.variables, &mut self.rng, out)
+    }
+
+    /// Appends a statement with rows for the simple protocol.
+    ///
+    /// # Errors
+    /// The rows cannot be made.
+    pub fn write_simple_rows(
+        &mut self,
+        statement: &Statement,
+        out: &mut Vec<u8>,
+    ) -> Result<(), EvalError> {
+        statement.write_simple_rows(&mut self.variables, &mut self.rng, out)
     }
 
     /// Whether the script is between `\startpipeline` and `\endpipeline`.

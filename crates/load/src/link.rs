@@ -69,6 +69,10 @@ pub struct InFlight {
     pub error: Option<Box<Failure>>,
     /// What is to be stored of its rows.
     pub capture: Capturing,
+    /// Of COPY FROM STDIN: the row that is to be made next, and how many there are.
+    pub rows: (u64, u64),
+    /// More of them are to be sent.
+    pub copying: bool,
 }
 
 /// What a pipeline still waits for.

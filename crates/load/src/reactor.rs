@@ -61,7 +61,6 @@ pub enum Event {
     /// So many bytes came; they are at the start of the caller's buffer.
     Received(usize, usize),
     /// Everything that was to be sent, and had to wait, is sent.
-    #[allow(dead_code)] // who streams waits for it
     Drained(usize),
     /// The other side has closed the connection, or it broke.
     Closed(usize, Option<io::Error>),
@@ -146,7 +145,6 @@ impl Reactor {
 
     /// Bytes that the socket did not take yet.
     #[must_use]
-    #[allow(dead_code)] // who streams asks
     pub fn unsent_bytes(&self, slot: usize) -> usize {
         match &self.0 {
             Kind::Readiness(inner) => inner.unsent_bytes(slot),

@@ -1,12 +1,13 @@
 //! A worker thread: one event loop over its own connections, timers and counts.
 //!
-//! Transactions are in [`transact`], pipelines in [`pipeline`], connections in [`connect`], clients
+//! Transactions are in [`transact`], pipelines in [`pipeline`], made-up rows in [`rows`], connections in [`connect`], clients
 //! coming, waiting and going in [`clients`]; this file has the loop itself, and the way in for bytes.
 
 mod arrivals;
 mod clients;
 mod connect;
 mod pipeline;
+mod rows;
 mod transact;
 
 use std::cmp::Reverse;
@@ -27,6 +28,7 @@ use crate::script::Rng;
 use crate::shared::{Mail, Shared, lock};
 use crate::sys::{CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
 use crate::tally::Tally;
+use rows::Bound;
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +78,7 @@ pub struct Worker {
     reported_drained: bool,
     out: BytesMut,
     text: Vec<u8>,
+    bound: Bound,
     rng: Rng,
     cpu: CpuTime,
     run_queue: RunQueueDelay,
@@ -111,6 +114,7 @@ impl Worker {
             reported_drained: false,
             out: BytesMut::with_capacity(4096),
             text: Vec::with_capacity(256),
+            bound: Bound::default(),
             rng: Rng::new(seed),
             cpu: thread_cpu(),
             run_queue_us: run_queue.read_us(),
@@ -135,7 +139,7 @@ impl Worker {
                     }
                     reactor::Event::Connected(slot, outcome) => self.start_session(slot, outcome),
                     reactor::Event::Received(slot, count) => self.on_bytes(slot, &buffer[..count]),
-                    reactor::Event::Drained(_) => {}
+                    reactor::Event::Drained(slot) => self.on_drained(slot),
                     reactor::Event::Closed(slot, None) => {
                         self.on_closed(slot, "the server closed the connection");
                     }
@@ -291,7 +295,7 @@ impl Worker {
             Event::Parsed => self.on_parsed(slot),
             Event::Columns(columns) => self.on_columns(slot, columns)?,
             Event::Row(Some(row)) => self.on_row(slot, row)?,
-            Event::CopyIn(_) => self.on_copy_in(slot)?,
+            Event::CopyIn(format) => self.on_copy_in(slot, format)?,
             Event::Complete => self.on_complete(slot, now_ns),
             _ => {}
         }
@@ -365,10 +369,15 @@ impl Worker {
             let Some((slot, id)) = self.ready.pop_front() else {
                 break;
             };
-            let here = self.links.get(slot).is_some_and(|link| {
-                link.id == id && link.doing == Doing::Idle && link.client.is_some()
-            });
-            if here && self.stop_at_ns.is_none() {
+            let Some(link) = self.links.get(slot).filter(|link| link.id == id) else {
+                continue;
+            };
+            if link.statement.copying {
+                self.copy_on(slot);
+            } else if link.doing == Doing::Idle
+                && link.client.is_some()
+                && self.stop_at_ns.is_none()
+            {
                 self.run_script(slot, monotonic_ns());
             }
         }

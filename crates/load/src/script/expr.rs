@@ -9,6 +9,7 @@ use super::error::{Fault, closest};
 use super::functions::{self, FUNCTIONS, Function};
 use super::lexer::{Lexer, Token};
 use super::names::{Names, Scope, Slot};
+use super::rows::Column;
 use super::value::Value;
 use super::{HEIGHT_MAX, NESTING_MAX};
 
@@ -75,6 +76,32 @@ pub(super) fn parse(lexer: Lexer<'_>, scope: &mut Scope) -> Result<Expr, Fault> 
     match parser.lexer.next()? {
         (Token::End, _) => Ok(Expr(node)),
         (token, offset) => Err(unexpected(&token, offset, "the end of the expression")),
+    }
+}
+
+/// Parses the columns of `\rows`, separated by commas: expressions, and texts in single quotes.
+pub(super) fn parse_columns(lexer: Lexer<'_>, scope: &mut Scope) -> Result<Vec<Column>, Fault> {
+    let mut parser = Parser {
+        lexer,
+        scope,
+        depth: 0,
+    };
+    let mut columns = Vec::new();
+    loop {
+        columns.push(match parser.lexer.quoted()? {
+            Some(text) => Column::Text(text),
+            None => match parser.expression(0)?.0 {
+                Node::Variable(slot) => Column::Variable(slot),
+                node => Column::Expr(Expr(node)),
+            },
+        });
+        match parser.lexer.next()? {
+            (Token::End, _) => return Ok(columns),
+            (Token::Symbol(","), _) => {}
+            (token, offset) => {
+                return Err(unexpected(&token, offset, "a comma or the end of the row"));
+            }
+        }
     }
 }
 

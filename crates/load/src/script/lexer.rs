@@ -63,6 +63,32 @@ impl<'a> Lexer<'a> {
         (self.at > start).then(|| (&self.text[start..self.at], start))
     }
 
+    /// A text in single quotes, in which two stand for one, if it comes next.
+    pub fn quoted(&mut self) -> Result<Option<String>, Fault> {
+        self.skip_blanks();
+        let start = self.at;
+        if self.byte(0) != Some(b'\'') {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        loop {
+            self.at += 1;
+            let part = self.take_while(|byte| byte != b'\'' && byte != b'\n');
+            text.push_str(part);
+            match (self.byte(0), self.byte(1)) {
+                (Some(b'\''), Some(b'\'')) => {
+                    text.push('\'');
+                    self.at += 1;
+                }
+                (Some(b'\''), _) => {
+                    self.at += 1;
+                    return Ok(Some(text));
+                }
+                _ => return Err(Fault::new(start, "this text is never closed")),
+            }
+        }
+    }
+
     /// Skips what is left of the command, and its newline.
     pub fn finish(mut self) -> usize {
         while self.word().is_some() {}

@@ -4,6 +4,7 @@ use super::error::{Fault, closest};
 use super::expr::{self, Expr};
 use super::lexer::Lexer;
 use super::names::{Scope, Slot, is_valid_name};
+use super::rows::Rows;
 use super::{Capture, CaptureKind, Sleep, SleepAmount};
 
 /// A meta-command as written; `\if` and its like become jumps later.
@@ -23,12 +24,13 @@ pub(super) enum Meta {
     Endif,
     Capture(Capture),
     Expect([u8; 5]),
+    Rows(Rows),
     StartPipeline,
     SyncPipeline,
     EndPipeline,
 }
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "set",
     "sleep",
     "if",
@@ -41,6 +43,7 @@ const COMMANDS: [&str; 12] = [
     "syncpipeline",
     "endpipeline",
     "expect",
+    "rows",
 ];
 
 /// Reads the meta-command whose backslash is just before `at`. Returns it and where to go on.
@@ -69,6 +72,7 @@ pub(super) fn parse(text: &str, at: usize, scope: &mut Scope) -> Result<(Meta, u
         "gset" => arguments.capture(CaptureKind::One)?,
         "aset" => arguments.capture(CaptureKind::Last)?,
         "expect" => arguments.expect()?,
+        "rows" => Meta::Rows(Rows::parse(arguments.lexer, at - 1, scope)?),
         "shell" | "setshell" => return Err(shell(&name, at - 1)),
         _ => return Err(unknown(word, offset)),
     };

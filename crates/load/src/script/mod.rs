@@ -1,4 +1,4 @@
-//! The script language: pgbench's, as PostgreSQL 18 documents it, and two words more.
+//! The script language: pgbench's, as PostgreSQL 18 documents it, and a few words more.
 //!
 //! A script is SQL statements and meta-commands (`\set`, `\if`, `\gset` …). [`parse`] turns its text
 //! into a [`Script`]: a flat list of [`Command`]s in which variables are slots and `\if` blocks are
@@ -7,6 +7,8 @@
 //! What pgbench does not have, and pgdyno adds:
 //!
 //! - `\expect SQLSTATE` before a statement: that error is expected of the statement that follows;
+//! - `\rows COUNT EXPRESSION, …` after a statement makes up rows for it (see [`Rows`]'s module):
+//!   COPY … FROM STDIN, or VALUES of many rows;
 //! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
 //! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator.
 //!
@@ -36,6 +38,7 @@ mod meta;
 mod names;
 mod parse;
 mod random;
+mod rows;
 mod sql;
 mod value;
 
@@ -46,6 +49,7 @@ pub use expr::Expr;
 pub use names::{Names, Slot, Variables, is_valid_name};
 pub use parse::{Group, Source, parse};
 pub use random::Rng;
+pub use rows::{Datum, ROW_VALUES_MAX, Rows};
 pub use value::Value;
 
 use std::time::Duration;
@@ -153,6 +157,10 @@ pub struct Statement {
     pub simple_only: bool,
     /// It is several queries, joined by `\;`.
     pub joined: bool,
+    /// It is COPY … FROM STDIN.
+    pub copy_in: bool,
+    /// Rows that `\rows` makes up for it.
+    pub rows: Option<Rows>,
     /// SQLSTATE that `\expect` announced.
     pub expect: Option<[u8; 5]>,
     /// What to do with the rows it returns.
@@ -220,6 +228,7 @@ impl Statement {
         let what = match &self.capture {
             Some(capture) => format!("\\{}", capture.word()),
             None if self.expect.is_some() => "\\expect".into(),
+            None if self.copy_in => "COPY FROM STDIN".into(),
             None if self.joined => "a query joined to another by \\;".into(),
             None => return None,
         };
@@ -229,10 +238,16 @@ impl Statement {
     /// Appends the statement for the simple protocol: values in place of variables, literally and
     /// without quoting, as pgbench does; a variable that is not defined stays `:name`.
     pub fn write_simple(&self, variables: &Variables, out: &mut Vec<u8>) {
-        for piece in &self.pieces {
+        Piece::write_all(&self.pieces, variables, out);
+    }
+}
+
+impl Piece {
+    fn write_all(pieces: &[Self], variables: &Variables, out: &mut Vec<u8>) {
+        for piece in pieces {
             match piece {
-                Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Piece::Variable { slot, name, quoted } => {
+                Self::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Self::Variable { slot, name, quoted } => {
                     // A number is a literal as it stands; a UUID is one only within quotes.
                     let quote = !quoted && variables.is_uuid(*slot);
                     out.extend(quote.then_some(b'\''));

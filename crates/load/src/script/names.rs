@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::VARIABLES_MAX;
 use super::error::{EvalError, Fault};
+use super::rows::Datum;
 use super::value::Value;
 
 /// Place of a variable among those of a client group.
@@ -32,6 +33,9 @@ impl Names {
     /// Names of the five above.
     pub const BUILT_IN: [&'static str; 5] =
         ["client_id", "scale", "random_seed", "default_seed", "txn"];
+
+    /// What the number of a row of `\rows` is called.
+    pub(super) const ROW: &'static str = "row";
 
     pub(super) fn new() -> Self {
         let mut names = Self {
@@ -268,6 +272,15 @@ impl Variables {
         match &self.values[usize::from(slot.0)] {
             Stored::Value(Value::Null) => false,
             _ => self.write_text(slot, out),
+        }
+    }
+
+    /// The variable as a value of a row.
+    pub(super) fn datum(&self, slot: Slot) -> Result<Datum<'_>, EvalError> {
+        match &self.values[usize::from(slot.0)] {
+            Stored::Value(value) => Ok(Datum::Value(*value)),
+            Stored::Text(text) => Ok(Datum::Text(text)),
+            Stored::Undefined => Err(self.undefined(slot)),
         }
     }
 

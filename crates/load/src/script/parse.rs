@@ -12,6 +12,7 @@ use super::error::{Fault, ScriptError, place};
 use super::expr::Expr;
 use super::meta::{self, Meta};
 use super::names::{Names, Scope, Slot, Uses};
+use super::rows::{Rows, Stand};
 use super::sql::{self, RawStatement, Span, Stop};
 use super::{Capture, Command, PARAMETERS_MAX, Piece, SCRIPT_BYTES_MAX, Script, Statement};
 
@@ -114,6 +115,7 @@ enum Step<'a> {
         raw: RawStatement<'a>,
         expect: Option<[u8; 5]>,
         capture: Option<Capture>,
+        rows: Option<Rows>,
     },
     Other(Command),
 }
@@ -183,6 +185,7 @@ impl<'a> Draft<'a> {
             raw,
             expect,
             capture: None,
+            rows: None,
         });
         Ok(())
     }
@@ -194,6 +197,7 @@ impl<'a> Draft<'a> {
             .map_or((None, raw.offset), |(code, offset)| (Some(code), offset));
         let statement = Statement {
             joined: raw.joined,
+            copy_in: raw.is_copy_in(),
             expect,
             ..Statement::default()
         };
@@ -219,6 +223,7 @@ impl<'a> Draft<'a> {
             Meta::Else => self.next_branch("else", None, offset)?,
             Meta::Endif => self.close_block(offset)?,
             Meta::Capture(capture) => self.capture(capture, last_statement, offset)?,
+            Meta::Rows(rows) => self.rows(rows, last_statement, offset)?,
             Meta::Expect(code) => self.expect = Some((code, offset)),
             Meta::StartPipeline | Meta::SyncPipeline | Meta::EndPipeline => {
                 self.pipeline(&meta, offset)?;
@@ -331,6 +336,24 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// `\rows`: belongs to the statement just before.
+    fn rows(
+        &mut self,
+        rows: Rows,
+        last_statement: Option<usize>,
+        offset: usize,
+    ) -> Result<(), Fault> {
+        match last_statement.map(|index| &mut self.steps[index]) {
+            Some(Step::Sql { raw, rows: to, .. }) => {
+                rows.check(raw, offset)?;
+                *to = Some(rows);
+                self.sets.add(&[Names::ROW]);
+                Ok(())
+            }
+            _ => Err(Fault::new(offset, "\\rows must follow an SQL statement")),
+        }
+    }
+
     fn pipeline(&mut self, meta: &Meta, offset: usize) -> Result<(), Fault> {
         if !self.blocks.is_empty() {
             self.pipeline = Pipeline::Unknown;
@@ -398,11 +421,13 @@ impl<'a> Draft<'a> {
                     raw,
                     expect,
                     capture,
+                    rows,
                 } => {
                     let statement = Statement {
                         position,
                         expect,
                         capture,
+                        rows,
                         ..Statement::default()
                     };
                     position += 1;
@@ -451,10 +476,21 @@ impl Statement {
         scope: &mut Scope,
     ) -> Result<Self, Fault> {
         self.joined = raw.joined;
-        self.simple_only = raw.joined;
+        self.copy_in = raw.is_copy_in();
+        self.simple_only = raw.joined || (self.copy_in && self.rows.is_some());
+        let mut rows_stand = self.rows.is_some() && !self.copy_in;
         for span in &raw.spans {
             match *span {
                 Span::Text(text) => self.push_text(text),
+                Span::Variable {
+                    name: "rows",
+                    quoted: false,
+                    ..
+                } if rows_stand => {
+                    self.stand_rows();
+                    self.text.push_str(":rows");
+                    rows_stand = false;
+                }
                 Span::Variable {
                     name,
                     offset,
@@ -475,6 +511,10 @@ impl Statement {
         if self.text.is_empty() {
             self.push_text(";");
         }
+        if rows_stand {
+            self.push_text(" ");
+            self.stand_rows();
+        }
         if self.parameters.len() > PARAMETERS_MAX && !self.simple_only {
             let count = self.parameters.len();
             let message = format!(
@@ -483,6 +523,19 @@ impl Statement {
             return Err(Fault::new(raw.offset, message));
         }
         Ok(self)
+    }
+
+    /// The rows stand here.
+    fn stand_rows(&mut self) {
+        let stand = Stand {
+            piece: self.pieces.len(),
+            parameterized: self.parameterized.len(),
+        };
+        // What follows is a piece of its own.
+        self.pieces.push(Piece::Text(String::new()));
+        if let Some(rows) = &mut self.rows {
+            rows.stand = stand;
+        }
     }
 
     fn push_text(&mut self, text: &str) {

@@ -30,6 +30,38 @@ pub(super) struct RawStatement<'a> {
     pub joined: bool,
 }
 
+impl RawStatement<'_> {
+    /// Its words, those in quotes and comments too; a variable counts as one.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        let texts = self.spans.iter().map(|span| match span {
+            Span::Text(text) => text,
+            Span::Variable { .. } => "0",
+        });
+        texts.flat_map(|text| {
+            text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .filter(|word| !word.is_empty())
+        })
+    }
+
+    /// Whether it is COPY … FROM STDIN.
+    pub fn is_copy_in(&self) -> bool {
+        let mut words = self.words();
+        let is = |word: Option<&str>, keyword: &str| {
+            word.is_some_and(|word| word.eq_ignore_ascii_case(keyword))
+        };
+        is(words.next(), "copy")
+            && words.any(|word| word.eq_ignore_ascii_case("from"))
+            && is(words.next(), "stdin")
+    }
+
+    /// Whether it names this variable outside quotes.
+    pub fn names(&self, wanted: &str) -> bool {
+        self.spans.iter().any(
+            |span| matches!(span, Span::Variable { name, quoted: false, .. } if *name == wanted),
+        )
+    }
+}
+
 /// What ended a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {

@@ -18,9 +18,7 @@ impl Worker {
         let length = self.out.len();
         let written = match self.unpipable(slot, command) {
             Some(why) => Err(Failure::own("script-error", why)),
-            None => self
-                .write_statement(slot, command)
-                .map_err(|error| Failure::own("statement-unsendable", error.to_string())),
+            None => self.write_statement(slot, command),
         };
         if let Err(failure) = written {
             self.out.truncate(length);

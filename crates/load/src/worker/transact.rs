@@ -57,9 +57,8 @@ impl Worker {
     }
 
     fn send_statement(&mut self, slot: usize, command: usize) {
-        if let Err(error) = self.write_statement(slot, command) {
+        if let Err(failure) = self.write_statement(slot, command) {
             self.out.clear();
-            let failure = Failure::own("statement-unsendable", error.to_string());
             return self.fail(slot, failure, monotonic_ns());
         }
         let now_ns = monotonic_ns();
@@ -94,7 +93,25 @@ impl Worker {
         &mut self,
         slot: usize,
         command: usize,
-    ) -> Result<(), ProtocolError> {
+    ) -> Result<(), Box<Failure>> {
+        let link = &mut self.links[slot];
+        let Some(client) = &link.client else {
+            return Ok(());
+        };
+        let script = &self.shared.plan.groups[link.group].scripts[client.script];
+        if let Command::Sql(statement) = &script.script.commands[command] {
+            let capture = statement.capture.as_ref();
+            link.statement.capture.restart(capture);
+            if statement.rows.is_some() {
+                return self.write_rows(slot, command);
+            }
+        }
+        self.write_plain(slot, command)
+            .map_err(|error| Failure::own("statement-unsendable", error.to_string()))
+    }
+
+    /// Puts a statement without made-up rows into the output buffer.
+    fn write_plain(&mut self, slot: usize, command: usize) -> Result<(), ProtocolError> {
         let link = &mut self.links[slot];
         let (Some(session), Some(client)) = (&mut link.session, &link.client) else {
             return Ok(());
@@ -103,7 +120,6 @@ impl Worker {
         let Command::Sql(statement) = &script.script.commands[command] else {
             return Ok(());
         };
-        link.statement.capture.restart(statement.capture.as_ref());
         let (out, text) = (&mut self.out, &mut self.text);
         let piped = client.is_in_pipeline();
         if self.shared.plan.protocol == Protocol::Simple || statement.simple_only {
@@ -208,15 +224,6 @@ impl Worker {
         Ok(())
     }
 
-    /// COPY FROM STDIN, for which no data is at hand: it is told to fail.
-    pub(super) fn on_copy_in(&mut self, slot: usize) -> Result<(), ProtocolError> {
-        if let Some(session) = &mut self.links[slot].session {
-            session.copy_fail("pgdyno has no data for COPY FROM STDIN", &mut self.out)?;
-            self.send(slot);
-        }
-        Ok(())
-    }
-
     pub(super) fn on_complete(&mut self, slot: usize, now_ns: u64) {
         if self.links[slot].pipeline.is_busy() {
             return self.on_piped_complete(slot, now_ns);
@@ -277,6 +284,7 @@ impl Worker {
         let row = script.row;
         let link = &mut self.links[slot];
         link.doing = Doing::Idle;
+        link.statement.copying = false;
         let sent_ns = link.statement.sent_ns;
         let failure = match (link.statement.error.take(), expect) {
             (None, None) => link.capture_row(),
