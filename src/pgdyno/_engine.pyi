@@ -13,9 +13,9 @@ class EngineError(Exception):
     ``code`` is stable: ``config-invalid``, ``tls-unsupported``,
     ``connection-failed``, ``connection-refused``, ``authentication-failed``, ``database-missing``,
     ``connections-exhausted``, ``server-starting``, ``protocol-error``, ``group-unknown``,
-    ``not-started``, ``already-started``, ``system-limit``, ``histogram-invalid``, and for a
-    ScriptError ``script-invalid``. ``message`` has no final period; where the server refused, it is
-    PostgreSQL's own.
+    ``not-started``, ``already-started``, ``system-limit``, ``histogram-invalid``,
+    ``acks-unwritable``, and for a ScriptError ``script-invalid``. ``message`` has no final period;
+    where the server refused, it is PostgreSQL's own.
     """
 
     code: str
@@ -222,6 +222,7 @@ class Load:
                     "user" (required), "password", "database" (required), "application_name",
                     "sslmode", "options"},
          "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
+         "acks": {"directory" (required)} | null,
          "max_tries": 10, "connect_timeout_ms": 10000, "backoff_ms_min": 50,
          "backoff_ms_max": 2000, "give_up_after_ms": 30000,
          "groups" (required): [
@@ -251,6 +252,9 @@ class Load:
     While all are busy, up to ``queue_max`` wait, and the newest beyond that are skipped; with
     ``skip`` none waits. What takes longer than ``latency_limit_us`` is ``late``; in an open loop
     what is later than that before it is sent is skipped.
+
+    ``acks`` keeps the ack ledger: ``pgdyno.record.read_acks`` reads the directory. If it cannot be
+    written, the load ends with the fatal error ``acks-unwritable``.
     """
 
     def __init__(self, config_json: str) -> None:

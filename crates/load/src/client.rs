@@ -1,5 +1,6 @@
 //! One simulated client: its variables, its randomness, and where it is in its script.
 
+use crate::acks::Progress;
 use crate::plan::GroupPlan;
 use crate::script::{
     Command, Datum, EvalError, Names, Rng, Rows, Statement, Value, Variables, eval, eval_truth,
@@ -31,6 +32,8 @@ pub struct Client {
     pub tries: u32,
     /// Number of the transaction among the client's, from 0: `:txn`. A retry keeps it.
     pub txn: u64,
+    /// How far it has come on the server, if that is recorded.
+    pub progress: Progress,
     /// When the next transaction is intended, while the client thinks.
     pub think_until_ns: u64,
     /// Values of the group's variables.
@@ -85,6 +88,7 @@ impl Client {
             sent_ns: 0,
             tries: 0,
             txn: 0,
+            progress: Progress::default(),
             think_until_ns: 0,
             variables,
             command: 0,
@@ -117,6 +121,7 @@ impl Client {
         self.connect_ns = 0;
         self.sent_ns = 0;
         self.tries = 1;
+        self.progress = Progress::default();
         self.command = 0;
         self.in_pipeline = false;
         self.txn = self.begun;
@@ -125,6 +130,19 @@ impl Client {
         self.variables
             .set(Names::TXN, Value::Int(self.txn.cast_signed()));
         self.variables.remember();
+    }
+
+    /// The client, which came and went before: its transactions go on being numbered.
+    #[must_use]
+    pub fn after(mut self, begun: u64) -> Self {
+        self.begun = begun;
+        self
+    }
+
+    /// Transactions begun.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Whether it has had all the transactions that were asked of it.
@@ -136,6 +154,7 @@ impl Client {
     /// Goes back to the transaction's start, with the variables and random numbers of then.
     pub fn restart(&mut self) {
         self.tries += 1;
+        self.progress.restart();
         self.command = 0;
         self.in_pipeline = false;
         self.rng.clone_from(&self.saved_rng);

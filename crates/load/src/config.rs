@@ -2,6 +2,8 @@
 
 mod group;
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use crate::error::LoadError;
@@ -75,7 +77,17 @@ pub struct Config {
     pub cpus: Option<Vec<usize>>,
     #[serde(default)]
     pub nice: Option<i32>,
+    #[serde(default)]
+    pub acks: Option<AcksConfig>,
     pub groups: Vec<GroupConfig>,
+}
+
+/// The ack ledger.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct AcksConfig {
+    pub directory: PathBuf,
 }
 
 fn default_application_name() -> String {

@@ -6,6 +6,7 @@
 //! Worker (worker.rs)   a thread: event loop, connections (link.rs), timers, counts (tally.rs,
 //!                      times.rs); its sockets are a reactor's (reactor.rs)
 //! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
+//! Ack ledger (acks/)   the clients' own record of how each transaction ended
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
@@ -14,6 +15,7 @@
 //! Times are nanoseconds of the monotonic clock. A transaction is *intended* when it should start,
 //! *sent* when its first byte leaves, *done* when its last answer is there: response = wait + service.
 
+mod acks;
 pub mod arrival;
 mod capture;
 mod client;

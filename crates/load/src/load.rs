@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::acks::AckFile;
 use crate::config::check_rate;
 use crate::error::LoadError;
 use crate::net::{Target, reason};
@@ -111,13 +112,17 @@ impl Load {
         raise_open_files();
         let (reactors, choice) = Reactor::for_threads(plan.reactor, plan.threads)
             .map_err(|error| no_reactor(plan.reactor, &error))?;
+        let acks = match &plan.acks {
+            Some(directory) => AckFile::create_all(directory, plan)?,
+            None => Vec::new(),
+        };
         let Some(plan) = slot.take() else {
             return Err(LoadError::new(
                 "already-started",
                 "the load was started before",
             ));
         };
-        let (running, started_ns) = spawn(plan, target, reactors, choice)?;
+        let (running, started_ns) = spawn(plan, target, reactors, choice, acks)?;
         *lock(&self.running) = Some(running);
         Ok(started_ns)
     }
@@ -302,6 +307,7 @@ fn spawn(
     target: Target,
     reactors: Vec<(Reactor, Arc<Bell>)>,
     choice: Choice,
+    acks: Vec<AckFile>,
 ) -> Result<(Running, u64), LoadError> {
     let schedules: Vec<Schedule> = plan
         .groups
@@ -311,7 +317,7 @@ fn spawn(
     let (reactors, bells): (Vec<_>, Vec<_>) = reactors.into_iter().unzip();
     let mailboxes = bells.into_iter().map(Mailbox::new).collect();
     let started_ns = monotonic_ns();
-    let shared = Arc::new(Shared::new(plan, target, mailboxes, started_ns));
+    let shared = Arc::new(Shared::new(plan, target, mailboxes, acks, started_ns));
     for (group, schedule) in shared.groups.iter().zip(&schedules) {
         group.set_target(schedule.clients_at(0));
     }
@@ -455,6 +461,7 @@ impl Coordinator {
             let now_ns = monotonic_ns();
             let cut_ns = self.cut_if_due(now_ns);
             let mut steering = lock(&self.control.steering);
+            self.end_if_failed(&mut steering, now_ns);
             let stopping = steering.state == State::Stopping;
             let drained = self.shared.drained.load(Ordering::Acquire) == self.workers.len();
             if stopping && drained {
@@ -527,6 +534,15 @@ impl Coordinator {
             self.shared.post_all(|| Mail::Stop(now_ns));
         }
         now_ns + FINISH_LOOK_NS
+    }
+
+    /// A thread that cannot go on has stopped them all.
+    fn end_if_failed(&self, steering: &mut Steering, now_ns: u64) {
+        if let Some(error) = self.shared.failure() {
+            steering.fatal.get_or_insert(error);
+            steering.state = State::Stopping;
+            steering.stop_at_ns.get_or_insert(now_ns);
+        }
     }
 
     fn give_up_if_hopeless(&self, steering: &mut Steering, now_ns: u64) {

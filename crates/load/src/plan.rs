@@ -1,8 +1,10 @@
 //! What a load is to do: the configuration as given (JSON), checked and resolved into a [`Plan`].
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::acks::Effect;
 use crate::arrival::{Arrivals, Policy, Queue};
 use crate::client::Client;
 use crate::config::{
@@ -63,6 +65,8 @@ pub struct Plan {
     pub cpus: Option<Vec<usize>>,
     /// The threads' nice level, if not that of the process.
     pub nice: Option<i32>,
+    /// Where the ack ledger is to be, if there is to be one.
+    pub acks: Option<PathBuf>,
     /// Client groups.
     pub groups: Vec<GroupPlan>,
     rows: usize,
@@ -110,6 +114,8 @@ pub struct ScriptPlan {
     pub row: usize,
     /// Row of its first statement in a tally.
     pub statement_row: usize,
+    /// What its statements can do to a transaction, by position.
+    pub effects: Vec<Effect>,
     /// What its prepared statements are called on the server, by position.
     pub statement_names: Vec<String>,
 }
@@ -147,6 +153,7 @@ impl Plan {
             reactor: config.reactor,
             cpus: config.cpus,
             nice: config.nice,
+            acks: config.acks.map(|acks| acks.directory),
             groups,
             rows,
             statements,
@@ -264,6 +271,7 @@ fn plan_group(
         if protocol == Protocol::Simple {
             refuse_pipelines(&script)?;
         }
+        let effects: Vec<Effect> = script.statements().map(Effect::of).collect();
         let statement_names: Vec<String> = (*statements..)
             .zip(script.statements())
             .map(|(row, statement)| prepared_name(row, &statement.parameterized))
@@ -274,6 +282,7 @@ fn plan_group(
             weight: config.weight,
             row: *rows,
             statement_row: *statements,
+            effects,
             statement_names,
         });
         *rows += 1;

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::acks::AckFile;
 use crate::arrival::Queue;
 use crate::client::Client;
 use crate::collect::Collector;
+use crate::error::LoadError;
 use crate::net::Target;
 use crate::plan::Plan;
 use crate::pool::{LinkRef, Pool};
@@ -81,8 +83,8 @@ impl Mailbox {
 /// Whether a client exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
-    /// Not yet, or not any more; it may come again.
-    Absent,
+    /// Not yet, or not any more; it may come again, and goes on after so many transactions.
+    Absent(u64),
     /// It does.
     Present,
     /// It has had all its transactions, and does not come again.
@@ -127,7 +129,7 @@ impl GroupShared {
     pub fn set_target(&self, clients: u32) -> bool {
         let mut lives = lock(&self.lives);
         if lives.len() < clients as usize {
-            lives.resize(clients as usize, Life::Absent);
+            lives.resize(clients as usize, Life::Absent(0));
         }
         self.target.swap(clients, Ordering::Relaxed) != clients
     }
@@ -137,16 +139,18 @@ impl GroupShared {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Numbers of clients that are wanted, do not exist and belong to a thread; they exist from
-    /// now on.
-    pub fn spawn(&self, thread: usize, threads: usize) -> Vec<u32> {
+    /// Numbers of clients that are wanted, do not exist and belong to a thread, with how many
+    /// transactions they have begun before; they exist from now on.
+    pub fn spawn(&self, thread: usize, threads: usize) -> Vec<(u32, u64)> {
         let mut lives = lock(&self.lives);
         let target = self.target();
         let mine = (0..target).skip(thread).step_by(threads);
-        let new: Vec<u32> = mine
-            .filter(|id| lives[*id as usize] == Life::Absent)
-            .collect();
-        for id in &new {
+        let absent = |id: u32| match lives[id as usize] {
+            Life::Absent(begun) => Some((id, begun)),
+            _ => None,
+        };
+        let new: Vec<(u32, u64)> = mine.filter_map(absent).collect();
+        for (id, _) in &new {
             lives[*id as usize] = Life::Present;
         }
         self.clients
@@ -167,7 +171,7 @@ impl GroupShared {
         lives[client.id as usize] = if finished {
             Life::Finished
         } else {
-            Life::Absent
+            Life::Absent(client.begun())
         };
         self.clients.fetch_sub(1, Ordering::Relaxed);
         true
@@ -202,6 +206,10 @@ pub struct Shared {
     pub groups: Vec<GroupShared>,
     /// By thread.
     pub mailboxes: Vec<Mailbox>,
+    /// By thread: its part of the ack ledger, until the thread takes it.
+    acks: Mutex<Vec<Option<AckFile>>>,
+    /// Why the load cannot go on, if a thread found that.
+    failure: Mutex<Option<LoadError>>,
     /// Where counts go.
     pub collector: Mutex<Collector>,
     /// Number of the current interval. A thread looks at it before it counts anything for a client
@@ -216,7 +224,13 @@ pub struct Shared {
 impl Shared {
     /// At the very beginning.
     #[must_use]
-    pub fn new(plan: Plan, target: Target, mailboxes: Vec<Mailbox>, started_ns: u64) -> Self {
+    pub fn new(
+        plan: Plan,
+        target: Target,
+        mailboxes: Vec<Mailbox>,
+        acks: Vec<AckFile>,
+        started_ns: u64,
+    ) -> Self {
         let mut seeds = Rng::new(plan.seed);
         let groups = plan.groups.iter().map(|group| {
             let queue = group.queue(seeds.next_u64(), plan.threads, started_ns);
@@ -224,6 +238,8 @@ impl Shared {
         });
         Self {
             groups: groups.collect(),
+            acks: Mutex::new(acks.into_iter().map(Some).collect()),
+            failure: Mutex::new(None),
             collector: Mutex::new(Collector::new(plan.threads, started_ns)),
             plan,
             target,
@@ -232,6 +248,22 @@ impl Shared {
             drained: AtomicUsize::new(0),
             health: Health::default(),
         }
+    }
+
+    /// A thread's part of the ack ledger, once; `None` in a load without one.
+    pub fn take_acks(&self, thread: usize) -> Option<AckFile> {
+        lock(&self.acks).get_mut(thread)?.take()
+    }
+
+    /// A thread found that the load cannot go on: all stop at once.
+    pub fn fail(&self, error: LoadError, now_ns: u64) {
+        lock(&self.failure).get_or_insert(error);
+        self.post_all(|| Mail::Stop(now_ns));
+    }
+
+    /// Why the load cannot go on, if a thread found that.
+    pub fn failure(&self) -> Option<LoadError> {
+        lock(&self.failure).clone()
     }
 
     /// Posts to every thread.

@@ -6,6 +6,7 @@
 mod arrivals;
 mod clients;
 mod connect;
+mod ledger;
 mod pipeline;
 mod rows;
 mod transact;
@@ -20,6 +21,7 @@ use pgdyno_wire::{Event, ProtocolError, Scanner};
 use slab::Slab;
 
 use self::arrivals::FreeClients;
+use crate::acks::AckFile;
 use crate::client::Client;
 use crate::link::{Doing, Failure, Link};
 use crate::net::reason;
@@ -71,6 +73,7 @@ pub struct Worker {
     /// Connections whose client goes on without having waited for anything.
     ready: VecDeque<(usize, u64)>,
     tally: Tally,
+    acks: Option<AckFile>,
     interval: u64,
     /// Transactions sent and not ended.
     flying: usize,
@@ -108,6 +111,7 @@ impl Worker {
                 .collect(),
             ready: VecDeque::new(),
             tally,
+            acks: shared.take_acks(thread),
             interval: 0,
             flying: 0,
             stop_at_ns: None,
@@ -152,7 +156,9 @@ impl Worker {
             self.run_ready();
             self.free_links();
             self.check_drained();
-            let pass_ns = monotonic_ns() - began_ns;
+            let ended_ns = monotonic_ns();
+            self.write_acks(ended_ns, false);
+            let pass_ns = ended_ns - began_ns;
             self.tally.thread.passes += 1;
             let longest = &mut self.tally.thread.loop_stall_ns_max;
             *longest = pass_ns.max(*longest);
@@ -167,10 +173,8 @@ impl Worker {
         }
         let stop = self.stop_at_ns.filter(|_| !self.reported_drained);
         let next = self.timers.peek().map(|Reverse((at_ns, _))| *at_ns);
-        match (next, stop) {
-            (Some(next), Some(stop)) => Some(next.min(stop)),
-            (next, stop) => next.or(stop),
-        }
+        let acks = self.acks.as_ref().and_then(AckFile::due_ns);
+        [next, stop, acks].into_iter().flatten().min()
     }
 
     /// Hands the counts of intervals that are over to the collector.

@@ -3,6 +3,7 @@
 Everything that pgdyno concludes is computed from run files, so any run can be analysed again.
 """
 
+from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
 from pgdyno.record.distribution import PERCENTILES, Distribution
 from pgdyno.record.reader import RunFile, throughput_tps
 from pgdyno.record.recorder import CURRENT, Recorder
@@ -25,6 +26,9 @@ from pgdyno.record.rows import (
 __all__ = [
     "CURRENT",
     "PERCENTILES",
+    "AckLedger",
+    "AckLoad",
+    "AckScript",
     "Distribution",
     "ErrorTotal",
     "Event",
@@ -33,6 +37,7 @@ __all__ = [
     "GroupInterval",
     "Interval",
     "Ledger",
+    "Outcome",
     "Recorder",
     "RunFile",
     "RunInfo",
@@ -41,5 +46,6 @@ __all__ = [
     "Trial",
     "WaitTotal",
     "blank",
+    "read_acks",
     "throughput_tps",
 ]

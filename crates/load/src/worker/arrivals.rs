@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 
 use super::{Timer, Worker};
+use crate::acks::Column;
 use crate::arrival::{Arrival, Queue, Turn};
 use crate::client::Client;
 use crate::shared::{Mail, Shared, lock};
@@ -194,6 +195,7 @@ impl Worker {
             return Some(client);
         }
         Self::skip(&self.shared, &mut self.tally, &mut client);
+        self.note_unsent(&client, Column::Skipped, None);
         self.after_transaction(client, now_ns);
         None
     }

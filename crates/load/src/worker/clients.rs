@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::{Timer, Worker};
+use crate::acks::Column;
 use crate::client::Client;
 use crate::link::{Doing, Failure};
 use crate::pool::{Grant, LinkRef};
@@ -24,9 +25,9 @@ impl Worker {
         }
         let shared = Arc::clone(&self.shared);
         for (group, state) in shared.groups.iter().enumerate() {
-            for id in state.spawn(self.thread, shared.plan.threads) {
+            for (id, begun) in state.spawn(self.thread, shared.plan.threads) {
                 let plan = &shared.plan.groups[group];
-                let client = Box::new(Client::new(id, group, plan));
+                let client = Box::new(Client::new(id, group, plan).after(begun));
                 if !state.shares() {
                     self.connect_own(client);
                 } else if state.arrivals.is_some() {
@@ -61,6 +62,7 @@ impl Worker {
             client.granted_ns = now_ns;
             if Self::is_too_late(&self.shared, client, now_ns) {
                 Self::skip(&self.shared, &mut self.tally, client);
+                self.note_end(slot, Column::Skipped, None, now_ns);
                 self.next_transaction(slot, now_ns);
             } else {
                 self.run_script(slot, now_ns);
@@ -393,6 +395,7 @@ impl Worker {
                 retried: false,
             };
             self.tally.error(key, &failure.message);
+            self.note_unsent(&client, Column::Failed, Some(failure.code));
             let tally =
                 &mut self.tally.scripts[shared.plan.groups[group].scripts[client.script].row];
             tally.failed += 1;
@@ -434,6 +437,7 @@ impl Worker {
             }
             let key = link.session.as_ref().map(|session| session.key().clone());
             self.script_tally(slot).cancelled += 1;
+            self.note_end(slot, Column::Cancelled, None, monotonic_ns());
             self.close_transaction(slot);
             self.links[slot].doing = Doing::Dead;
             let left = until.saturating_duration_since(Instant::now());
@@ -456,6 +460,7 @@ impl Worker {
         for slot in slots {
             self.close(slot);
         }
+        self.write_acks(monotonic_ns(), true);
         self.submit();
         lock(&self.shared.collector).add_waiting(&waiting);
     }

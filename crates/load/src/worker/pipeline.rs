@@ -64,6 +64,7 @@ impl Worker {
         let now_ns = monotonic_ns();
         self.links[slot].pipeline.mark_sent(now_ns);
         self.count_sent(slot, now_ns);
+        self.note_piped(slot, now_ns);
         self.send(slot);
     }
 
@@ -79,6 +80,7 @@ impl Worker {
             return;
         };
         let row = script.statement_row + statement.position;
+        self.note_piped_complete(slot);
         if let Some(Awaited::Statement { sent_ns, .. }) =
             self.links[slot].pipeline.awaited.pop_front()
         {

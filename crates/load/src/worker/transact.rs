@@ -3,6 +3,7 @@
 use pgdyno_wire::{Columns, ProtocolError, Row, ServerMessage, TransactionStatus};
 
 use super::Worker;
+use crate::acks::Column;
 use crate::client::Step;
 use crate::config::Protocol;
 use crate::link::{Awaited, Doing, Failure};
@@ -67,6 +68,7 @@ impl Worker {
         link.statement.command = command;
         link.statement.sent_ns = now_ns;
         self.count_sent(slot, now_ns);
+        self.note_sent(slot, command, now_ns);
         self.send(slot);
     }
 
@@ -260,6 +262,7 @@ impl Worker {
 
     /// A statement, or ROLLBACK, is over.
     pub(super) fn on_ready(&mut self, slot: usize, status: TransactionStatus, now_ns: u64) {
+        self.note_ready(slot, status);
         self.links[slot].status = status;
         if self.links[slot].pipeline.is_busy() {
             return self.on_piped_ready(slot, now_ns);
@@ -349,6 +352,7 @@ impl Worker {
             self.run_script(slot, now_ns);
         } else {
             self.script_tally(slot).failed += 1;
+            self.note_end(slot, Column::Failed, Some(failure.code), now_ns);
             self.close_transaction(slot);
             self.next_transaction(slot, now_ns);
         }
@@ -361,6 +365,7 @@ impl Worker {
         let times = client.times(now_ns);
         let limit_ns = self.shared.plan.groups[self.links[slot].group].latency_limit_ns;
         self.script_tally(slot).end_well(&times, limit_ns);
+        self.note_end(slot, Column::Done, None, now_ns);
         self.close_transaction(slot);
         self.next_transaction(slot, now_ns);
     }
@@ -377,6 +382,7 @@ impl Worker {
         }
         self.count_error(slot, &failure, false, false);
         self.script_tally(slot).failed += 1;
+        self.note_end(slot, Column::Failed, Some(failure.code), monotonic_ns());
         self.close_transaction(slot);
     }
 

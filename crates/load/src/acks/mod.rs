@@ -1,0 +1,303 @@
+//! The ack ledger: the clients' own record of how each transaction ended, kept outside the server.
+//!
+//! Every transaction that a client had is in it, but for those that are waiting or under way when the
+//! load, or the process, ends. One append-only file per thread. It opens with a header that says all of what follows; then come
+//! records of one size. A record is complete or not there: what a killed process left of its last
+//! one is told by the file's length, what a crashed machine left by an outcome of 0. Records wait in
+//! a buffer for at most [`WRITE_EVERY_NS`] and are written by the thread itself; nothing is allocated
+//! per transaction.
+
+mod effect;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use crate::client::Client;
+use crate::error::LoadError;
+use crate::plan::Plan;
+use crate::sys::monotonic_ns;
+use crate::tally::Code;
+
+pub use effect::Effect;
+
+/// First bytes of a file.
+const MAGIC: [u8; 8] = *b"pgdynoAL";
+const VERSION: u32 = 1;
+/// Length of a record.
+const RECORD_BYTES: usize = 64;
+/// The header is filled up to a multiple of this.
+const HEADER_ALIGN: usize = 64;
+/// Records are written when there are this many bytes of them,
+const BUFFER_BYTES: usize = 64 << 10;
+/// or when the oldest of them has waited for this long.
+const WRITE_EVERY_NS: u64 = 100_000_000;
+
+/// What became of a transaction on the server, as far as its client can know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The server acknowledged all of it.
+    Acked = 1,
+    /// What was under way surely had no effect. What the script committed before is counted in
+    /// [`Progress::commits`].
+    Failed = 2,
+    /// The connection ended while something was under way that could commit: nobody can know.
+    Unknown = 3,
+    /// Nothing of it ever left.
+    Unsent = 4,
+}
+
+/// The column of the ledger in which a transaction is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Column {
+    /// Ended well.
+    Done = 1,
+    /// Ended with an error.
+    Failed = 2,
+    /// Given up before it was sent.
+    Skipped = 3,
+    /// Cut off at the end of the load.
+    Cancelled = 4,
+}
+
+/// How far a transaction has come on the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// When that was sent last which could commit; 0 if nothing was.
+    pub commit_sent_ns: u64,
+    /// Statements acknowledged, in the last try.
+    pub statements: u16,
+    /// Times that something was committed for sure, in all tries.
+    pub commits: u8,
+    /// In a pipeline: statements were executed since the last Sync,
+    piped: bool,
+    /// and undone.
+    undone: bool,
+}
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending {
+    /// On the server.
+    pub outcome: Outcome,
+    /// In the ledger.
+    pub column: Column,
+    /// Why, if it failed.
+    pub code: Option<Code>,
+    /// When.
+    pub ended_ns: u64,
+}
+
+impl Progress {
+    /// A statement was acknowledged; `commits` if that committed something.
+    pub fn acknowledged(&mut self, commits: bool) {
+        self.statements = self.statements.saturating_add(1);
+        self.commits = self.commits.saturating_add(u8::from(commits));
+    }
+
+    /// A statement of a pipeline was executed.
+    pub fn executed(&mut self, undoes: bool) {
+        self.statements = self.statements.saturating_add(1);
+        self.piped = true;
+        self.undone |= undoes;
+    }
+
+    /// A Sync was answered; `commits` if that left no transaction open and nothing failed.
+    pub fn synchronized(&mut self, commits: bool) {
+        let commits = commits && self.piped && !self.undone;
+        self.commits = self.commits.saturating_add(u8::from(commits));
+        self.piped = false;
+        self.undone = false;
+    }
+
+    /// The transaction is tried again.
+    pub fn restart(&mut self) {
+        *self = Self {
+            commits: self.commits,
+            ..Self::default()
+        };
+    }
+}
+
+/// One thread's file.
+#[derive(Debug)]
+pub struct AckFile {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    /// Records so far.
+    count: u32,
+    /// When the oldest record in the buffer must be written.
+    due_ns: Option<u64>,
+}
+
+impl AckFile {
+    /// Makes the files of a load's threads in `directory`, which is made if it is not there. Files of
+    /// earlier loads stay.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn create_all(directory: &Path, plan: &Plan) -> Result<Vec<Self>, LoadError> {
+        fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
+        let clock = Clock::read();
+        let create = |thread| {
+            let path = directory.join(format!("{:020}-{thread}.acks", clock.unix_ns));
+            Self::create(&path, plan, thread, &clock).map_err(|error| unwritable(&path, &error))
+        };
+        (0..plan.threads).map(create).collect()
+    }
+
+    fn create(path: &Path, plan: &Plan, thread: usize, clock: &Clock) -> io::Result<Self> {
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)?;
+        file.write_all(&header(plan, thread, clock))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            buffer: Vec::with_capacity(BUFFER_BYTES + RECORD_BYTES),
+            count: 0,
+            due_ns: None,
+        })
+    }
+
+    /// Adds a client's transaction, of the script in row `row`. Whoever does so writes at the end of
+    /// the pass.
+    pub fn push(&mut self, client: &Client, row: usize, ending: &Ending) {
+        let progress = &client.progress;
+        let sqlstate = match ending.code {
+            Some(Code::Sqlstate(sqlstate)) => sqlstate,
+            _ => [0; 5],
+        };
+        let buffer = &mut self.buffer;
+        buffer.extend_from_slice(&client.txn.to_le_bytes());
+        buffer.extend_from_slice(&client.intended_ns.to_le_bytes());
+        buffer.extend_from_slice(&client.sent_ns.to_le_bytes());
+        buffer.extend_from_slice(&progress.commit_sent_ns.to_le_bytes());
+        buffer.extend_from_slice(&ending.ended_ns.to_le_bytes());
+        buffer.extend_from_slice(&client.id.to_le_bytes());
+        buffer.extend_from_slice(&u32::try_from(row).unwrap_or(u32::MAX).to_le_bytes());
+        buffer.extend_from_slice(&self.count.to_le_bytes());
+        let tries = u16::try_from(client.tries).unwrap_or(u16::MAX);
+        buffer.extend_from_slice(&tries.to_le_bytes());
+        buffer.extend_from_slice(&progress.statements.to_le_bytes());
+        buffer.extend_from_slice(&[ending.outcome as u8, ending.column as u8]);
+        buffer.extend_from_slice(&sqlstate);
+        buffer.push(progress.commits);
+        self.count = self.count.wrapping_add(1);
+        self.due_ns.get_or_insert(ending.ended_ns + WRITE_EVERY_NS);
+    }
+
+    /// When the buffer must be written, if there is anything in it.
+    #[must_use]
+    pub fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// Writes the buffer if it is full or has waited long enough.
+    ///
+    /// # Errors
+    /// As [`AckFile::write`].
+    pub fn write_if_due(&mut self, now_ns: u64) -> Result<(), LoadError> {
+        match self.due_ns {
+            Some(due_ns) if due_ns <= now_ns || self.buffer.len() >= BUFFER_BYTES => self.write(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the buffer.
+    ///
+    /// # Errors
+    /// The disk is full, for example. The file ends with a whole record as far as that can be had.
+    pub fn write(&mut self) -> Result<(), LoadError> {
+        let written = self.file.write_all(&self.buffer);
+        self.buffer.clear();
+        self.due_ns = None;
+        written.map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+/// The two clocks, read together.
+struct Clock {
+    monotonic_ns: u64,
+    unix_ns: u64,
+}
+
+impl Clock {
+    fn read() -> Self {
+        let before_ns = monotonic_ns();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let after_ns = monotonic_ns();
+        let unix_ns = since.map_or(0, |since| since.as_nanos());
+        Self {
+            monotonic_ns: before_ns + (after_ns - before_ns) / 2,
+            unix_ns: u64::try_from(unix_ns).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Magic, version, length of a record, length of all this; then JSON, and spaces up to the length.
+fn header(plan: &Plan, thread: usize, clock: &Clock) -> Vec<u8> {
+    let text = description(plan, thread, clock).to_string();
+    let fixed = MAGIC.len() + 3 * size_of::<u32>();
+    let length = (fixed + text.len()).next_multiple_of(HEADER_ALIGN);
+    let mut bytes = MAGIC.to_vec();
+    for number in [VERSION as usize, RECORD_BYTES, length] {
+        bytes.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
+    }
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.resize(length, b' ');
+    bytes
+}
+
+fn description(plan: &Plan, thread: usize, clock: &Clock) -> serde_json::Value {
+    let groups = plan.groups.iter();
+    let scripts = groups.flat_map(|group| {
+        group.scripts.iter().map(|script| {
+            json!({
+                "row": script.row,
+                "group": group.name,
+                "script": script.script.name,
+                "statements": script.script.statements().count(),
+            })
+        })
+    });
+    json!({
+        "thread": thread,
+        "threads": plan.threads,
+        "seed": plan.seed,
+        "pid": std::process::id(),
+        "clock": {"monotonic_ns": clock.monotonic_ns, "unix_ns": clock.unix_ns},
+        "scripts": scripts.collect::<Vec<_>>(),
+        "outcomes": {"acked": 1, "failed": 2, "unknown": 3, "unsent": 4},
+        "columns": {"done": 1, "failed": 2, "skipped": 3, "cancelled": 4},
+        "fields": [
+            ["txn", "<u8", 0],
+            ["intended_ns", "<u8", 8],
+            ["sent_ns", "<u8", 16],
+            ["commit_sent_ns", "<u8", 24],
+            ["ended_ns", "<u8", 32],
+            ["client", "<u4", 40],
+            ["row", "<u4", 44],
+            ["number", "<u4", 48],
+            ["tries", "<u2", 52],
+            ["statements", "<u2", 54],
+            ["outcome", "u1", 56],
+            ["column", "u1", 57],
+            ["sqlstate", "S5", 58],
+            ["commits", "u1", 63],
+        ],
+    })
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> LoadError {
+    LoadError::new(
+        "acks-unwritable",
+        format!("cannot write the ack ledger {}: {error}", path.display()),
+    )
+    .with_hint("what was acknowledged must not go unrecorded, so the load stops; free some space, or name another directory")
+}

@@ -1,0 +1,255 @@
+"""The ack ledger: the clients' own record of how each transaction ended, kept outside the server.
+
+The load engine writes one file per thread into a directory (crates/load/src/acks). A file opens
+with a header that describes it; its records are of one size. ``read_acks`` puts the files of a
+directory together. What a killed process left of its last record is dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAGIC = b"pgdynoAL"
+VERSION = 1
+SUFFIX = ".acks"
+
+
+class Outcome(IntEnum):
+    """What became of a transaction on the server, as far as its client can know."""
+
+    ACKED = 1
+    """The server acknowledged all of it."""
+    FAILED = 2
+    """What was under way surely had no effect."""
+    UNKNOWN = 3
+    """The connection ended while something was under way that could commit."""
+    UNSENT = 4
+    """Nothing of it ever left."""
+
+
+@dataclass(frozen=True)
+class AckScript:
+    """What a record's ``row`` stands for."""
+
+    row: int
+    group: str
+    script: str
+    statements: int
+
+
+@dataclass(frozen=True)
+class AckLoad:
+    """One load that wrote into the directory."""
+
+    threads: int
+    seed: int
+    scripts: tuple[AckScript, ...]
+    unix_minus_monotonic_ns: int
+    """What to add to a time in a record to have nanoseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class AckLedger:
+    """All records of a directory.
+
+    ``records`` is a structured array, sorted by load, group, client and number of transaction:
+
+    ``load``, ``group`` (numbers from 0), ``client``, ``txn`` (the client's own number of the
+    transaction, from 0, as the script's ``:txn``), ``row`` (of ``loads[load].scripts``),
+    ``intended_ns``, ``sent_ns``, ``commit_sent_ns`` (when that was sent last which could commit),
+    ``ended_ns`` (0 for what did not happen), ``tries``, ``statements`` (acknowledged, in the last
+    try), ``commits`` (how often something was committed for sure), ``outcome``
+    (:class:`Outcome`), ``column`` (of the ledger: see ``columns``), ``sqlstate`` (of a failure, if
+    the server gave one), ``thread``.
+
+    Of a script that commits once, a transaction is surely in the database if ``commits`` is not 0,
+    surely not if that is 0 and ``outcome`` is not unknown; else nobody can know.
+    """
+
+    directory: Path
+    loads: tuple[AckLoad, ...]
+    records: NDArray[np.void]
+    outcomes: Mapping[str, int]
+    """How many records of each outcome."""
+    columns: Mapping[str, int]
+    """How many records of each column of the ledger: done, failed, skipped, cancelled. What an open
+    loop skips because too many wait was never a client's, and has no record."""
+    torn_bytes: int
+    """Bytes at the ends of files that make no whole record: a process was killed while it wrote."""
+
+    def problems(self) -> list[str]:
+        """What must not be: gaps in a client's numbers, and numbers that occur twice.
+
+        At most the first ten are named. A client's last transactions may be missing where pgdyno
+        itself was killed; that is no gap.
+        """
+        import numpy as np
+
+        found = []
+        records = self.records
+        keys = [records[name].astype(np.int64) for name in ("load", "group", "client")]
+        same = np.ones(max(len(records) - 1, 0), dtype=bool)
+        for key in keys:
+            same &= key[1:] == key[:-1]
+        starts = np.concatenate(([True], ~same))[: len(records)]
+        before = np.concatenate(([0], records["txn"][:-1].astype(np.int64)))[: len(records)]
+        expected = np.where(starts, 0, before + 1)
+        numbers = records["txn"].astype(np.int64)
+        for index in np.flatnonzero(numbers != expected)[:10]:
+            record = records[index]
+            where = f"client {record['client']} of group {self._group(record)!r}"
+            if numbers[index] < expected[index]:
+                found.append(f"{where}: transaction {numbers[index]} is there twice")
+            else:
+                found.append(
+                    f"{where}: transactions {expected[index]} to {numbers[index] - 1} are missing"
+                )
+        return found
+
+    def unix_ns(self, name: str) -> NDArray[np.int64]:
+        """A column of times in nanoseconds since 1970; 0 stays 0."""
+        import numpy as np
+
+        times = self.records[name].astype(np.int64)
+        offsets = np.array([load.unix_minus_monotonic_ns for load in self.loads], dtype=np.int64)
+        return np.where(times == 0, 0, times + offsets[self.records["load"]])
+
+    def _group(self, record: np.void) -> str:
+        return self.loads[int(record["load"])].scripts[int(record["row"])].group
+
+
+def read_acks(directory: Path | str) -> AckLedger:
+    """The ack ledger in ``directory``, also while it grows.
+
+    Raises UsageError if there is none, or if a file in it is foreign, of another version, or
+    damaged other than at its end.
+    """
+    import numpy as np
+
+    directory = Path(directory)
+    files = [_File(path) for path in _paths(directory)]
+    stamps = sorted({file.stamp for file in files})
+    heads = {file.stamp: file.header for file in files}
+    parts = [file.records(stamps.index(file.stamp)) for file in files]
+    records = np.concatenate(parts)
+    order = np.lexsort([records[name] for name in ("txn", "client", "group", "load")])
+    records = records[order]
+    return AckLedger(
+        directory=directory,
+        loads=tuple(_load(heads[stamp]) for stamp in stamps),
+        records=records,
+        outcomes=_counts(records["outcome"], files[0].header["outcomes"]),
+        columns=_counts(records["column"], files[0].header["columns"]),
+        torn_bytes=sum(file.torn_bytes for file in files),
+    )
+
+
+class _File:
+    """One thread's file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.stamp = path.name.partition("-")[0]
+        data = _read(path)
+        fixed = struct.Struct("<8sIII")
+        if len(data) < fixed.size or data[:8] != MAGIC:
+            raise self._wrong("it is no ack ledger of pgdyno", "acks-foreign")
+        _, version, self._record_bytes, length = fixed.unpack_from(data)
+        if version != VERSION:
+            raise self._wrong(f"it is of version {version}, and this pgdyno reads {VERSION}")
+        try:
+            self.header: dict[str, Any] = json.loads(data[fixed.size : length])
+        except ValueError as error:
+            raise self._wrong(f"its header cannot be read: {error}") from error
+        whole = (len(data) - length) // self._record_bytes * self._record_bytes
+        self._body = data[length : length + whole]
+        self.torn_bytes = max(len(data) - length - whole, 0)
+
+    def records(self, load: int) -> NDArray[np.void]:
+        """The file's whole records, with columns for ``load``, ``group`` and ``thread``."""
+        import numpy as np
+
+        names, formats, offsets = zip(*self.header["fields"], strict=True)
+        layout: Any = {"names": names, "formats": formats, "offsets": offsets}
+        layout["itemsize"] = self._record_bytes
+        stored = self._without_holes(np.frombuffer(self._body, np.dtype(layout)))
+        added = [("load", "<u4"), ("group", "<u4"), ("thread", "<u4")]
+        read = np.empty(len(stored), [*zip(names, formats, strict=True), *added])
+        for name in names:
+            read[name] = stored[name]
+        read["load"] = load
+        read["thread"] = self.header["thread"]
+        groups = [script["group"] for script in self.header["scripts"]]
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+        if len(read) and read["row"].max() >= len(groups):
+            raise self._wrong("a record names a script that its header does not")
+        read["group"] = np.array([numbers[group] for group in groups], dtype=np.uint32)[read["row"]]
+        return read
+
+    def _without_holes(self, stored: NDArray[np.void]) -> NDArray[np.void]:
+        """A machine that crashed leaves zeros at the end. Records are numbered, as a check."""
+        import numpy as np
+
+        holes = np.flatnonzero(stored["outcome"] == 0)
+        if len(holes):
+            self.torn_bytes += (len(stored) - int(holes[0])) * self._record_bytes
+            stored = stored[: holes[0]]
+        if not np.array_equal(stored["number"], np.arange(len(stored), dtype=np.uint32)):
+            raise self._wrong("its records are not in order")
+        return stored
+
+    def _wrong(self, why: str, code: str = "acks-damaged") -> UsageError:
+        return UsageError(
+            f"cannot use {self.path}: {why}",
+            code=code,
+            hint="name a directory that a run wrote its ack ledger to, and nothing else",
+        )
+
+
+def _paths(directory: Path) -> Iterator[Path]:
+    try:
+        paths = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the ack ledger {directory}: {error.strerror}", code="acks-missing"
+        ) from error
+    if not paths:
+        raise UsageError(
+            f"there is no ack ledger in {directory}",
+            code="acks-missing",
+            hint="a run writes one if it is told a directory for it",
+        )
+    yield from paths
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", code="acks-missing") from error
+
+
+def _load(header: Mapping[str, Any]) -> AckLoad:
+    clock = header["clock"]
+    return AckLoad(
+        threads=header["threads"],
+        seed=header["seed"],
+        scripts=tuple(AckScript(**script) for script in header["scripts"]),
+        unix_minus_monotonic_ns=clock["unix_ns"] - clock["monotonic_ns"],
+    )
+
+
+def _counts(column: NDArray[Any], named: Mapping[str, int]) -> dict[str, int]:
+    return {name: int((column == number).sum()) for name, number in named.items()}
