@@ -1,8 +1,8 @@
 //! The load engine of pgdyno. It knows nothing of Python; `crates/python` wraps it.
 //!
 //! ```text
-//! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside; its coordinator
-//!                      thread ends intervals and follows schedules (schedule.rs)
+//! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside
+//! Coordinator          a thread that ends intervals and follows schedules (coordinator.rs, schedule.rs)
 //! Worker (worker.rs)   a thread: event loop, connections (link.rs), timers, counts (tally.rs,
 //!                      times.rs); its sockets are a reactor's (reactor.rs)
 //! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
@@ -21,6 +21,7 @@ mod capture;
 mod client;
 mod collect;
 mod config;
+mod coordinator;
 mod error;
 mod histogram;
 mod link;
@@ -36,11 +37,13 @@ mod seeds;
 mod shared;
 mod sys;
 mod tally;
+mod threads;
 mod times;
 mod worker;
 
+pub use coordinator::State;
 pub use error::LoadError;
 pub use histogram::Histogram;
-pub use load::{Facts, Load, State};
+pub use load::{Facts, Load};
 pub use plan::PlanError;
 pub use report::{ErrorRow, GroupRow, Interval, ScriptRow, StatementRow, ThreadRow};

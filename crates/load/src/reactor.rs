@@ -11,6 +11,8 @@ mod buffers;
 mod completion;
 mod readiness;
 mod stream;
+#[cfg(target_os = "linux")]
+mod tag;
 
 use std::io;
 use std::sync::Arc;

@@ -18,6 +18,7 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::buffers::{self, Buffers};
+use super::tag::{GENERATION_MAX, Purpose, Tag};
 use super::{Event, Stream};
 use crate::sys::{Bell, monotonic_ns, sharpen_timers};
 
@@ -81,51 +82,6 @@ struct Outcome {
     result: i32,
     flags: u32,
 }
-
-/// What a request was for, packed into the number that comes back with its result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Tag {
-    purpose: Purpose,
-    /// At most [`GENERATION_MAX`].
-    generation: u32,
-    /// Slot of the socket, or index of the part that was sent.
-    index: usize,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Receive,
-    Send,
-    Writable,
-    Bell,
-}
-
-impl Tag {
-    fn pack(self) -> u64 {
-        let purpose = match self.purpose {
-            Purpose::Receive => 0,
-            Purpose::Send => 1,
-            Purpose::Writable => 2,
-            Purpose::Bell => 3_u64,
-        };
-        purpose << 62 | u64::from(self.generation) << 32 | (self.index as u64 & 0xffff_ffff)
-    }
-
-    fn unpack(packed: u64) -> Self {
-        Self {
-            purpose: match packed >> 62 {
-                0 => Purpose::Receive,
-                1 => Purpose::Send,
-                2 => Purpose::Writable,
-                _ => Purpose::Bell,
-            },
-            generation: (packed >> 32) as u32 & GENERATION_MAX,
-            index: (packed & 0xffff_ffff) as usize,
-        }
-    }
-}
-
-const GENERATION_MAX: u32 = 0x3fff_ffff;
 
 impl Completion {
     /// Not yet bound to a thread; see [`Self::settle`].
