@@ -158,6 +158,16 @@ class Interval(TypedDict):
     threads: list[ThreadRow]
 
 @type_check_only
+class LoadFacts(TypedDict):
+    """What was chosen at the start: how sockets are watched and why so, the threads' CPUs in turn
+    and their nice level, where they are not the process's own."""
+
+    reactor: Literal["io_uring", "mio"]
+    reactor_why: str
+    cpus: list[int] | None
+    nice: int | None
+
+@type_check_only
 class Fatal(TypedDict):
     """Why a load cannot go on."""
 
@@ -280,6 +290,9 @@ class Load:
 
     def set_rate(self, group: str, factor: float) -> None:
         """Multiply the rate of a group with an ``arrival`` from now on; 1 is as configured."""
+
+    def facts(self) -> LoadFacts | None:
+        """How the load runs; None before it is started."""
 
     def state(self) -> Literal["new", "running", "stopping", "stopped"]: ...
     def stop(self, drain_ms: int) -> None:

@@ -55,6 +55,18 @@ impl Load {
             .map_err(|error| engine_error(py, &error))
     }
 
+    fn facts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(facts) = self.0.facts() else {
+            return Ok(None);
+        };
+        let dict = PyDict::new(py);
+        dict.set_item("reactor", facts.reactor)?;
+        dict.set_item("reactor_why", facts.reactor_why)?;
+        dict.set_item("cpus", facts.cpus)?;
+        dict.set_item("nice", facts.nice)?;
+        Ok(Some(dict))
+    }
+
     fn state(&self) -> &'static str {
         match self.0.state() {
             State::New => "new",

@@ -18,7 +18,7 @@ from pgdyno.cli.options import (
     sort_out,
 )
 from pgdyno.cli.output import check_trust, print_result
-from pgdyno.cli.types import Duration
+from pgdyno.cli.types import Duration, Rate
 from pgdyno.errors import UsageError
 
 # Settings whose effect, or whose bill, comes with a checkpoint.
@@ -102,8 +102,9 @@ def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> An
     keys = parse_assignments(given["vary"], "--vary")
     fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     with_keys(fields, keys)
+    rates = _live_rates(spec, keys)
     pools = {group.name: given["pool_max"] for group in spec.clients if given["pool_max"]}
-    change = Change(settings=settings, pool_max=pools, spec=keys)
+    change = Change(settings=settings, pool_max=pools, rate=rates, spec=keys)
     if not change:
         raise UsageError(
             "nothing to compare: say what the other side has",
@@ -113,8 +114,29 @@ def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> An
     return change
 
 
+def _live_rates(spec: Any, keys: dict[str, str]) -> dict[str, float]:
+    """Group → factor for rates that can be changed under load; their keys are taken out of
+    ``keys``. A rate with a shape, some of whose rates are its own, starts the load afresh."""
+    factors = {}
+    for key, value in list(keys.items()):
+        match key.split("."):
+            case ["clients", "arrival", "rate"]:
+                name = spec.clients[0].name
+            case ["clients", name, "arrival", "rate"]:
+                pass
+            case _:
+                continue
+        group = next(group for group in spec.clients if group.name == name)
+        arrival = group.open_loop
+        if arrival is not None and arrival.shape is None:
+            factors[name] = Rate().convert(value, None, None) / arrival.rate
+            del keys[key]
+    return factors
+
+
 def _title(change: Any) -> str:
     parts = [f"{name} = {value}" for name, value in {**change.settings, **change.spec}.items()]
+    parts += [f"{factor:g} times the rate of {name}" for name, factor in change.rate.items()]
     parts += [f"pool of {size}" for size in set(change.pool_max.values())]
     return ", ".join(parts)
 

@@ -44,6 +44,10 @@ class RunningLoad:
         self.started_ns = _started(self._load)
         self._poller.start()
 
+    def facts(self) -> dict[str, Any]:
+        """How the engine runs: its reactor and why so, its processors, its nice level."""
+        return dict(self._load.facts() or {})
+
     def wait(self, seconds: float) -> None:
         """Let the load run. Raises the fault that ends it, as soon as there is one.
 
@@ -75,6 +79,10 @@ class RunningLoad:
     def set_clients(self, group: str, clients: int) -> None:
         """Change how many clients of ``group`` run, from now on."""
         self._load.set_clients(group, clients)
+
+    def set_rate(self, group: str, factor: float) -> None:
+        """Multiply the rate of an open loop by ``factor``, from now on."""
+        self._load.set_rate(group, factor)
 
     def set_pool_max(self, group: str, pool_max: int | None) -> None:
         """Change the size of ``group``'s pool, from now on; ``None`` takes it away."""

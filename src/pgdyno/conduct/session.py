@@ -85,6 +85,7 @@ class Session:
             spec, self.target.entrance, workloads, variables, scheduled=scheduled
         )
         self._load = RunningLoad(config, self.recorder, self.watcher)
+        self.recorder.update_run(engine={**_engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
 
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
@@ -199,6 +200,8 @@ class Session:
             pool = group.pool.max if group.pool else None
             self._load.set_pool_max(group.name, change.pool_max.get(group.name, pool))
             self._load.set_clients(group.name, change.clients.get(group.name, group.count))
+            if group.open_loop:
+                self._load.set_rate(group.name, change.rate.get(group.name, 1.0))
 
     def close(self) -> None:
         """Stop the load, however the session ends, and leave the run file to its writer."""

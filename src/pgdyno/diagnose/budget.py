@@ -1,6 +1,6 @@
 """The latency budget of a transaction: every millisecond of the mean response, counted once.
 
-    response = pool wait + client lag + service
+    response = pool wait + connecting + queue for a client (open loop) + client lag + service
 
 are the clients' own clocks. Service is split by what the server's sessions were seen doing while
 they were in a transaction: by Little's law, throughput times service is the average number of
@@ -28,9 +28,13 @@ TRANSFER_BYTES_S = 200e6
 TRANSFER_PART = 0.25
 
 Part = Literal[
-    "pool wait", "client lag", "running", "ready", "flush", "images", "replica", "row", "lock",
-    "shared", "data", "client", "other", "between",
+    "pool wait", "connecting", "queue", "client lag", "running", "ready", "flush", "images",
+    "replica", "row", "lock", "shared", "data", "client", "other", "between",
 ]  # fmt: skip
+
+
+CLIENT_PARTS: tuple[Part, ...] = ("pool wait", "connecting", "queue", "client lag")
+"""What passes before the first byte is sent."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,7 @@ class LatencyBudget:
     @property
     def service_ms(self) -> float:
         """What remains without the clients' own waits."""
-        waits = self.parts_ms.get("pool wait", 0.0) + self.parts_ms.get("client lag", 0.0)
-        return self.response_ms - waits
+        return self.response_ms - sum(self.parts_ms.get(part, 0.0) for part in CLIENT_PARTS)
 
     def service_share(self, *parts: Part) -> float:
         """Part of the service time that ``parts`` own together, 0 to 1."""
@@ -60,13 +63,21 @@ class LatencyBudget:
 
 def latency_budget(s: Situation) -> LatencyBudget:
     """The budget of ``s``. Where nobody was seen at work, all of the service is ``between``."""
-    response_ms, pool_ms, wait_ms = (
-        s.run.histogram(kind, s.slice_ids).mean / 1e6 for kind in ("response", "pool_wait", "wait")
-    )
-    pool_ms = min(pool_ms, response_ms)
-    lag_ms = min(max(0.0, wait_ms - pool_ms), response_ms - pool_ms)
-    service_ms = response_ms - pool_ms - lag_ms
-    parts: dict[Part, float] = {"pool wait": pool_ms, "client lag": lag_ms}
+    mean_ms = {
+        kind: s.run.histogram(kind, s.slice_ids).mean / 1e6
+        for kind in ("response", "pool_wait", "connect", "client_lag", "send_late")
+    }
+    left_ms = response_ms = mean_ms["response"]
+    # A generator that is late is late to send; what else passes in an open loop before a client
+    # takes a transaction on is the queue for a free one.
+    lag_ms = mean_ms["client_lag"]
+    queue_ms = max(0.0, lag_ms - mean_ms["send_late"]) if s.has_open_loop else 0.0
+    parts: dict[Part, float] = {}
+    waits = (mean_ms["pool_wait"], mean_ms["connect"], queue_ms, lag_ms - queue_ms)
+    for part, wait_ms in zip(CLIENT_PARTS, waits, strict=True):
+        parts[part] = min(wait_ms, left_ms)
+        left_ms -= parts[part]
+    service_ms = left_ms
     try:
         parts |= _service_parts(s, service_ms)
     except Skip:

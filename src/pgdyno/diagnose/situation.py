@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.diagnose.finding import Evidence, Window
+from pgdyno.diagnose.groups import GroupAccount, group_accounts
 from pgdyno.diagnose.settings import SettingsInForce
 from pgdyno.diagnose.signature import Skip
 from pgdyno.diagnose.waits import IN_TRANSACTION, WaitClass, wait_class
@@ -212,6 +213,23 @@ class Situation:
             service_ms=service.mean / 1e6,
             throughput_tps=service.count / self.seconds,
         )
+
+    @cached_property
+    def accounts(self) -> list[GroupAccount]:
+        """How each client group fared, by the spec that was in force."""
+        return group_accounts(self.run, self.slice_ids)
+
+    @property
+    def has_open_loop(self) -> bool:
+        """Whether any group's transactions come due by a rate."""
+        return any(account.arrival is not None for account in self.accounts)
+
+    @property
+    def rates_held(self) -> bool:
+        """Whether all that sends is an open loop whose rate was held: more cannot be done then,
+        only sooner."""
+        sending = [account for account in self.accounts if not account.idle]
+        return bool(sending) and all(a.arrival is not None and a.rate_held for a in sending)
 
     @property
     def sessions_max(self) -> int:

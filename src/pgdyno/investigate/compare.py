@@ -8,9 +8,9 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
-from pgdyno.investigate.trial import PAIRS_MAX, Answer, Question, run_trial
+from pgdyno.investigate.trial import PAIRS_MAX, Answer, Noise, Question, run_trial
 from pgdyno.spec import Change
-from pgdyno.stats import PAIRS_MIN, NoiseFloor, noise_floor
+from pgdyno.stats import PAIRS_MIN, noise_floor
 
 WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8
@@ -68,7 +68,7 @@ def measure_noise(
     deadline_s: float,
     change: Change | None = None,
     pairs_max: int = PAIRS_MIN,
-) -> NoiseFloor:
+) -> Noise:
     """The A/A trial: how far identical slices under ``change`` lie apart, here and now."""
     session.watcher.phase("measuring the noise floor")
     same = change or Change()
@@ -81,10 +81,13 @@ def measure_noise(
         pairs_max=pairs_max,
     )
     answer = run_trial(session, question, noise=None, deadline_s=deadline_s, rng=rng)
-    return noise_floor(answer.tps_a, answer.tps_b)
+    return Noise(
+        noise_floor(answer.tps_a, answer.tps_b),
+        noise_floor(answer.latency_p99_a, answer.latency_p99_b),
+    )
 
 
-def _record(session: Session, answer: Answer, noise: NoiseFloor, change: Change) -> dict[str, Any]:
+def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> dict[str, Any]:
     run = session.reader()
     reasons = distrust(run, [])
     result = {
@@ -98,7 +101,8 @@ def _record(session: Session, answer: Answer, noise: NoiseFloor, change: Change)
             "ratio": round(answer.latency_p99.ratio, 4),
             "ci95": ci95_json(answer.latency_p99),
         },
-        "noise_floor": {"ci95": ci95_json(noise)},
+        "compared": answer.measure,
+        "noise_floor": {"ci95": ci95_json(noise.of(answer.measure))},
         "decision": answer.verdict.outcome,
         "sentence": answer.verdict.sentence,
         "pairs_needed": answer.verdict.pairs_needed,

@@ -21,7 +21,7 @@ from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
-from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Question, run_trial
+from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
 from pgdyno.spec import Change
@@ -96,7 +96,8 @@ class _Investigation:
         self._progress = Progress()
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
-        self._noise = NoiseFloor(1.0, 1.0, 0.0)
+        still = NoiseFloor(1.0, 1.0, 0.0)
+        self._noise = Noise(still, still)
 
     def run(self) -> dict[str, Any]:
         baseline = self._measure_baseline()
@@ -176,7 +177,7 @@ class _Investigation:
         return self._worth_measuring(candidate)
 
     def _worth_measuring(self, candidate: Candidate) -> bool:
-        return candidate.predicted_ratio - 1 >= self._noise.half_width
+        return candidate.predicted_ratio - 1 >= self._noise.throughput.half_width
 
     def _untried(self) -> list[Candidate]:
         progress = self._progress
@@ -339,6 +340,7 @@ class _Investigation:
                 "predicted_ratio": round(candidate.predicted_ratio, 3),
                 "effect": effect_json(answer.throughput),
                 "latency_p99_ratio": round(answer.latency_p99.ratio, 4),
+                "compared": answer.measure,
                 "verdict": answer.verdict.outcome,
                 "decision": decision,
             }
@@ -387,7 +389,7 @@ class _Investigation:
             "final_tps": round(throughput_tps(run, final), 2),
             "baseline_latency_ms_p99": _p99_ms(run, baseline),
             "final_latency_ms_p99": _p99_ms(run, final),
-            "noise_floor": {"ci95": ci95_json(self._noise)},
+            "noise_floor": {"ci95": ci95_json(self._noise.throughput)},
             "next_limit": verdict(progress.findings),
             "out_of_time": self._out_of_time,
             "elapsed_s": round(time.monotonic() - self._began_s, 1),
@@ -409,9 +411,9 @@ class _Investigation:
 
 def improves(answer: Answer) -> bool:
     """Whether a trial's change is worth keeping: more throughput, or a much shorter tail at no
-    loss of throughput."""
+    loss of throughput; at a fixed rate, which both sides hold, a shorter tail is all there is."""
     if answer.verdict.outcome == "better":
-        return True
+        return answer.measure == "throughput" or answer.throughput.lo >= 1 - EFFECT_MATTERS
     loses = answer.verdict.outcome == "worse" or answer.throughput.lo < 1 - EFFECT_MATTERS
     return not loses and answer.latency_p99.hi < _TAIL_GAIN_RATIO
 

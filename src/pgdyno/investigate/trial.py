@@ -10,12 +10,13 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from pgdyno.conduct import Session
-from pgdyno.spec import Change
+from pgdyno.spec import Change, Spec
 from pgdyno.stats import (
+    EFFECT_MATTERS,
     PAIRS_MIN,
     Effect,
     NoiseFloor,
@@ -26,6 +27,12 @@ from pgdyno.stats import (
 )
 
 PAIRS_MAX = 60
+LATENCY_MATTERS = 0.10
+"""A change of p99 at a fixed rate that is worth knowing; tails are noisier than means."""
+RATE_SLACK = 0.01
+"""Part of what came due that may be under way at a slice's end although the rate is held."""
+
+Measure = Literal["throughput", "latency_p99"]
 # What a slice costs beside its seconds: the change, settling, reading the probes at both edges.
 SLICE_OVERHEAD_SECONDS = 0.6
 
@@ -63,11 +70,27 @@ class Answer:
     trial_id: int
     throughput: Effect
     latency_p99: Effect
+    measure: Measure
+    """What the verdict is about."""
     verdict: Verdict
     tps_a: tuple[float, ...]
     tps_b: tuple[float, ...]
+    latency_p99_a: tuple[float, ...]
+    latency_p99_b: tuple[float, ...]
     slices_a: tuple[int, ...]
     slices_b: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far identical slices lie apart, by either measure."""
+
+    throughput: NoiseFloor
+    latency_p99: NoiseFloor
+
+    def of(self, measure: Measure) -> NoiseFloor:
+        """The floor for a verdict about ``measure``."""
+        return self.throughput if measure == "throughput" else self.latency_p99
 
 
 @dataclass
@@ -75,13 +98,20 @@ class _Side:
     slices: list[int] = field(default_factory=list)
     tps: list[float] = field(default_factory=list)
     latency_p99_ns: list[float] = field(default_factory=list)
+    intended: int = 0
+    done: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether nearly all that came due was done."""
+        return self.done >= (1 - RATE_SLACK) * self.intended
 
 
 def run_trial(
     session: Session,
     question: Question,
     *,
-    noise: NoiseFloor | None,
+    noise: Noise | None,
     deadline_s: float,
     rng: random.Random,
 ) -> Answer:
@@ -102,9 +132,10 @@ def run_trial(
         for side in rng.sample(["a", "b"], 2):
             _measure(session, question, sides[side], trial_id=trial_id, pair=pair, side=side)
         session.watcher.progress(question.title, pair, max(PAIRS_MIN, pair))
-        if pair >= PAIRS_MIN and _enough(sides, question, deadline_s):
+        measure = _measure_of(session.spec, sides)
+        if pair >= PAIRS_MIN and _enough(sides, question, measure, deadline_s):
             break
-    answer = _answer(trial_id, sides, noise)
+    answer = _answer(trial_id, sides, noise, _measure_of(session.spec, sides))
     session.recorder.update_trial(trial_id, **_columns(answer))
     return answer
 
@@ -125,32 +156,70 @@ def _measure(
     run = session.reader()
     seconds = max(run.seconds([slice_id]), 1e-6)
     # A slice in which nothing was done counts as half a transaction, so that it has a logarithm.
-    done = max(run.ledger([slice_id]).done, 0.5)
+    ledger = run.ledger([slice_id])
     into.slices.append(slice_id)
-    into.tps.append(done / seconds)
+    into.tps.append(max(ledger.done, 0.5) / seconds)
+    into.intended += ledger.intended
+    into.done += ledger.done
     into.latency_p99_ns.append(max(run.histogram("response", [slice_id]).percentile(99), 1))
 
 
-def _enough(sides: Mapping[str, _Side], question: Question, deadline_s: float) -> bool:
-    effect = paired_effect(sides["a"].tps, sides["b"].tps)
-    if not wants_more(effect, predicted_ratio=question.predicted_ratio):
+def _measure_of(spec: Spec, sides: Mapping[str, _Side]) -> Measure:
+    """What the sides are to be compared by.
+
+    Where every group is an open loop and both sides held its rate, their throughput is equal by
+    construction, and latency at that rate is what differs. A rate that was not held is compared by
+    throughput: it is then what the server could do.
+    """
+    at_work = [group for group in spec.clients if not group.idle]
+    fixed = all(group.open_loop for group in at_work)
+    return "latency_p99" if fixed and all(side.held for side in sides.values()) else "throughput"
+
+
+def _effect(sides: Mapping[str, _Side], measure: Measure) -> Effect:
+    a, b = sides["a"], sides["b"]
+    if measure == "throughput":
+        return paired_effect(a.tps, b.tps)
+    return paired_effect(a.latency_p99_ns, b.latency_p99_ns)
+
+
+def _enough(
+    sides: Mapping[str, _Side], question: Question, measure: Measure, deadline_s: float
+) -> bool:
+    effect = _effect(sides, measure)
+    predicted = question.predicted_ratio if measure == "throughput" else None
+    matters = EFFECT_MATTERS if measure == "throughput" else LATENCY_MATTERS
+    if not wants_more(effect, effect_matters=matters, predicted_ratio=predicted):
         return True
     return time.monotonic() + question.pair_seconds > deadline_s
 
 
-def _answer(trial_id: int, sides: Mapping[str, _Side], noise: NoiseFloor | None) -> Answer:
+def _answer(
+    trial_id: int, sides: Mapping[str, _Side], noise: Noise | None, measure: Measure
+) -> Answer:
     a, b = sides["a"], sides["b"]
-    effect = paired_effect(a.tps, b.tps)
     return Answer(
         trial_id=trial_id,
-        throughput=effect,
-        latency_p99=paired_effect(a.latency_p99_ns, b.latency_p99_ns),
-        verdict=decide(effect, noise),
+        throughput=_effect(sides, "throughput"),
+        latency_p99=_effect(sides, "latency_p99"),
+        measure=measure,
+        verdict=_verdict(_effect(sides, measure), noise, measure),
         tps_a=tuple(a.tps),
         tps_b=tuple(b.tps),
+        latency_p99_a=tuple(a.latency_p99_ns),
+        latency_p99_b=tuple(b.latency_p99_ns),
         slices_a=tuple(a.slices),
         slices_b=tuple(b.slices),
     )
+
+
+def _verdict(effect: Effect, noise: Noise | None, measure: Measure) -> Verdict:
+    floor = noise.of(measure) if noise else None
+    if measure == "throughput":
+        return decide(effect, floor)
+    verdict = decide(effect, floor, effect_matters=LATENCY_MATTERS, higher_is_better=False)
+    held = "both sides held the rate, so throughput is equal by construction; p99"
+    return replace(verdict, sentence=f"{held} {verdict.sentence}")
 
 
 def _columns(answer: Answer) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What one slice has different from another: settings, pool sizes, client counts, table options.
+"""What one slice has different from another: settings, pool sizes, client counts, rates, table
+options.
 
 A ``Change`` is the single currency between remedies, comparisons and the conductor: remedies carry
 one, ``pgdyno compare`` builds one from its flags, and the conductor puts one in force.
@@ -21,6 +22,8 @@ class Change:
     """Client group → size of its client pool; ``None`` takes the pool away."""
     clients: Mapping[str, int] = field(default_factory=dict)
     """Client group → number of clients."""
+    rate: Mapping[str, float] = field(default_factory=dict)
+    """Client group in open loop → factor on its rate."""
     table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Table → storage parameters, for ALTER TABLE … SET."""
     spec: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +41,7 @@ class Change:
             settings={**earlier.settings, **self.settings},
             pool_max={**earlier.pool_max, **self.pool_max},
             clients={**earlier.clients, **self.clients},
+            rate={**earlier.rate, **self.rate},
             table_options=tables,
             spec={**earlier.spec, **self.spec},
         )
@@ -48,6 +52,7 @@ class Change:
             "settings": dict(self.settings),
             "pool_max": dict(self.pool_max),
             "clients": dict(self.clients),
+            "rate": dict(self.rate),
             "table_options": {table: dict(o) for table, o in self.table_options.items()},
             "spec": dict(self.spec),
         }

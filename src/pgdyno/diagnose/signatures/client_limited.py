@@ -5,6 +5,10 @@ run. If it runs for most of that, its own work is the limit, and it cannot send 
 waits for a core, it is short of one: the finding then also needs ``LAG_SHARE`` of the response time
 to be lost by sending late.
 
+In an open loop a transaction also waits for a client that is free. That queue is the server's
+doing or the rate's, and no lag of the generator: only what is sent late, with a client and a
+connection at hand, counts as that.
+
 A generator that shares the host's cores with a saturated server is late now and then without being
 the limit: its thread waits for a core but wants little of one. How much of the host's CPU it takes
 is evidence either way.

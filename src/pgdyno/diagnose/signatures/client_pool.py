@@ -4,6 +4,10 @@ Trigger: clients of a group wait for a connection for at least ``WAIT_SHARE`` of
 time, the pool's connections are in use nearly all the time, the host's CPU is not saturated, and
 the model predicts that more sessions would do more work.
 
+In an open loop that asks for more than the server can do, any pool is in use all the time and the
+wait for it grows without end. That alone makes no pool limit: the model's prediction decides, as in
+a closed loop, and the rate asked and held are evidence.
+
 Thresholds: no published tool has one (it takes the clients' own clocks); calibrated by injection,
 pools of 2 against 16 clients and of 16 against 8.
 """
@@ -91,6 +95,12 @@ def _evidence(s: Situation, group: Group) -> list[Evidence]:
         s.evidence("pool size", group.pool_max, "count"),
         s.evidence("clients", group.clients, "count"),
     ]
+    for account in s.accounts:
+        if account.name == group.name and account.asked_tps is not None:
+            evidence += [
+                s.evidence("rate asked", account.asked_tps, "tps"),
+                s.evidence("rate held", account.done_tps, "tps"),
+            ]
     idle = _idle_share(s)
     if idle is not None:
         evidence += [
