@@ -233,7 +233,8 @@ class Load:
                     "sslmode", "options"},
          "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
          "acks": {"directory" (required)} | null,
-         "max_tries": 10, "connect_timeout_ms": 10000, "backoff_ms_min": 50,
+         "max_tries": 10, "connect_timeout_ms": 10000,
+         "connecting_max": 100 | null (connections on their way at once), "backoff_ms_min": 50,
          "backoff_ms_max": 2000, "give_up_after_ms": 30000,
          "groups" (required): [
             {"name" (required), "clients" (required),
@@ -300,6 +301,9 @@ class Load:
 
         The last intervals are there to ``poll()`` afterwards.
         """
+
+    def connections(self) -> int:
+        """Connections that are established at this moment, of all groups together."""
 
     def fatal(self) -> Fatal | None:
         """Set when the load cannot go on: no connection for ``give_up_after_ms``."""

@@ -290,3 +290,19 @@ hint: give the directory of the server's programs, as /usr/lib/postgresql/17/bin
 """,
         )
     )
+
+
+def test_more_clients_than_open_files(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 4096))
+    said = pgdyno("run", "-c", "10000")
+    assert (said.status, said.out, said.err) == snapshot(
+        (
+            1,
+            "",
+            """\
+error: the clients need 10,100 open files, and this process may have 4,096
+
+hint: ulimit -Hn 10100 as root, LimitNOFILE= in a service's unit, or fewer clients
+""",
+        )
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +152,49 @@ def test_more_clients_than_the_pooler_takes(pg18: Cluster, pgbouncer: MakePgBoun
     assert run.total["failed"] == 0
     messages = {row["message"] for i in run.intervals for row in i["errors"]}
     assert messages == {"no more connections allowed (max_client_conn)"}
+
+
+def test_two_thousand_clients_on_few_connections(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
+) -> None:
+    """All are there before anything is measured, and none fails."""
+    pooler = pgbouncer(
+        pg18,
+        pool_mode="transaction",
+        default_pool_size=20,
+        max_client_conn=2100,
+        auth_type="trust",
+    )
+    words = ["select-only", "-c", "2000", "-M", "extended"]
+    result = run_through(tmp_path, pooler.conninfo, *words)
+    assert result["errors"] == []
+    columns = "sum(connects), sum(reconnects), sum(connect_failures), max(connections)"
+    with closing(sqlite3.connect(tmp_path / "run.db")) as db:
+        counts = db.execute(f"select {columns} from group_interval").fetchone()
+    assert counts == (2000, 0, 0, 2000)
+    with psycopg.connect(**pg18.conninfo.kwargs()) as connection:
+        query = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
+        row = connection.execute(query).fetchone()
+    assert row is not None
+    assert row[0] <= 20 + 5
+
+
+def test_a_storm_on_a_pooler_is_survived(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:
+    """All at once: its listening queue overflows, which is counted, and in the end all are in."""
+    pooler = pgbouncer(
+        pg18,
+        pool_mode="transaction",
+        max_client_conn=2100,
+        auth_type="trust",
+        listen_backlog=16,
+    )
+    keys = {"clients": 1000, "protocol": "simple", "connecting_max": None}
+    with Run(config(pooler.conninfo, "select 1;", **keys)) as run:
+        run.wait_for(lambda run: run.load.connections() == 1000)
+        run.wait_for_more("done", 1000)
+    run.assert_balanced()
+    assert run.total["connects"] == 1000
+    assert {code for code, _, _ in run.errors} <= {"connect-failed"}
 
 
 def test_a_pooler_restarted_in_mid_run(pg: Cluster, pgbouncer: MakePgBouncer) -> None:

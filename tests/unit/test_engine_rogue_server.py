@@ -209,3 +209,32 @@ def assert_balanced(intervals: list[Interval]) -> None:
     total = totals(intervals)
     backlog = sum(row["backlog"] for row in intervals[-1]["scripts"])
     assert total["intended"] == total["done"] + total["failed"] + total["cancelled"] + backlog
+
+
+@pytest.mark.parametrize("pool", [None, {"max": 9}])
+def test_so_many_connections_are_on_their_way_at_once(pool: object) -> None:
+    """A server that answers no log-in but the first, which is the check that it is there."""
+    waiting: list[int] = []
+
+    def serve(connection: socket.socket, number: int) -> None:
+        if number == 0:
+            log_in(connection)
+        else:
+            waiting.append(number)
+        while connection.recv(4096):
+            pass
+
+    scripts = [{"name": "s", "text": "select 1;"}]
+    group = {"name": "g", "clients": 9, "scripts": scripts, "pool": pool}
+    keys = {"connecting_max": 4, "connect_timeout_ms": 300, "threads": 2, "groups": [group]}
+    with listening(serve) as port:
+        load = Load(config(port, **keys))
+        load.start()
+        time.sleep(0.15)
+        assert len(waiting) == 4
+        deadline = time.monotonic() + 10
+        while len(waiting) < 9:
+            assert time.monotonic() < deadline, "those that gave up make room for the others"
+            time.sleep(0.01)
+        assert load.connections() == 0
+        load.stop(0)

@@ -65,6 +65,8 @@ pub struct Config {
     pub max_tries: u32,
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout_ms: u64,
+    #[serde(default = "default_connecting_max")]
+    pub connecting_max: Option<u32>,
     #[serde(default = "default_backoff_min")]
     pub backoff_ms_min: u64,
     #[serde(default = "default_backoff_max")]
@@ -105,6 +107,12 @@ fn prepared() -> Protocol {
 fn default_tries() -> u32 {
     10
 }
+/// Below the 128 that PgBouncer's listening sockets hold. An `Option` because the key may be null.
+#[allow(clippy::unnecessary_wraps)]
+fn default_connecting_max() -> Option<u32> {
+    Some(100)
+}
+
 fn default_connect_timeout() -> u64 {
     10_000
 }
@@ -162,6 +170,9 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
         1,
         TIME_MS_MAX,
     )?;
+    if let Some(most) = config.connecting_max {
+        within("connecting_max", most.into(), 1, u32::MAX.into())?;
+    }
     within("backoff_ms_min", config.backoff_ms_min, 1, TIME_MS_MAX)?;
     within(
         "backoff_ms_max",

@@ -158,6 +158,8 @@ pub struct Link {
     pub prepared: Prepared,
     /// How far establishing it has come.
     pub marks: ConnectMarks,
+    /// Whether it holds one of the places for connections on their way.
+    pub at_gate: bool,
     /// Failures to connect in a row.
     pub failures: u32,
     /// Whether it replaces a connection that was lost.
@@ -186,6 +188,7 @@ impl Link {
             failure: None,
             prepared: Prepared::default(),
             marks: ConnectMarks::default(),
+            at_gate: false,
             failures: 0,
             again: false,
             timer: 0,

@@ -183,6 +183,12 @@ impl Load {
             .map_or(State::New, |running| lock(&running.control.steering).state)
     }
 
+    /// Connections that are established now, of all groups.
+    pub fn connections(&self) -> usize {
+        self.shared()
+            .map_or(0, |shared| shared.health.established())
+    }
+
     /// Why the load cannot go on, if so.
     pub fn fatal(&self) -> Option<LoadError> {
         let running = lock(&self.running);

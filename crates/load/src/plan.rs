@@ -53,6 +53,8 @@ pub struct Plan {
     pub tries_max: u32,
     /// Time for a connection to be established.
     pub connect_timeout_ns: u64,
+    /// Connections that may be on their way at once; `None` is no limit.
+    pub connecting_max: Option<u32>,
     /// First pause before connecting again.
     pub backoff_ns_min: u64,
     /// Longest pause.
@@ -147,6 +149,7 @@ impl Plan {
             protocol: config.protocol,
             tries_max: config.max_tries,
             connect_timeout_ns: config.connect_timeout_ms * 1_000_000,
+            connecting_max: config.connecting_max,
             backoff_ns_min: config.backoff_ms_min * 1_000_000,
             backoff_ns_max: config.backoff_ms_max * 1_000_000,
             give_up_after_ns: config.give_up_after_ms * 1_000_000,

@@ -373,6 +373,11 @@ impl Health {
         self.down_since_ns.store(0, Ordering::Relaxed);
     }
 
+    /// Connections that are established.
+    pub fn established(&self) -> usize {
+        self.established.load(Ordering::Relaxed)
+    }
+
     /// An established connection was closed or lost.
     pub fn down(&self) {
         self.established.fetch_sub(1, Ordering::Relaxed);

@@ -6,6 +6,7 @@
 mod arrivals;
 mod clients;
 mod connect;
+mod gate;
 mod ledger;
 mod pipeline;
 mod rows;
@@ -21,6 +22,7 @@ use pgdyno_wire::{Event, ProtocolError, Scanner};
 use slab::Slab;
 
 use self::arrivals::FreeClients;
+use self::gate::Gate;
 use crate::acks::AckFile;
 use crate::client::Client;
 use crate::link::{Doing, Failure, Link};
@@ -72,6 +74,8 @@ pub struct Worker {
     free: Vec<FreeClients>,
     /// Connections whose client goes on without having waited for anything.
     ready: VecDeque<(usize, u64)>,
+    /// Through which connections are made.
+    gate: Gate,
     tally: Tally,
     acks: Option<AckFile>,
     interval: u64,
@@ -110,6 +114,7 @@ impl Worker {
                 .map(|_| FreeClients::default())
                 .collect(),
             ready: VecDeque::new(),
+            gate: Gate::new(shared.plan.connecting_max, shared.plan.threads),
             tally,
             acks: shared.take_acks(thread),
             interval: 0,
@@ -131,6 +136,7 @@ impl Worker {
     pub fn run(mut self) {
         let mut buffer = vec![0; reactor::RECEIVE_BYTES_MAX];
         self.spawn_clients();
+        self.pass_gate();
         while self.reactor.wait(self.wakes_at_ns()).is_ok() {
             let began_ns = monotonic_ns();
             self.follow_interval();
@@ -155,6 +161,7 @@ impl Worker {
             self.run_timers(began_ns);
             self.run_ready();
             self.free_links();
+            self.pass_gate();
             self.check_drained();
             let ended_ns = monotonic_ns();
             self.write_acks(ended_ns, false);

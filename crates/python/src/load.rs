@@ -80,6 +80,10 @@ impl Load {
         py.detach(|| self.0.stop(Duration::from_millis(drain_ms)));
     }
 
+    fn connections(&self) -> usize {
+        self.0.connections()
+    }
+
     fn fatal<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(error) = self.0.fatal() else {
             return Ok(None);

@@ -79,6 +79,12 @@ _CONNECTION_OPTIONS = [
         "--pool-max", type=click.IntRange(1), metavar="N", help="Clients share a pool of N."
     ),
     click.option("--pool-max-wait", type=Duration(), help="How long a client waits for one."),
+    click.option(
+        "--connecting-max",
+        type=click.IntRange(1, 100_000),
+        metavar="N",
+        help="Connections made at once (default 100); as many as clients for a storm.",
+    ),
 ]
 
 _SCRIPT_OPTIONS = [
@@ -235,7 +241,8 @@ def parse_assignments(pairs: tuple[str, ...], option: str) -> dict[str, str]:
 
 # Options that are keys of the spec's table load, under the same name.
 _LOAD_KEYS = (
-    "threads", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus", "nice", "acks",
+    "threads", "connecting_max", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus",
+    "nice", "acks",
 )  # fmt: skip
 
 

@@ -22,6 +22,9 @@ def carry_out(session: Session) -> list[int]:
     """
     load = session.spec.load
     started_ns = session.start_load(scheduled=True)
+    if not (load.ramp_ms or load.steps or load.transactions):
+        session.wait_connected()
+        started_ns = time.monotonic_ns()
     with _event_statements(session) as statements:
         timeline = _Timeline(session, started_ns, statements)
         if load.ramp_ms:

@@ -39,6 +39,7 @@ def engine_config(
     return {
         "target": target_config(conninfo),
         "threads": load.threads,
+        "connecting_max": load.connecting_max,
         "seed": load.seed,
         "protocol": load.protocol,
         "max_tries": load.max_tries,
@@ -60,6 +61,7 @@ def target_config(conninfo: ConnInfo) -> dict[str, Any]:
         "database": conninfo.database,
         "application_name": "pgdyno",
         "sslmode": conninfo.options.get("sslmode", "prefer"),
+        "options": conninfo.options.get("options"),
     }
 
 

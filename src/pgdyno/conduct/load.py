@@ -20,6 +20,9 @@ from pgdyno.record import Recorder
 
 _POLL_SECONDS = 0.1
 _CUT_SECONDS_MAX = 5.0
+_CONNECTING_LOOK_SECONDS = 0.002
+_CONNECTING_SECONDS_MAX = 3.0
+"""Without one more connection; longer than a pause after a failure."""
 DRAIN_MS = 5_000
 _ENDINGS = ("done", "failed", "skipped", "cancelled")
 """Columns of the ledger in which a transaction ends."""
@@ -55,6 +58,18 @@ class RunningLoad:
         """
         if self._woken.wait(seconds):
             self.raise_fault()
+
+    def wait_connected(self, wanted: int) -> int:
+        """Wait for so many connections; how many there are when no more are coming."""
+        most, since_s = 0, time.monotonic()
+        while (now := self._load.connections()) < wanted:
+            if now > most:
+                most, since_s = now, time.monotonic()
+                self._watcher.progress("clients connected", now, wanted)
+            elif time.monotonic() - since_s > _CONNECTING_SECONDS_MAX:
+                break
+            self.wait(_CONNECTING_LOOK_SECONDS)
+        return now
 
     @property
     def complete(self) -> bool:

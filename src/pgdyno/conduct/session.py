@@ -88,6 +88,21 @@ class Session:
         self.recorder.update_run(engine={**_engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
 
+    def wait_connected(self) -> None:
+        """Wait until every client of a closed loop has its connection, or none more are coming.
+
+        Making ten thousand connections takes longer than many a run.
+        """
+        spec = self._in_force.spec(self.spec)
+        held = [g.count for g in spec.clients if g.pool is None and g.reconnect_every is None]
+        if self._load is None or any(group.open_loop for group in spec.clients):
+            return
+        connected = self._load.wait_connected(sum(held))
+        if connected < sum(held):
+            self.watcher.note(
+                f"only {connected:,} of {sum(held):,} clients are connected; the errors say why"
+            )
+
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
         """The workloads of ``spec``, whose scripts a change may have replaced."""
         mixes = [[each.mix_of(group) for group in each.clients] for each in (spec, self.spec)]

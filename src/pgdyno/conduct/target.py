@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -28,6 +29,10 @@ _EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
 # Connections beside the clients': probes, control, the server's own reserve, room to look in.
 _CONNECTIONS_BESIDE = 20
 _MAX_CONNECTIONS_DEFAULT = 100
+# Of those the ones that are there in any case: probes, control, a statement of an event.
+_SESSIONS_BESIDE = 4
+# Files beside the connections: probes, the run file, libraries, what the threads wait on.
+_FILES_BESIDE = 100
 
 
 @dataclass
@@ -65,6 +70,7 @@ class Target:
 
 def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
     """Start or reach the spec's server; ``stack`` puts everything back when it unwinds."""
+    _check_open_files(spec)
     if spec.server.kind == "existing":
         return _open_existing(spec, stack, watcher, may_apply=may_apply)
     return _start_embedded(spec, stack, watcher)
@@ -75,13 +81,30 @@ def _connections_needed(spec: Spec) -> int:
     return sum(group.count for group in spec.clients)
 
 
+def _check_open_files(spec: Spec) -> None:
+    """Refuse more connections than this process may have open files, before any is made."""
+    needed = sum(group.connections_max for group in spec.clients) + _FILES_BESIDE
+    # The engine raises the soft limit as far as it goes.
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and needed > limit:
+        raise SetupError(
+            f"the clients need {needed:,} open files, and this process may have {limit:,}",
+            code="open-files",
+            hint=f"ulimit -Hn {needed} as root, LimitNOFILE= in a service's unit, or fewer clients",
+        )
+
+
 def _check_connections(spec: Spec, facts: Mapping[str, Any]) -> None:
     """Refuse more direct connections than the server takes, before any is made."""
     needed = sum(group.connections_max for group in spec.clients)
     limit = int(facts["settings"]["max_connections"])
-    if needed > limit:
+    reserved = int(facts["settings"].get("reserved_connections", 0))
+    reserved += int(facts["settings"].get("superuser_reserved_connections", 3))
+    kept = _SESSIONS_BESIDE + (0 if facts["superuser"] else reserved)
+    if needed > limit - kept:
         raise SetupError(
-            f"the clients need {needed} connections, and the server takes {limit}",
+            f"the clients need {needed} connections, and the server has {max(0, limit - kept)} for"
+            f" them: max_connections = {limit}, less {kept} for probes and in reserve",
             code="too-many-connections",
             hint="fewer clients (-c), a pool that they share (--pool-max), or more max_connections",
         )

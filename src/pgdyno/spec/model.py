@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from pgdyno.spec.base import Duration, Part, SettingValue
+from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, ScriptMix, ScriptPart, files_only
 from pgdyno.spec.units import format_duration
@@ -114,6 +114,12 @@ class LoadSpec(Part):
         None, min_length=1, max_length=CPUS_MAX, description="Processors for the engine's threads"
     )
     nice: int | None = Field(None, ge=-20, le=19, description="Nice level of the engine's threads")
+    connecting_max: int = Field(
+        100,
+        ge=1,
+        le=CLIENTS_MAX,
+        description="Connections made at once; others wait their turn. As many as clients: a storm",
+    )
     protocol: Literal["simple", "extended", "prepared"] = "prepared"
     parameters: Literal["text", "binary"] = Field(
         "text", description="How values are sent with protocol extended or prepared"

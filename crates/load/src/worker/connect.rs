@@ -20,8 +20,8 @@ impl Worker {
             .insert(Link::new(self.next_link_id, group, pooled))
     }
 
-    /// Begins to connect.
-    pub(super) fn connect(&mut self, slot: usize) {
+    /// Begins to connect: past the gate.
+    pub(super) fn begin_connecting(&mut self, slot: usize) {
         let began_ns = monotonic_ns();
         self.links[slot].doing = Doing::Connecting;
         self.links[slot].marks = ConnectMarks {
@@ -62,6 +62,7 @@ impl Worker {
 
     /// Log-in is over.
     pub(super) fn on_connected(&mut self, slot: usize, now_ns: u64) {
+        self.leave_gate(slot);
         let link = &mut self.links[slot];
         link.doing = Doing::Idle;
         link.timer = link.timer.wrapping_add(1);
@@ -104,6 +105,8 @@ impl Worker {
         }
         let now_ns = monotonic_ns();
         let was_established = link.is_established();
+        self.leave_gate(slot);
+        let link = &mut self.links[slot];
         if was_established {
             self.shared.health.down();
         } else {
@@ -210,6 +213,7 @@ impl Worker {
 
     /// Frees the place of a connection that is not connected, after this pass.
     pub(super) fn discard(&mut self, slot: usize) {
+        self.leave_gate(slot);
         let link = &mut self.links[slot];
         link.doing = Doing::Pausing;
         link.timer = link.timer.wrapping_add(1);

@@ -1,0 +1,64 @@
+//! Connections on their way: so many at once, the others wait for their turn.
+//!
+//! Ten thousand log-ins at once take longer than the same in a row: queues of listening sockets
+//! overflow, a pooler checks passwords one after the other, all of them run out of time together
+//! and begin again together.
+
+use std::collections::VecDeque;
+
+use super::Worker;
+use crate::link::Doing;
+
+/// A thread's share of the connections that may be on their way.
+#[derive(Debug)]
+pub(super) struct Gate {
+    limit: usize,
+    inside: usize,
+    /// By index and number, in order.
+    queue: VecDeque<(usize, u64)>,
+}
+
+impl Gate {
+    /// For one of `threads`, of which each lets at least one in; `None` is no limit.
+    pub(super) fn new(limit: Option<u32>, threads: usize) -> Self {
+        Self {
+            limit: limit.map_or(usize::MAX, |limit| (limit as usize / threads).max(1)),
+            inside: 0,
+            queue: VecDeque::new(),
+        }
+    }
+}
+
+impl Worker {
+    /// Connects when it is this connection's turn: in the next pass if the gate is open.
+    pub(super) fn connect(&mut self, slot: usize) {
+        let link = &mut self.links[slot];
+        link.doing = Doing::Pausing;
+        self.gate.queue.push_back((slot, link.id));
+    }
+
+    /// Lets in as many as may be.
+    pub(super) fn pass_gate(&mut self) {
+        while self.gate.inside < self.gate.limit {
+            let Some((slot, id)) = self.gate.queue.pop_front() else {
+                return;
+            };
+            let Some(link) = self.links.get_mut(slot) else {
+                continue;
+            };
+            let waits = link.id == id && link.doing == Doing::Pausing;
+            if waits && self.stop_at_ns.is_none() {
+                link.at_gate = true;
+                self.gate.inside += 1;
+                self.begin_connecting(slot);
+            }
+        }
+    }
+
+    /// An attempt to connect is over, if one was under way.
+    pub(super) fn leave_gate(&mut self, slot: usize) {
+        if std::mem::take(&mut self.links[slot].at_gate) {
+            self.gate.inside -= 1;
+        }
+    }
+}
