@@ -8,29 +8,24 @@ from __future__ import annotations
 import argparse
 import resource
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benches.acks import acks_cost
-from benches.connections import memory_per_connection, reconnecting, storm
 from benches.engine import EngineChild
-from benches.floor import ROOT, bare_program
+from benches.floor import ROOT
 from benches.machine import machine_facts
-from benches.matrix import CORES, Field, all_cases, run_matrix
-from benches.openloop import OpenLoops
 from benches.page import page
-from benches.probe_cost import probe_cost
+from benches.parts import PARTS, Parts
 from benches.profiling import profile
-from benches.results import RESULTS, matrix_json, write_results
-from benches.sample import SCRIPTS, TRANSPORTS, BenchError, Case
-from benches.server import BenchServer, bench_server
+from benches.results import RESULTS, write_part
+from benches.sample import SCRIPTS, TRANSPORTS, BenchError
+from benches.server import bench_server
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-PARTS = ("matrix", "openloop", "acks", "probes", "memory", "storm")
 CLIENTS = (1, 8, 64, 256, 1000)
+_WHOLE = {"scripts": SCRIPTS, "clients": CLIENTS, "transports": TRANSPORTS}
+"""What must be measured for the published results to be replaced."""
 _SCALE = 10
 
 
@@ -52,112 +47,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _bench(given: Sequence[str]) -> None:
     arguments = _parser().parse_args(given)
     arguments.given = given
-    results = _measure(arguments)
-    write_results(arguments.output, results)
-    text = page(arguments.output)
-    arguments.page.write_text(text)
-    print(text)
-
-
-def _measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    command = " ".join(["python -m benches", *arguments.given])
-    results: dict[str, Any] = {"machine": machine_facts(), "command": command}
+    whole = all(getattr(arguments, name) == list(all_) for name, all_ in _WHOLE.items())
+    output = arguments.output or (RESULTS if whole else RESULTS.with_name("partial.json"))
     clients_max = max(*arguments.clients, arguments.storm)
     with (
         bench_server(clients_max=clients_max, scale=arguments.scale) as server,
         EngineChild() as child,
     ):
-        bench = Bench(arguments, server, child)
-        for part in PARTS:
-            if part in arguments.only:
-                say(f"-- {part}")
-                results |= bench.part(part)
-    return results
-
-
-def say(text: str) -> None:
-    """Progress, on stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
-@dataclass(frozen=True)
-class Bench:
-    """The parts, each of which returns what it adds to the results."""
-
-    arguments: argparse.Namespace
-    server: BenchServer
-    child: EngineChild
-
-    def part(self, name: str) -> dict[str, Any]:
-        """Measure a part; one that is not possible here says why in the results."""
-        try:
-            added: dict[str, Any] = getattr(self, name)()
-        except BenchError as error:
-            say(f"{name}: {error}")
-            return {f"{name}_skipped": str(error)}
-        return added | {f"{name}_skipped": None}
-
-    def matrix(self) -> dict[str, Any]:
-        """Every case, every contender."""
-        options = self.arguments
-        field = Field(self.server, self.child, profile=options.profile)
-        matrix = run_matrix(
-            field.of,
-            all_cases(options.scripts, options.clients, options.transports),
-            rounds=options.rounds,
-            seconds=options.seconds,
-            until_s=time.monotonic() + options.budget * 60,
-            between=self.server.tidy,
-            say=say,
-        )
-        return {"skipped": field.skipped, "matrix": matrix_json(matrix)}
-
-    def openloop(self) -> dict[str, Any]:
-        """Accuracy at half of the capacity."""
-        options = self.arguments
-        loops = OpenLoops(self.server, self.child, threads=sorted({1, CORES}))
-        rows = loops.measure(
-            self._cases(), rounds=options.rounds, seconds=max(options.seconds, 1.0), say=say
-        )
-        return {"openloop": rows}
-
-    def acks(self) -> dict[str, Any]:
-        """Cost of the record of acknowledged commits."""
-        pairs, seconds = self._pairs(), self.arguments.seconds
-        rows = acks_cost(self.server, self.child, self._cases(), pairs=pairs, seconds=seconds)
-        return {"acks": rows}
-
-    def probes(self) -> dict[str, Any]:
-        """Cost of all probes."""
-        options = self.arguments
-        scripts = [case.script for case in self._cases()]
-        pairs = self._pairs()
-        effects = probe_cost(scripts, pairs=pairs, slice_s=options.seconds, scale=options.scale)
-        return {"probes": {script: vars(effect) for script, effect in effects.items()}}
-
-    def memory(self) -> dict[str, Any]:
-        """Memory for each of many connections, and how fast they are made."""
-        program = bare_program(self.arguments.profile)
-        return {"memory": memory_per_connection(program, self.arguments.crowd)}
-
-    def storm(self) -> dict[str, Any]:
-        """Connections to PostgreSQL, many at once and one per transaction."""
-        options = self.arguments
-        return {
-            "storm": storm(self.server, self.child, options.storm),
-            "reconnecting": reconnecting(self.server, self.child, 8, options.seconds),
-        }
-
-    def _pairs(self) -> int:
-        """A few per cent take more pairs to see than half of everything."""
-        rounds: int = self.arguments.rounds
-        return 3 * rounds
-
-    def _cases(self) -> list[Case]:
-        """Where the client weighs most, and where it weighs least."""
-        clients = min(64, max(self.arguments.clients))
-        scripts = (SCRIPTS[0], SCRIPTS[-1])
-        return [Case(it, clients, "unix") for it in scripts if it in self.arguments.scripts]
+        parts = Parts(arguments, server, child)
+        facts = machine_facts()
+        for name in PARTS:
+            if name in arguments.only:
+                write_part(output, facts, name, parts.measure(name))
+    text = page(output)
+    (arguments.page or (PAGE if whole else output.with_suffix(".md"))).write_text(text)
+    print(text)
 
 
 def _raise_open_files() -> None:
@@ -186,12 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     several("--transports", TRANSPORTS, "kinds of socket of the matrix")
     parser.add_argument("--rounds", type=int, default=6, help="pairs to measure")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a slice")
-    parser.add_argument("--budget", type=float, default=25, metavar="MIN", help="for the matrix")
+    parser.add_argument("--budget", type=float, default=21, metavar="MIN", help="for the matrix")
     parser.add_argument("--scale", type=int, default=_SCALE)
     parser.add_argument("--crowd", type=int, default=10_000, help="connections to weigh")
     parser.add_argument("--storm", type=int, default=1_000, help="connections made at once")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="the results, JSON")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page made of them")
+    where = "the published ones for the whole matrix, partial.* beside them otherwise"
+    parser.add_argument("--output", type=Path, help=f"the results, JSON ({where})")
+    parser.add_argument("--page", type=Path, help="the page made of them (likewise)")
     parser.add_argument("--profile", choices=("release", "dev"), default="release")
     return parser
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from benches.compare import Metric, best, cases_of, ratio
-from benches.matrix import Matrix
+from benches.matrix import Matrix, is_asked
 from benches.sample import Case
 from pgdyno.stats import Effect
 
@@ -36,11 +36,7 @@ class Asked:
 
 def asked_of_matrix(matrix: Matrix) -> Iterator[Asked]:
     """Those about select-only on the Unix socket, where the client weighs most."""
-    cases = {
-        case.clients: case
-        for case in cases_of(matrix)
-        if case.script == "select-only" and case.transport == "unix"
-    }
+    cases = {case.clients: case for case in cases_of(matrix) if is_asked(case)}
     for clients, bound in {8: 0.75, 64: 0.55, 1000: 0.55}.items():
         if case := cases.get(clients):
             yield from _against(matrix, case, "cpu", "pgbench", bound)
@@ -54,16 +50,16 @@ def asked_of_matrix(matrix: Matrix) -> Iterator[Asked]:
             yield from _against(matrix, case, "cpu", "bare", 1.15)
 
 
-def asked_of_parts(results: dict[str, Any]) -> Iterator[Asked]:
+def asked_of_parts(parts: Mapping[str, Any]) -> Iterator[Asked]:
     """Those that have a benchmark of their own."""
-    for row in results.get("acks", []):
+    for row in parts.get("acks", {}).get("rows", []):
         if row["metric"] == "throughput_tps":
             what = f"throughput with ack ledger / without, {row['script']}, c={row['clients']}"
             yield from _asked(what, 0.97, False, Effect(**row["effect"]))
-    for script, effect in results.get("probes", {}).items():
+    for script, effect in parts.get("probes", {}).get("effects", {}).items():
         what = f"throughput with all probes / without, {script}"
         yield from _asked(what, 0.99, False, Effect(**effect))
-    for row in results.get("memory", []):
+    for row in parts.get("memory", {}).get("rows", []):
         what = f"KiB per connection, {row['clients']:,} connections, {row['use']}"
         kib = row["bytes_per_connection"] / 1024
         yield Asked(what, 16, True, kib, kib, kib, None)

@@ -1,8 +1,9 @@
 """The matrix: every case, every contender, interleaved in one run.
 
-A round goes through all cases; within a case each contender has one slice, in random order, so
-that two of them in the same round and case are a pair. When the time is up, all cases have had the
-same number of rounds, but for the last.
+A round goes through the cases; within a case each contender has one slice, in random order, so
+that two of them in the same round and case are a pair. Cases for which figures are asked come
+first, with all their rounds; the others have as many as there is time for, all the same number but
+for the last.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from benches.engine import EngineChild, Pgdyno
 from benches.floor import REACTORS as BARE_REACTORS
 from benches.floor import Bare, Profile, bare_program
 from benches.pgbench import Pgbench
-from benches.sample import BenchError, Case, Contender, Sample, Script, Transport
+from benches.sample import MANY_CLIENTS, BenchError, Case, Contender, Sample, Script, Transport
 from benches.server import BenchServer
 from benches.sysbench import Sysbench, find_sysbench
 
@@ -25,6 +26,10 @@ REACTORS = ("mio", "io_uring")
 CORES = os.cpu_count() or 1
 PGBENCH_THREADS_MAX = 64
 """``-j clients`` stops here: no more threads have ever helped it on a machine of this size."""
+
+LONG = 4
+"""Slices of that many clients are so much longer: connecting them costs CPU that has to be taken
+away, and should be little beside what is measured."""
 
 Say = Callable[[str], None]
 
@@ -60,36 +65,41 @@ def all_cases(
     return [Case(s, c, t) for s in scripts for t in transports for c in clients]
 
 
+def is_asked(case: Case) -> bool:
+    """Whether figures are asked for in this case."""
+    return case.script == "select-only" and case.transport == "unix"
+
+
 def run_matrix(
-    field_of: Callable[[Case], Sequence[Contender]],
+    matrix: Matrix,
     cases: Sequence[Case],
+    contenders_of: Callable[[Case], Sequence[Contender]],
     *,
     rounds: int,
     seconds: float,
     until_s: float,
-    between: Callable[[], None],
+    before_case: Callable[[], None],
     say: Say,
-) -> Matrix:
-    """Measure ``cases`` with the contenders that ``field_of`` gives each, for ``rounds`` rounds or
-    until the monotonic time ``until_s``, whichever is first; one round at least.
+) -> None:
+    """Add samples of ``cases`` to ``matrix`` for ``rounds`` rounds or until the monotonic time
+    ``until_s``, whichever is first; one round at least.
 
-    ``between`` is called before each case. A contender that fails is out of that case's round.
+    ``before_case`` is called before each case. A contender that fails is out of its case's round.
     """
     rng = random.Random(1)
-    matrix = Matrix()
     for number in range(rounds):
         for case in cases:
             if number and time.monotonic() > until_s:
                 say(f"the time is up in round {number + 1}")
-                return matrix
-            between()
-            contenders = list(field_of(case))
+                return
+            before_case()
+            contenders = list(contenders_of(case))
             rng.shuffle(contenders)
+            length = seconds * (LONG if case.clients >= MANY_CLIENTS else 1)
             for contender in contenders:
                 row = matrix.row(case, contender.name)
                 row.samples += [None] * (number - len(row.samples))
-                row.samples.append(_try(contender, case, seconds, say))
-    return matrix
+                row.samples.append(_try(contender, case, length, say))
 
 
 def _try(contender: Contender, case: Case, seconds: float, say: Say) -> Sample | None:
@@ -109,11 +119,12 @@ class Field:
     def __init__(self, server: BenchServer, child: EngineChild, *, profile: Profile) -> None:
         self.skipped: dict[str, str] = {}
         self._server = server
-        self._child = child
         program = bare_program(profile)
-        self._bare = {reactor: Bare(server, reactor, program) for reactor in BARE_REACTORS}
+        self._bare = self._working(Bare(server, name, program) for name in BARE_REACTORS)
         self._pgdyno = Pgdyno(server, child, "pgdyno")
-        self._reactors = [one for name in REACTORS if (one := self._on_reactor(name))]
+        self._reactors = self._working(
+            Pgdyno(server, child, f"pgdyno {name}", {"reactor": name}) for name in REACTORS
+        )
         self._pgbench: dict[int, Pgbench] = {}
         self._sysbench: list[Contender] = []
         if (program_path := find_sysbench()) is None:
@@ -122,23 +133,30 @@ class Field:
             self._sysbench = [Sysbench(server, program_path)]
 
     def of(self, case: Case) -> list[Contender]:
-        """Who takes part in a case: everyone where figures are asked for, elsewhere the best bare
-        loop and pgdyno as it comes. pgbench runs at -j 1, cores and clients."""
-        wanted = {min(number, case.clients) for number in (1, CORES, PGBENCH_THREADS_MAX)}
-        peers = [*map(self._pgbench_at, sorted(wanted)), *self._sysbench]
-        if case.script == "select-only" and case.transport == "unix":
-            return [*self._bare.values(), self._pgdyno, *self._reactors, *peers]
-        return [self._bare["io_uring"], self._pgdyno, *peers]
+        """Who takes part in a case: everyone where figures are asked for; elsewhere one bare loop
+        and pgdyno as it comes, and with many clients no peer that has a thread for each."""
+        peers = self._peers(case)
+        if is_asked(case):
+            return [*self._bare, self._pgdyno, *self._reactors, *peers]
+        return [*self._bare[-1:], self._pgdyno, *peers]
 
-    def _pgbench_at(self, threads: int) -> Pgbench:
-        return self._pgbench.setdefault(threads, Pgbench(self._server, threads))
+    def _peers(self, case: Case) -> list[Contender]:
+        """pgbench at -j 1, cores and clients, and sysbench."""
+        few = is_asked(case) or case.clients < MANY_CLIENTS
+        threads = {1, CORES, *([PGBENCH_THREADS_MAX] if few else [])}
+        wanted = sorted({min(number, case.clients) for number in threads})
+        for number in wanted:
+            self._pgbench.setdefault(number, Pgbench(self._server, number))
+        return [*(self._pgbench[number] for number in wanted), *(self._sysbench if few else [])]
 
-    def _on_reactor(self, reactor: str) -> Pgdyno | None:
-        """pgdyno on the reactor, where the engine has it and the kernel allows it."""
-        contender = Pgdyno(self._server, self._child, f"pgdyno {reactor}", {"reactor": reactor})
-        try:
-            contender.measure(Case("select-only", 1, "unix"), 0.1)
-        except BenchError as error:
-            self.skipped[contender.name] = str(error)
-            return None
-        return contender
+    def _working(self, contenders: Iterable[Contender]) -> list[Contender]:
+        """Those that run here: io_uring is not everywhere allowed."""
+        found = []
+        for contender in contenders:
+            try:
+                contender.measure(Case("select-only", 1, "unix"), 0.1)
+            except BenchError as error:
+                self.skipped[contender.name] = str(error)
+            else:
+                found.append(contender)
+        return found

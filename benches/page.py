@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from benches.asked import Asked, asked_of_matrix, asked_of_parts
 from benches.compare import Metric, best, cases_of, ratio, typical
 from benches.matrix import Matrix
-from benches.results import matrix_from
+from benches.results import matrix_from, read_results
 from benches.sample import Case
 from pgdyno.stats import Effect
 
@@ -24,6 +23,7 @@ round in one run. Ratios are paired by round, with 95 % intervals. Absolute spee
 the machine than about the programs.
 """
 
+_LATE = ("us_p50", "us_p99", "us_max")
 _HOW = """\
 ## How it is measured
 
@@ -36,39 +36,53 @@ _HOW = """\
   per client, the median of three, is taken away: its CPU, its transactions and its time.
 - "Best -j" is the best of 1, the number of cores, and clients (64 at most), for each figure on its
   own.
+- Slices with 512 clients and more are four times as long as the others. With them, where no figure
+  is asked, only pgbench at -j 1 and cores takes part.
 - Met means that the whole interval lies on the right side; unclear, that the bound lies within it.
 """
 
 
 def page(results_path: Path) -> str:
     """The page's text."""
-    results = json.loads(results_path.read_text())
-    matrix = matrix_from(results.get("matrix", []))
-    parts = [
+    results = read_results(results_path)
+    measured = results["parts"]
+    matrix = matrix_from(_rows(measured, "matrix"))
+    sections = [
         _INTRO,
-        _machine(results),
-        _asked_table([*asked_of_matrix(matrix), *asked_of_parts(results)]),
+        _machine(results["machine"]),
+        _commands(measured),
+        _asked_table([*asked_of_matrix(matrix), *asked_of_parts(measured)]),
         *_matrix_tables(matrix),
-        _open_loops(results.get("openloop", [])),
-        _acks(results.get("acks", [])),
-        _connections(results),
-        _skipped(results),
+        _open_loops(_rows(measured, "openloop")),
+        _acks(_rows(measured, "acks")),
+        _connections(_rows(measured, "memory"), measured.get("storm", {})),
+        _missing(measured),
         _HOW,
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(section for section in sections if section)
 
 
-def _machine(results: dict[str, Any]) -> str:
-    facts = results["machine"]
+def _rows(measured: Mapping[str, Any], part: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = measured.get(part, {}).get("rows", [])
+    return rows
+
+
+def _machine(facts: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{name} = {value}" for name, value in facts["settings"].items())
-    lines = [
-        f"{facts['date']}: {facts['cores']} cores ({facts['processor']}),"
-        f" {facts['memory_gib']} GiB, Linux {facts['kernel']}; PostgreSQL and pgbench"
-        f" {facts['postgresql']}; {facts['sysbench'] or 'no sysbench'}; pgdyno {facts['pgdyno']}.",
-        f"Server: {settings}.\n",
-        f"    {results['command']}\n",
-    ]
-    return "\n".join(lines)
+    return (
+        f"{facts['cores']} cores ({facts['processor']}), {facts['memory_gib']} GiB,"
+        f" Linux {facts['kernel']}; PostgreSQL and pgbench {facts['postgresql']};"
+        f" {facts['sysbench'] or 'no sysbench'}; pgdyno {facts['pgdyno']}."
+        f" Server: {settings}.\n"
+    )
+
+
+def _commands(measured: Mapping[str, Any]) -> str:
+    """When each part was measured, and how to do it again."""
+    by_run: dict[str, list[str]] = {}
+    for name, part in measured.items():
+        by_run.setdefault(f"    {part['command']}  # {part['date']}", []).append(name)
+    return "\n".join(f"{line}: {', '.join(names)}" for line, names in by_run.items()) + "\n"
 
 
 def _asked_table(figures: Sequence[Asked]) -> str:
@@ -143,9 +157,12 @@ def _open_loops(rows: Sequence[Mapping[str, Any]]) -> str:
         groups.setdefault((row["script"], row["clients"], row["contender"]), []).append(row)
     lines = []
     for (script, clients, contender), members in sorted(groups.items()):
-        keys = ("rate", "done_per_s", "us_p50", "us_p99", "us_max")
+        keys = ("rate", "done_per_s", *_LATE)
         medians = [statistics.median(one[key] for one in members) for key in keys]
         lines.append((f"{script}, c={clients}", contender, *(f"{it:,.0f}" for it in medians)))
+        if all(f"send_{key}" in one for one in members for key in _LATE):
+            own = [statistics.median(one[f"send_{key}"] for one in members) for key in _LATE]
+            lines.append(("", "of it, with a client free", "", "", *(f"{it:,.0f}" for it in own)))
     head = ("", "", "asked /s", "done /s", "late p50 µs", "p99 µs", "max µs")
     return "## Open loop at half of the capacity\n\n" + _table(head, lines)
 
@@ -162,18 +179,18 @@ def _acks(rows: Sequence[Mapping[str, Any]]) -> str:
     return "## Ack ledger, with / without\n\n" + _table(("", "", "ratio"), lines)
 
 
-def _connections(results: dict[str, Any]) -> str:
+def _connections(rows: Sequence[Mapping[str, Any]], storm: Mapping[str, Any]) -> str:
     lines = [
         f"- {row['clients']:,} connections, {row['use']}: {row['bytes_per_connection']:,} bytes"
         f" each; connected at {row['connects_per_s']:,} per second (the least of a server)"
-        for row in results.get("memory", [])
+        for row in rows
     ]
-    if storm := results.get("storm"):
+    if at_once := storm.get("at_once"):
         lines.append(
-            f"- {storm['clients']:,} at once to PostgreSQL: pgdyno {storm['pgdyno_s']:.2f} s,"
-            f" pgbench -j 1 {storm['pgbench_s']:.2f} s"
+            f"- {at_once['clients']:,} at once to PostgreSQL: pgdyno {at_once['pgdyno_s']:.2f} s,"
+            f" pgbench -j 1 {at_once['pgbench_s']:.2f} s"
         )
-    if again := results.get("reconnecting"):
+    if again := storm.get("reconnecting"):
         lines.append(
             f"- a connection per transaction, c={again['clients']}:"
             f" pgdyno {again['pgdyno_per_s']:,} per second at {again['pgdyno_cpu_us']:.0f} µs of"
@@ -183,12 +200,11 @@ def _connections(results: dict[str, Any]) -> str:
     return "## Connections\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-def _skipped(results: dict[str, Any]) -> str:
-    reasons = {
-        **results.get("skipped", {}),
-        **{key.removesuffix("_skipped"): why for key, why in results.items()
-           if key.endswith("_skipped") and why},
-    }  # fmt: skip
+def _missing(measured: Mapping[str, Any]) -> str:
+    reasons = dict(measured.get("matrix", {}).get("missing", {}))
+    reasons |= {
+        name: part["not_measured"] for name, part in measured.items() if "not_measured" in part
+    }
     if not reasons:
         return ""
     lines = [f"- {name}: {reason}" for name, reason in reasons.items()]

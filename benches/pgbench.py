@@ -2,8 +2,8 @@
 
 It tells nothing of its CPU time, so the whole process is measured, and what it takes to start,
 connect and prepare is taken away: the median of three runs with one transaction per client
-(``-t 1``), measured once per case. The same runs take the first transactions out of its
-throughput, as no other contender is charged for them.
+(``-t 1``), measured once per case; of one run where there are many clients. The same runs take the
+first transactions out of its throughput, as no other contender is charged for them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import statistics
 from dataclasses import dataclass, field
 
 from benches.processes import run_to_end
-from benches.sample import BenchError, Case, Sample, plausible
+from benches.sample import BenchError, Case, Sample, plausible, startup_runs
 from benches.server import BenchServer
 
-_STARTUPS = 3
 _TIMEOUT_BESIDE_S = 120
 _PROCESSED = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
 _CONNECTING = re.compile(r"^(?:initial|average) connection time = ([\d.]+) ms", re.MULTILINE)
@@ -69,7 +68,7 @@ class Pgbench:
         return PgbenchRun(sample, _figure(_CONNECTING, ended.stdout) / 1000)
 
     def _start_up(self, case: Case) -> PgbenchRun:
-        runs = [self.run(case, "-t", "1") for _ in range(_STARTUPS)]
+        runs = [self.run(case, "-t", "1") for _ in range(startup_runs(case))]
 
         def median(attribute: str) -> float:
             return float(statistics.median(getattr(run.sample, attribute) for run in runs))

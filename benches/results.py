@@ -44,17 +44,31 @@ def matrix_from(rows: list[dict[str, Any]]) -> Matrix:
     )
 
 
-def write_results(path: Path, results: Mapping[str, Any]) -> None:
-    """Write the file; a part that was not measured now stays as the file has it."""
-    before = json.loads(path.read_text()) if path.exists() else {}
+def write_part(
+    path: Path, machine: Mapping[str, Any], name: str, figures: Mapping[str, Any]
+) -> None:
+    """Put a part's figures into the file; other parts stay as it has them."""
+    results = read_results(path) if path.exists() else {}
+    parts = {**results.get("parts", {}), name: figures}
     path.parent.mkdir(parents=True, exist_ok=True)
-    merged = {**before, **results, "schema_version": SCHEMA_VERSION}
-    lines = [f" {json.dumps(key)}: {_value(value)}" for key, value in merged.items()]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    lines = [f'"schema_version": {SCHEMA_VERSION}', f'"machine": {json.dumps(machine)}']
+    inner = [f"{json.dumps(part)}: {_part(parts[part])}" for part in sorted(parts)]
+    lines.append('"parts": {' + ",\n".join(inner) + "}")
+    path.write_text("{" + ",\n".join(lines) + "}\n")
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """The file's content."""
+    results: dict[str, Any] = json.loads(path.read_text())
+    return results
+
+
+def _part(figures: Mapping[str, Any]) -> str:
+    return "{" + ",\n".join(f"{json.dumps(k)}: {_value(v)}" for k, v in figures.items()) + "}"
 
 
 def _value(value: Any) -> str:
     """JSON with one row of a list per line, so that a change shows as one."""
     if not isinstance(value, list):
         return json.dumps(value)
-    return "[\n" + ",\n".join(f"  {json.dumps(row)}" for row in value) + "\n ]"
+    return "[\n" + ",\n".join(json.dumps(row) for row in value) + "]"

@@ -9,6 +9,13 @@ Script = Literal["select-only", "simple-update", "tpcb-like"]
 Transport = Literal["unix", "tcp"]
 SCRIPTS: tuple[Script, ...] = get_args(Script)
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+MANY_CLIENTS = 512
+"""From here on connecting takes seconds, and more CPU than a short slice."""
+
+
+def startup_runs(case: Case) -> int:
+    """How often a peer's start-up is measured, of which the median is taken away."""
+    return 1 if case.clients >= MANY_CLIENTS else 3
 
 
 @dataclass(frozen=True)

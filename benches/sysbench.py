@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benches.processes import run_to_end
-from benches.sample import BenchError, Case, Sample, plausible
+from benches.sample import BenchError, Case, Sample, plausible, startup_runs
 from benches.server import BenchServer
 
 NAME = "sysbench"
 _LUA = Path(__file__).with_suffix(".lua")
-_STARTUPS = 3
 _TIMEOUT_BESIDE_S = 120
 _EVENTS = re.compile(r"total number of events: +(\d+)")
 _SECONDS = re.compile(r"total time: +([\d.]+)s")
@@ -43,7 +42,7 @@ class Sysbench:
 
     def _start_up(self, case: Case) -> Sample:
         events = f"--events={case.clients}"
-        runs = [self._run(case, events, "--time=0") for _ in range(_STARTUPS)]
+        runs = [self._run(case, events, "--time=0") for _ in range(startup_runs(case))]
         return Sample(
             case.clients,
             statistics.median(run.seconds for run in runs),

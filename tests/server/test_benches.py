@@ -31,7 +31,7 @@ def bench(tmp_path: Path) -> Bench:
         small = ["--profile", "dev", "--scale", "1", "--rounds", "1", "--seconds", "0.2"]
         places = ["--output", str(results), "--page", str(page)]
         assert main([*small, *places, *arguments]) == 0
-        return json.loads(results.read_text()), page.read_text()
+        return json.loads(results.read_text())["parts"], page.read_text()
 
     return run
 
@@ -39,19 +39,30 @@ def bench(tmp_path: Path) -> Bench:
 def test_matrix(bench: Bench) -> None:
     scripts = "select-only,tpcb-like"
     results, page = bench("--only", "matrix", "--clients", "1", "--scripts", scripts)
-    names = {row["contender"] for row in results["matrix"]}
+    names = {row["contender"] for row in results["matrix"]["rows"]}
     assert {"bare epoll", "bare io_uring", "pgdyno", "pgbench -j 1"} <= names
-    assert len({(row["script"], row["transport"]) for row in results["matrix"]}) == 4
-    for row in results["matrix"]:
+    assert len({(row["script"], row["transport"]) for row in results["matrix"]["rows"]}) == 4
+    for row in results["matrix"]["rows"]:
         (sample,) = row["samples"]
         assert all(figure > 0 for figure in sample[:2]), row
         assert sample[2] + sample[3] > 0, row
     assert "## tpcb-like, TCP" in page
 
 
+def test_open_loop(bench: Bench) -> None:
+    results, page = bench("--only", "openloop", "--clients", "2", "--scripts", "tpcb-like")
+    contenders = {row["contender"] for row in results["openloop"]["rows"]}
+    assert "pgdyno" in contenders
+    assert "pgbench -j 1" in contenders
+    for row in results["openloop"]["rows"]:
+        assert row["done_per_s"] > 0, row
+        assert 0 <= row["us_p50"] <= row["us_p99"] <= row["us_max"], row
+    assert "## Open loop" in page
+
+
 def test_probe_cost(bench: Bench) -> None:
     results, page = bench("--only", "probes", "--clients", "1", "--scripts", "select-only")
-    assert all(effect["ratio"] > 0 for effect in results["probes"].values())
+    assert all(effect["ratio"] > 0 for effect in results["probes"]["effects"].values())
     assert "throughput with all probes / without, select-only" in page
 
 
@@ -61,9 +72,9 @@ def test_a_part_that_is_not_possible_says_why(
     def refuse(*_: object) -> None:
         raise BenchError("not today")
 
-    monkeypatch.setattr("benches.__main__.storm", refuse)
+    monkeypatch.setattr("benches.parts.storm", refuse)
     results, page = bench("--only", "storm", "--clients", "1", "--storm", "1")
-    assert results["storm_skipped"] == "not today"
+    assert results["storm"]["not_measured"] == "not today"
     assert "- storm: not today" in page
 
 
@@ -71,7 +82,7 @@ def test_profile() -> None:
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed")
     report = profile(["--clients", "2", "--scale", "1", "--seconds", "0.5"])
-    assert "pgdyno-load-0" in report
+    assert "_engine.abi3.so" in report
 
 
 def test_lateness_is_read_from_pgbenchs_log() -> None:
