@@ -77,7 +77,8 @@ class Pgbenches:
             duration = str(max(1, round(seconds + _LEFT_OUT_US / 1e6)))
             prefix = f"{folder}/log"
             self.pgbench.run(case, "-R", str(rate), "-T", duration, "-l", "--log-prefix", prefix)
-            lines = [line for file in Path(folder).iterdir() for line in file.open()]
+            logs = [file.read_text() for file in Path(folder).iterdir()]
+            lines = "".join(logs).splitlines()
         return lateness_of_log(lines)
 
 

@@ -49,15 +49,18 @@ def test_matrix(bench: Bench) -> None:
     assert "## tpcb-like, TCP" in page
 
 
-def test_open_loop(bench: Bench) -> None:
-    results, page = bench("--only", "openloop", "--clients", "2", "--scripts", "tpcb-like")
+def test_open_loop_and_acks(bench: Bench) -> None:
+    results, page = bench("--only", "openloop,acks", "--clients", "2", "--scripts", "tpcb-like")
     contenders = {row["contender"] for row in results["openloop"]["rows"]}
     assert "pgdyno" in contenders
     assert "pgbench -j 1" in contenders
     for row in results["openloop"]["rows"]:
         assert row["done_per_s"] > 0, row
         assert 0 <= row["us_p50"] <= row["us_p99"] <= row["us_max"], row
+    assert {row["metric"] for row in results["acks"]["rows"]} == {"throughput_tps", "cpu_us"}
+    assert all(row["effect"]["ratio"] > 0 for row in results["acks"]["rows"])
     assert "## Open loop" in page
+    assert "throughput with ack ledger / without, tpcb-like, c=2" in page
 
 
 def test_probe_cost(bench: Bench) -> None:
