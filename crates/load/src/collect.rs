@@ -6,7 +6,7 @@ use crate::arrival::Counts;
 use crate::tally::Tally;
 
 /// Spare tallies kept for reuse, per thread.
-const SPARE_PER_THREAD: usize = 2;
+const SPARE_PER_THREAD: usize = 1;
 
 /// Intervals on their way from the threads to who polls for them.
 #[derive(Debug)]

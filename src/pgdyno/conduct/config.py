@@ -6,6 +6,7 @@ Keys that say the default are left out, so that a configuration shows what is sp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pgdyno.server import ConnInfo
@@ -34,7 +35,7 @@ def engine_config(
         "cpus": load.cpus,
         "nice": load.nice,
         "parameters": None if load.parameters == "text" else load.parameters,
-        "acks": load.acks and {"directory": load.acks},
+        "acks": load.acks and {"directory": str(Path(load.acks).expanduser())},
     }
     return {
         "target": target_config(conninfo),
