@@ -21,6 +21,7 @@ from benches.profiling import profile
 from benches.results import RESULTS, write_part
 from benches.sample import SCRIPTS, TRANSPORTS, BenchError
 from benches.server import bench_server
+from pgdyno.errors import PgdynoError
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 CLIENTS = (1, 8, 64, 256, 1000)
@@ -38,9 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(profile(given[1:]))
         else:
             _bench(given)
-    except BenchError as error:
+    except (BenchError, PgdynoError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

@@ -6,6 +6,7 @@ conductor runs it, with its recorder and a run file, which is thrown away.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -219,4 +220,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with contextlib.suppress(KeyboardInterrupt):  # whoever asked has it too
+        main()
