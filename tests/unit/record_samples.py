@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.record import Recorder
-from pgdyno.record.recorder import (
+from pgdyno.record.interval_rows import (
     GROUP_COUNTS,
     GROUP_HISTOGRAMS,
     SCRIPT_COUNTS,

@@ -13,7 +13,7 @@ from record_samples import add_second, at, group_row, new_recorder, script_row, 
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.record import Recorder, RunFile
-from pgdyno.record.recorder import SCRIPT_HISTOGRAMS
+from pgdyno.record.interval_rows import SCRIPT_HISTOGRAMS
 from pgdyno.record.rollup import (
     FRESH_MS,
     HOUR_MS,
