@@ -11,6 +11,8 @@ from typing import Any
 
 from pgdyno.record import Ledger, RunFile
 
+CONNECTS_MIN = 100
+"""So many connections made are worth telling of, even if each was made only once."""
 SHORTFALL_SHARE = 0.01
 """A queue that grew by more than this part of what was due, and by more than the clients can have
 under way at once, is a rate that was not held."""
@@ -26,6 +28,11 @@ class Connects:
     again: int
     """Of these, instead of a lost one."""
     failed: int
+
+    @property
+    def matter(self) -> bool:
+        """Whether there is more to tell than that each client connected when it began."""
+        return self.made > self.open or self.failed > 0 or self.made >= CONNECTS_MIN
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def groups_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | Non
 
 GROUP_HEAD = (
     "Group", "clients", "asked/s", "done/s", "p50", "p99", "p99.9", "wait p99", "late", "failed",
-    "skipped", "backlog", "connects",
+    "skipped", "waiting", "connects",
 )  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def connects_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | N
     rows = [
         [f"{group.name}: {name}", *_figures(histogram)]
         for group in group_accounts(run, slice_ids)
-        if group.connects.made
+        if group.connects.matter
         for phase, name in CONNECT_PHASES.items()
         if (histogram := run.histogram(phase, slice_ids, group=group.name)).count
     ]  # fmt: skip

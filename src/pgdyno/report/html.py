@@ -62,6 +62,8 @@ def make_page(run: RunFile) -> Page:
     story, clock = Story(run), clockwork(run)
     info = story.info
     ledger, compared = run.ledger(), story.comparison
+    measured = story.after.slice_ids if story.after else None
+    rates = accounts.open_loop_sentences(run, measured)
     return Page(
         name=info.name,
         pgdyno_version=info.pgdyno_version,
@@ -80,6 +82,9 @@ def make_page(run: RunFile) -> Page:
         prices=sections.price_cards(story),
         zooms=sections.zooms(run, story, clock.marks.end_ms),
         absent=sections.unmeasured(run),
+        rates=[f"{name}: {said}." for name, said in rates.items()],
+        groups=accounts.groups_table(run, measured),
+        connects=accounts.connects_table(run, measured),
         latency=accounts.latency_table(run, story),
         statements=accounts.statements_table(run, story),
         ledger=accounts.ledger_table(ledger) if ledger.intended else None,

@@ -12,6 +12,7 @@ from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 
 from pgdyno.record import Interval, RunFile
+from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import (
     Chart,
@@ -28,6 +29,10 @@ from pgdyno.report.story import Story
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
 
+_WAITS: dict[str, ScriptKind] = {"client lag": "client_lag", "pool wait": "pool_wait",
+                                 "connecting": "connect"}  # fmt: skip
+"""What passes before a transaction is sent, by the kind of histogram that has it."""
+
 LEVELS_MIN = 3
 """Fewer numbers of clients than this make no curve."""
 LEVELS_MAX = 40
@@ -37,6 +42,7 @@ STATEMENTS_MAX = 4
 
 LAG = "client lag"
 POOL = "pool wait"
+CONNECT = "connecting"
 OTHER = "other statements"
 
 
@@ -230,14 +236,13 @@ def _budget(run: RunFile, slice_ids: list[int] | None) -> dict[str, float]:
     done = run.ledger(slice_ids).done
     if not done:
         return {}
-    wait = run.histogram("wait", slice_ids).mean / 1e6
-    pool = run.histogram("pool_wait", slice_ids).mean / 1e6
+    waits = {name: run.histogram(kind, slice_ids).mean / 1e6 for name, kind in _WAITS.items()}
     service = run.histogram("service", slice_ids).mean / 1e6
     spent: dict[str, float] = defaultdict(float)
     for total in run.statements(slice_ids):
         spent[_short(total.statement)] += total.service.mean * total.service.count / done / 1e6
     largest = sorted(spent, key=lambda name: -spent[name])[:STATEMENTS_MAX]
-    parts = {LAG: max(wait - pool, 0.0), POOL: pool}
+    parts = dict(waits)
     parts |= {name: spent[name] for name in spent if name in largest}
     parts[OTHER] = max(service - sum(spent[name] for name in largest), 0.0)
     return parts
@@ -260,7 +265,7 @@ def _part_names(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def _part_colours(names: Sequence[str]) -> dict[str, str]:
-    fixed = {LAG: palette.BROWN, POOL: palette.RED, OTHER: palette.GREY}
+    fixed = {LAG: palette.BROWN, POOL: palette.RED, CONNECT: palette.PURPLE, OTHER: palette.GREY}
     free = [c for c in palette.SERIES if c not in fixed.values()]
     rest = iter(free)
     return {name: fixed[name] if name in fixed else next(rest) for name in names}
@@ -303,15 +308,11 @@ def _budget_says(rows: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def response_parts(run: RunFile) -> tuple[Floats, dict[str, Floats]]:
-    """Mean client lag, pool wait and service in milliseconds over time, where anything ended."""
+    """Mean waits and service in milliseconds over time, where anything ended."""
     means = {}
-    for kind in ("service", "wait", "pool_wait"):
+    for name, kind in {"service": "service", **_WAITS}.items():
         merged = _merged_histograms(run, kind, lambda place: place[0])
-        means[kind] = {at_ms: histogram.mean / 1e6 for at_ms, histogram in merged.items()}
+        means[name] = {at_ms: histogram.mean / 1e6 for at_ms, histogram in merged.items()}
     times = sorted(means["service"])
-    service, wait, pool = (
-        np.array([means[kind].get(at_ms, 0.0) for at_ms in times])
-        for kind in ("service", "wait", "pool_wait")
-    )
-    parts = {"service": service, POOL: pool, LAG: np.maximum(wait - pool, 0)}
+    parts = {name: np.array([at.get(t, 0.0) for t in times]) for name, at in means.items()}
     return np.array(times, dtype=np.float64), parts

@@ -12,8 +12,9 @@ from pgdyno.record import Interval
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
+from pgdyno.report.groupcharts import group_charts
 from pgdyno.report.hostcharts import dirty_memory, disk_writes, host_cpu
-from pgdyno.report.loadcharts import LAG, POOL, response_parts
+from pgdyno.report.loadcharts import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.marks import event_chart
 from pgdyno.report.series import POINTS_MAX, Buckets, Floats, break_gaps
 from pgdyno.report.servercharts import active_sessions, wal
@@ -30,7 +31,8 @@ def time_charts(clock: Clockwork) -> list[Chart]:
     """All charts over time that the run has data for, in the order of the page."""
     load = (throughput, latency, response_time)
     below = (active_sessions, host_cpu, wal, disk_writes, dirty_memory, clients)
-    charts = [event_chart(clock.marks, clock.x_range), *(make(clock) for make in load + below)]
+    charts = [event_chart(clock.marks, clock.x_range), *(make(clock) for make in load)]
+    charts += [*group_charts(clock), *(make(clock) for make in below)]
     made = [chart for chart in charts if chart is not None]
     cursor = Span(dimension="height", line_color=palette.GREY, line_dash="dotted")
     for chart in made:
@@ -115,7 +117,12 @@ def _positive(values: Floats) -> Floats:
     return np.where(values > 0, values, np.nan)
 
 
-PARTS = {"service": palette.BLUE, POOL: palette.RED, LAG: palette.BROWN}
+PARTS = {
+    "service": palette.BLUE,
+    CONNECT: palette.PURPLE,
+    POOL: palette.RED,
+    LAG: palette.BROWN,
+}
 
 
 def response_time(clock: Clockwork) -> Chart | None:

@@ -99,6 +99,9 @@ class Page:
     prices: Sequence[Card]
     zooms: Sequence[Zoom]
     absent: str
+    rates: Sequence[str]
+    groups: Table | None
+    connects: Table | None
     latency: Table | None
     statements: Table | None
     ledger: Table | None
@@ -130,6 +133,7 @@ class Page:
             (self.prices, "prices", "Price list"),
             (self.time_charts, "time", "Over time"),
             (self.client_charts, "clients", "Against clients"),
+            (self.groups or self.connects, "groups", "Client groups"),
             (self.latency, "latency", "Where the time goes"),
             (self.ledger, "ledger", "Ledger and errors"),
             (self.generator, "generator", "Generator"),

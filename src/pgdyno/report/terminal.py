@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from pgdyno.diagnose.groups import Connects, group_accounts
+from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import accounts, numbers, wording
@@ -26,8 +26,6 @@ LINES_MAX = 39
 RUN_LINES_MAX = 54
 """A single run has tables of its groups and statements besides."""
 STATEMENTS_MAX = 5
-CONNECTS_MIN = 100
-"""So many connections made are worth a row, even if each was made only once."""
 STATEMENT_WIDTH = 44
 PLAIN_WIDTH = 120
 ENDING_MIN = 5
@@ -328,7 +326,7 @@ def _connect_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line
     """Medians of the phases of connecting, for groups that connected while it was measured."""
     rows = []
     for group in group_accounts(run, ids):
-        if not _connects_matter(group.connects):
+        if not group.connects.matter:
             continue
         by_phase = {
             phase: run.histogram(phase, ids, group=group.name) for phase in accounts.CONNECT_PHASES
@@ -349,11 +347,6 @@ def _connect_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line
     head = ["connecting, ms", "made", "failed", *(f"{name} p50" for name in phases), "p50", "p99",
             "max"]  # fmt: skip
     return _table_lines(head, rows, width)
-
-
-def _connects_matter(connects: Connects) -> bool:
-    """Whether there is more to tell than that each client connected when it began."""
-    return connects.made > connects.open or connects.failed > 0 or connects.made >= CONNECTS_MIN
 
 
 def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:

@@ -1,0 +1,4 @@
+-- The payment service connects for each payment, as scripts and functions without a pool do.
+\set customer random(1, 50000)
+\set amount random(100, 50000)
+insert into payments (customer, amount_cents) values (:customer, :amount);
