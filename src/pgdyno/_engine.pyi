@@ -232,6 +232,7 @@ class Load:
                     "user" (required), "password", "database" (required), "application_name",
                     "sslmode", "options"},
          "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
+         "parameters": "text" | "binary",
          "acks": {"directory" (required)} | null,
          "max_tries": 10, "connect_timeout_ms": 10000,
          "connecting_max": 100 | null (connections on their way at once), "backoff_ms_min": 50,
@@ -256,6 +257,8 @@ class Load:
     the same random numbers and variables. With ``transactions`` each client ends after so many, and
     the load stops when all have. From the same ``seed``, the first group's clients draw the numbers
     that those of ``pgbench -j 1 --random-seed`` draw.
+    With binary parameters, only the first execution of a statement sends text;
+    its answer tells the types to all connections.
 
     With an ``arrival`` the group is an open loop: transactions are due by a rate per second,
     counted from the start, over all of its clients; the last segment's ``rate_to`` holds if they

@@ -23,6 +23,17 @@ pub enum Protocol {
     Simple,
 }
 
+/// How parameters are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Parameters {
+    /// As text.
+    #[default]
+    Text,
+    /// In the binary form of their types, as the server told them.
+    Binary,
+}
+
 /// Where the server is and who logs in.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +72,8 @@ pub struct Config {
     pub seed: Option<u64>,
     #[serde(default = "prepared")]
     pub protocol: Protocol,
+    #[serde(default)]
+    pub parameters: Parameters,
     #[serde(default = "default_tries")]
     pub max_tries: u32,
     #[serde(default = "default_connect_timeout")]
@@ -188,6 +201,11 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
         return Err(invalid(format!(
             "nice is {level}, and must be between -20 and 19"
         )));
+    }
+    if config.parameters == Parameters::Binary && config.protocol == Protocol::Simple {
+        let message = "parameters is \"binary\", and the simple protocol has no parameters";
+        return Err(invalid(message.into())
+            .with_hint("use the prepared or the extended protocol, or parameters as text"));
     }
     if config.groups.is_empty() {
         return Err(invalid("the load has no client group".into()));

@@ -2,18 +2,21 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::acks::Effect;
 use crate::arrival::{Arrivals, Policy, Queue};
 use crate::client::Client;
 use crate::config::{
-    ArrivalConfig, Config, GroupConfig, Protocol, TargetConfig, default_pool_wait,
+    ArrivalConfig, Config, GroupConfig, Parameters, Protocol, TargetConfig, default_pool_wait,
 };
 use crate::error::LoadError;
 use crate::reactor::Wanted;
 use crate::schedule::Schedule;
-use crate::script::{self, Command, Names, Rng, Script, ScriptError, Source, Value, Variables};
+use crate::script::{
+    self, BinaryType, Command, Names, Rng, Rows, Script, ScriptError, Source, Statement, Value,
+    Variables,
+};
 use crate::seeds::Seeds;
 use crate::tally::NO_LIMIT_NS;
 
@@ -49,6 +52,8 @@ pub struct Plan {
     pub seed: u64,
     /// How statements are sent.
     pub protocol: Protocol,
+    /// How their parameters are.
+    pub parameters: Parameters,
     /// Tries of a transaction that fails with 40001 or 40P01, the first included.
     pub tries_max: u32,
     /// Time for a connection to be established.
@@ -120,6 +125,9 @@ pub struct ScriptPlan {
     pub effects: Vec<Effect>,
     /// What its prepared statements are called on the server, by position.
     pub statement_names: Vec<String>,
+    /// Types of its statements' parameters, by position, once a connection has heard of them; with
+    /// made-up rows, those of the first row. `None` for a type that goes as text.
+    pub types: Vec<OnceLock<Box<[Option<BinaryType>]>>>,
 }
 
 impl Plan {
@@ -147,6 +155,7 @@ impl Plan {
             threads: config.threads as usize,
             seed,
             protocol: config.protocol,
+            parameters: config.parameters,
             tries_max: config.max_tries,
             connect_timeout_ns: config.connect_timeout_ms * 1_000_000,
             connecting_max: config.connecting_max,
@@ -182,6 +191,14 @@ impl Plan {
             counts[self.groups[client.group].scripts[client.script].row] += 1;
         }
         counts
+    }
+
+    /// Whether the types of a statement's parameters are to be asked for.
+    #[must_use]
+    pub fn wants_types(&self, script: &ScriptPlan, statement: &Statement) -> bool {
+        self.parameters == Parameters::Binary
+            && (statement.rows.is_some() || !statement.parameters.is_empty())
+            && script.types[statement.position].get().is_none()
     }
 
     /// The group of this name.
@@ -277,7 +294,7 @@ fn plan_group(
         let effects: Vec<Effect> = script.statements().map(Effect::of).collect();
         let statement_names: Vec<String> = (*statements..)
             .zip(script.statements())
-            .map(|(row, statement)| prepared_name(row, &statement.parameterized))
+            .map(|(row, statement)| prepared_name(row, statement))
             .collect();
         let count = statement_names.len();
         scripts.push(ScriptPlan {
@@ -287,6 +304,7 @@ fn plan_group(
             statement_row: *statements,
             effects,
             statement_names,
+            types: (0..count).map(|_| OnceLock::new()).collect(),
         });
         *rows += 1;
         *statements += count;
@@ -332,9 +350,11 @@ fn plan_group(
 
 /// What a statement is called on the server. A pooler may hand us a session that another load has
 /// used: a name that says nothing of the text would execute what that one prepared under it.
-fn prepared_name(row: usize, text: &str) -> String {
+fn prepared_name(row: usize, statement: &Statement) -> String {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    statement.parameterized.hash(&mut hasher);
+    let rows = statement.rows.as_ref().map(Rows::shape);
+    rows.hash(&mut hasher);
     format!("s{row}_{:08x}", hasher.finish() & 0xffff_ffff)
 }
 

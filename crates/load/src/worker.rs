@@ -4,6 +4,7 @@
 //! coming, waiting and going in [`clients`]; this file has the loop itself, and the way in for bytes.
 
 mod arrivals;
+mod bound;
 mod clients;
 mod connect;
 mod gate;
@@ -32,7 +33,7 @@ use crate::script::Rng;
 use crate::shared::{Mail, Shared, lock};
 use crate::sys::{CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
 use crate::tally::Tally;
-use rows::Bound;
+use bound::Bound;
 
 /// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -304,6 +305,7 @@ impl Worker {
             Event::Parameter { .. } => self.links[slot].marks.authenticated(now_ns),
             Event::Error(error) => self.on_error(slot, &error),
             Event::Parsed => self.on_parsed(slot),
+            Event::ParameterTypes(types) => self.on_parameter_types(slot, types),
             Event::Columns(columns) => self.on_columns(slot, columns)?,
             Event::Row(Some(row)) => self.on_row(slot, row)?,
             Event::CopyIn(format) => self.on_copy_in(slot, format)?,

@@ -28,6 +28,7 @@
 //!   can be known, and pipelines in the simple protocol. Statements of a pipeline are prepared
 //!   where they stand in it, not before it begins. A comment after the last statement is not sent as an empty query.
 
+mod binary;
 mod builtin;
 mod error;
 mod eval;
@@ -42,6 +43,7 @@ mod rows;
 mod sql;
 mod value;
 
+pub use binary::BinaryType;
 pub use builtin::{BUILTIN_NAMES, builtin};
 pub use error::{EvalError, ScriptError};
 pub use eval::{eval, eval_truth};

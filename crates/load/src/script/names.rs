@@ -275,12 +275,22 @@ impl Variables {
         }
     }
 
+    /// The variable as a parameter: NULL if it is undefined, as in pgbench.
+    #[must_use]
+    pub fn parameter(&self, slot: Slot) -> Datum<'_> {
+        self.known(slot).unwrap_or(Datum::Value(Value::Null))
+    }
+
     /// The variable as a value of a row.
     pub(super) fn datum(&self, slot: Slot) -> Result<Datum<'_>, EvalError> {
+        self.known(slot).ok_or_else(|| self.undefined(slot))
+    }
+
+    fn known(&self, slot: Slot) -> Option<Datum<'_>> {
         match &self.values[usize::from(slot.0)] {
-            Stored::Value(value) => Ok(Datum::Value(*value)),
-            Stored::Text(text) => Ok(Datum::Text(text)),
-            Stored::Undefined => Err(self.undefined(slot)),
+            Stored::Value(value) => Some(Datum::Value(*value)),
+            Stored::Text(text) => Some(Datum::Text(text)),
+            Stored::Undefined => None,
         }
     }
 

@@ -139,10 +139,27 @@ impl Rows {
         }
     }
 
+    /// How many values a row has.
+    #[must_use]
+    pub fn columns_count(&self) -> usize {
+        self.columns.len()
+    }
+
     /// Whether every execution has the same number of rows, so that it can be prepared.
     #[must_use]
     pub fn is_count_fixed(&self) -> bool {
         matches!(self.count, Count::Fixed(_))
+    }
+
+    /// What the text of the statement depends on: how many rows, if that is fixed, of how many
+    /// values.
+    #[must_use]
+    pub fn shape(&self) -> (Option<u64>, usize) {
+        let count = match self.count {
+            Count::Fixed(count) => Some(count),
+            Count::Variable(_) => None,
+        };
+        (count, self.columns.len())
     }
 
     /// Why a statement cannot have so many rows.

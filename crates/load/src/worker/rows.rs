@@ -5,53 +5,13 @@
 
 use pgdyno_wire::{Format, ProtocolError};
 
-use super::Worker;
-use crate::client::Client;
+use super::{Worker, bound};
 use crate::config::Protocol;
 use crate::link::Failure;
-use crate::script::{Command, Rows, Statement};
+use crate::script::{Command, Statement};
 
 /// COPY data that is made before others get their turn, in bytes.
 const PIECE_BYTES: usize = 32 << 10;
-
-/// Values of rows that are to be bound.
-#[derive(Debug, Default)]
-pub struct Bound {
-    bytes: Vec<u8>,
-    /// Where each value ends; `None` for NULL.
-    ends: Vec<Option<usize>>,
-}
-
-impl Bound {
-    /// Evaluates the rows.
-    fn fill(&mut self, rows: &Rows, count: u64, client: &mut Client) -> Result<(), Box<Failure>> {
-        self.bytes.clear();
-        self.ends.clear();
-        for number in 0..count {
-            client
-                .evaluate_row(rows, number, |_, datum| {
-                    let is_null = datum.is_null();
-                    if !is_null {
-                        datum.write_text(&mut self.bytes);
-                    }
-                    self.ends.push((!is_null).then_some(self.bytes.len()));
-                })
-                .map_err(|error| Failure::own("script-error", error.to_string()))?;
-        }
-        Ok(())
-    }
-
-    /// The values, in order; `None` for NULL.
-    fn values(&self) -> impl ExactSizeIterator<Item = Option<&[u8]>> {
-        let mut from = 0;
-        self.ends.iter().map(move |end| {
-            let end = (*end)?;
-            let value = &self.bytes[from..end];
-            from = end;
-            Some(value)
-        })
-    }
-}
 
 /// What cannot be sent.
 fn unsendable(error: ProtocolError) -> Box<Failure> {
@@ -82,7 +42,13 @@ impl Worker {
             client.write_simple_rows(statement, text).map_err(failed)?;
             return session.query(text, out).map_err(unsendable);
         }
-        self.bound.fill(rows, count, client)?;
+        let types = script.types[statement.position].get();
+        let types = types.map_or(&[][..], |types| types);
+        let own = statement.parameters.len();
+        self.bound.fill(&statement.parameters, types, client);
+        self.bound
+            .add_rows(rows, count, types.get(own..).unwrap_or_default(), client)
+            .map_err(failed)?;
         let row = script.statement_row + statement.position;
         let named = self.shared.plan.protocol == Protocol::Prepared && rows.is_count_fixed();
         let name = if named {
@@ -96,24 +62,19 @@ impl Worker {
             }
             let sql = statement.parameterized_rows(rows, count);
             session.parse(name, &sql, &[], out).map_err(unsendable)?;
-        }
-        let own = statement.parameters.iter().map(|slot| (Some(*slot), None));
-        let made = self.bound.values().map(|value| (None, value));
-        let variables = &client.variables;
-        let write = |(slot, value): (Option<crate::script::Slot>, Option<&[u8]>),
-                     out: &mut bytes::BytesMut| {
-            if let Some(slot) = slot {
-                text.clear();
-                let written = variables.write_parameter(slot, text);
-                out.extend_from_slice(text);
-                return written;
+            if self.shared.plan.wants_types(script, statement) {
+                session.describe_statement(name, out).map_err(unsendable)?;
             }
-            out.extend_from_slice(value.unwrap_or_default());
-            value.is_some()
-        };
+        }
         let piped = client.is_in_pipeline();
         session
-            .bind(name, &[], own.chain(made), write, out)
+            .bind(
+                name,
+                self.bound.formats(),
+                self.bound.values(),
+                bound::write,
+                out,
+            )
             .and_then(|()| session.execute(out))
             .map_err(unsendable)?;
         if !piped {

@@ -1,14 +1,14 @@
 //! Transactions: what is sent, what the answers mean, how a transaction ends.
 
-use pgdyno_wire::{Columns, ProtocolError, Row, ServerMessage, TransactionStatus};
+use pgdyno_wire::{Columns, ParameterTypes, ProtocolError, Row, ServerMessage, TransactionStatus};
 
-use super::Worker;
+use super::{Worker, bound};
 use crate::acks::Column;
 use crate::client::Step;
-use crate::config::Protocol;
+use crate::config::{Parameters, Protocol};
 use crate::link::{Awaited, Doing, Failure};
 use crate::plan::{GroupPlan, ScriptPlan};
-use crate::script::{Command, Statement};
+use crate::script::{BinaryType, Command, Rows, Statement};
 use crate::sys::monotonic_ns;
 use crate::tally::{Code, ErrorKey, Place, ScriptTally};
 
@@ -136,7 +136,7 @@ impl Worker {
             session.bind("", &[], std::iter::empty::<()>(), |(), _| false, out)?;
             return session.execute(out);
         }
-        let mut name = "";
+        let (mut name, mut asks) = ("", false);
         if self.shared.plan.protocol == Protocol::Prepared {
             let row = script.statement_row + statement.position;
             name = &script.statement_names[statement.position];
@@ -145,17 +145,30 @@ impl Worker {
                     session.close_statement(name, out)?;
                 }
                 session.parse(name, &statement.parameterized, &[], out)?;
+                asks = self.shared.plan.wants_types(script, statement);
             }
         } else {
             session.parse("", &statement.parameterized, &[], out)?;
+            asks |= self.shared.plan.wants_types(script, statement);
         }
-        let write = |slot: &crate::script::Slot, out: &mut bytes::BytesMut| {
-            text.clear();
-            let written = client.variables.write_parameter(*slot, text);
-            out.extend_from_slice(text);
-            written
-        };
-        session.bind(name, &[], &statement.parameters, write, out)?;
+        if asks {
+            session.describe_statement(name, out)?;
+        }
+        if self.shared.plan.parameters == Parameters::Binary {
+            let types = script.types[statement.position].get();
+            let types = types.map_or(&[][..], |types| types);
+            self.bound.fill(&statement.parameters, types, client);
+            let (formats, values) = (self.bound.formats(), self.bound.values());
+            session.bind(name, formats, values, bound::write, out)?;
+        } else {
+            let write = |slot: &crate::script::Slot, out: &mut bytes::BytesMut| {
+                text.clear();
+                let written = client.variables.write_parameter(*slot, text);
+                out.extend_from_slice(text);
+                written
+            };
+            session.bind(name, &[], &statement.parameters, write, out)?;
+        }
         if statement.capture.is_some() {
             session.describe(out)?;
         }
@@ -172,6 +185,17 @@ impl Worker {
         {
             let row = script.statement_row + statement.position;
             self.links[slot].prepared.insert(row);
+        }
+    }
+
+    /// The types of a statement's parameters: all connections send binary values from now on.
+    pub(super) fn on_parameter_types(&mut self, slot: usize, types: ParameterTypes<'_>) {
+        if let Some((script, statement)) = self.statement(slot) {
+            let count =
+                statement.parameters.len() + statement.rows.as_ref().map_or(0, Rows::columns_count);
+            let known = types.oids().take(count).map(BinaryType::of);
+            // Another connection may have been first; it heard the same.
+            let _ = script.types[statement.position].set(known.collect());
         }
     }
 
@@ -239,10 +263,29 @@ impl Worker {
         }
     }
 
+    /// The server's message, with what to do about parameters whose type it cannot tell: nobody who
+    /// comes from the simple protocol expects that.
+    fn in_words(&self, slot: usize, error: &ServerMessage<'_>) -> String {
+        let message = error.message.to_owned();
+        let has_parameters = self
+            .statement(slot)
+            .is_some_and(|(_, statement)| !statement.parameters.is_empty());
+        if has_parameters
+            && self.shared.plan.protocol != Protocol::Simple
+            && matches!(error.sqlstate, "42725" | "42P18")
+        {
+            return format!(
+                "{message} (a parameter has no type of its own: cast it, as in :x::int, or use the \
+                 simple protocol)"
+            );
+        }
+        message
+    }
+
     pub(super) fn on_error(&mut self, slot: usize, error: &ServerMessage<'_>) {
         let failure = Box::new(Failure {
             code: Code::sqlstate(error.sqlstate),
-            message: error.message.to_owned(),
+            message: self.in_words(slot, error),
             position: None,
         });
         let link = &mut self.links[slot];
