@@ -56,7 +56,10 @@ def assert_agrees(ledger: AckLedger, run: Run) -> None:
     assert ledger.problems() == []
     assert ledger.torn_bytes == 0
     total = run.total
-    assert {name: total[name] for name in ledger.columns} == dict(ledger.columns)
+    # An open loop skips some before a client takes them.
+    counted = {name: total[name] for name in ledger.columns}
+    assert counted.pop("skipped") >= ledger.columns["skipped"]
+    assert counted.items() <= ledger.columns.items()
     records = ledger.records
     sent = records[records["sent_ns"] != 0]
     assert (sent["intended_ns"] <= sent["sent_ns"]).all()
@@ -191,7 +194,7 @@ def test_an_open_loop_has_a_record_of_what_its_clients_gave_up(
     run.assert_balanced()
     ledger = read_acks(tmp_path)
     assert_agrees(ledger, run)
-    assert ledger.outcomes["unsent"] == run.total["skipped"]
+    assert 0 < ledger.outcomes["unsent"] == ledger.columns["skipped"] <= run.total["skipped"]
 
 
 def test_two_loads_share_a_directory_and_are_told_apart(pg18: Cluster, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class AckLedger:
     """How many records of each outcome."""
     columns: Mapping[str, int]
     """How many records of each column of the ledger: done, failed, skipped, cancelled. What an open
-    loop skips because too many wait was never a client's, and has no record."""
+    loop skips before a client takes it has no record."""
     torn_bytes: int
     """Bytes at the ends of files that make no whole record: a process was killed while it wrote."""
 
