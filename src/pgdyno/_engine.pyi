@@ -228,9 +228,16 @@ class Load:
 
     The configuration is JSON; every key but those marked has a default::
 
-        {"target": {"host" (required; a directory is a Unix socket's), "port" (required),
+        {"target": {"hosts" (required): [{"host" (required; a directory is a Unix socket's),
+                               "hostaddr", "port" (required)}],
+                    "target_session_attrs": "any", "load_balance_hosts": "disable",
                     "user" (required), "password", "database" (required), "application_name",
-                    "sslmode", "options"},
+                    "options", "sslmode": "prefer", "sslnegotiation": "postgres",
+                    "sslrootcert", "sslcert", "sslcertmode": "allow", "sslkey", "sslpassword",
+                    "sslcrl", "sslsni": true, "ssl_min_protocol_version": null | "TLSv1.2" |
+                    "TLSv1.3", "ssl_max_protocol_version", "channel_binding": "prefer",
+                    "require_auth", "min_protocol_version": "3.0",
+                    "max_protocol_version": "3.0" | "3.2"},
          "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
          "parameters": "text" | "binary",
          "acks": {"directory" (required)} | null,
@@ -249,6 +256,9 @@ class Load:
              "pool": {"max", "max_wait_ms": 30000} | null, "think_ms": 0,
              "transactions": null, "variables": {},
              "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
+
+    The target's keys mean what libpq's parameters of that name mean, with libpq's defaults and
+    files; ``sslcertmode`` cannot be ``require``. Hosts are tried in order for each connection.
 
     With a schedule, a group begins with no client if the first step is at 0, else with
     ``clients``; each step goes in a straight line to its ``clients`` over ``ramp_ms``. Without a

@@ -262,16 +262,16 @@ hint: is it running there? Without a connection string, pgdyno starts a server o
     )
 
 
-def test_encryption_is_refused(pgdyno: Pgdyno) -> None:
-    said = pgdyno("run", "postgresql://127.0.0.1/postgres?sslmode=verify-full", "-q")
+def test_what_the_engine_cannot_do_is_refused(pgdyno: Pgdyno) -> None:
+    said = pgdyno("run", "postgresql://127.0.0.1/postgres?sslcrldir=/crl", "-q")
     assert (said.status, said.out, said.err) == snapshot(
         (
             1,
             "",
             """\
-error: sslmode=verify-full: this version of pgdyno has no TLS
+error: sslcrldir=/crl: the load engine cannot do this
 
-hint: sslmode=prefer and sslmode=disable connect in clear, for a network you trust
+hint: put the lists into one file and name it with sslcrl
 """,
         )
     )

@@ -30,8 +30,7 @@ def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
     """
     weights = keys.pop("weights", (1,) * len(scripts))
     target = {
-        "host": conninfo.host,
-        "port": conninfo.port,
+        "hosts": [{"host": conninfo.host, "port": conninfo.port}],
         "user": conninfo.user,
         "password": conninfo.password,
         "database": conninfo.database,

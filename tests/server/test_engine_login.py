@@ -62,6 +62,8 @@ def wait_until_refused(cluster: Cluster) -> None:
 
 def target(cluster: Cluster, **changes: Any) -> str:
     load = json.loads(config(cluster.conninfo, "select 1;"))
+    for key in changes.keys() & {"host", "port"}:
+        load["target"]["hosts"][0][key] = changes.pop(key)
     load["target"].update(changes)
     return json.dumps(load)
 

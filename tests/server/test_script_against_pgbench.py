@@ -90,8 +90,7 @@ def run_here(
     conninfo = cluster.conninfo
     config = {
         "target": {
-            "host": conninfo.host,
-            "port": conninfo.port,
+            "hosts": [{"host": conninfo.host, "port": conninfo.port}],
             "user": conninfo.user,
             "password": conninfo.password,
             "database": conninfo.database,

@@ -29,8 +29,8 @@ def config(fields: dict[str, Any], *, scheduled: bool = True) -> dict[str, Any]:
 def test_the_defaults_say_nothing_special() -> None:
     assert config({}) == {
         "target": {
-            "host": "/run", "port": 5433, "user": "me", "password": "pw", "database": "db",
-            "application_name": "pgdyno", "sslmode": "prefer",
+            "hosts": [{"host": "/run", "hostaddr": None, "port": 5433}],
+            "user": "me", "password": "pw", "database": "db", "application_name": "pgdyno",
         },
         "threads": 1, "seed": None, "protocol": "prepared", "max_tries": 10,
         "groups": [{

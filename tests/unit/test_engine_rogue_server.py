@@ -66,7 +66,12 @@ def listening(serve: Callable[[socket.socket, int], None]) -> Iterator[int]:
 
 def config(port: int, **keys: object) -> str:
     load = {
-        "target": {"host": "127.0.0.1", "port": port, "user": "u", "database": "d"},
+        "target": {
+            "hosts": [{"host": "127.0.0.1", "port": port}],
+            "user": "u",
+            "database": "d",
+            "sslmode": "disable",
+        },
         "protocol": "simple",
         "backoff_ms_max": 60,
         "groups": [

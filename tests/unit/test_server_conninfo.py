@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.conninfo import ConnInfo, Host
 
 _names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 
@@ -35,3 +35,40 @@ def test_password_is_in_the_keywords_only() -> None:
 def test_importing_the_room_does_not_load_psycopg() -> None:
     code = "import pgdyno.server, pgdyno.workload, sys; sys.exit('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_engine_gets_all_servers_and_what_is_asked_of_the_way() -> None:
+    options = {
+        "sslmode": "verify-full",
+        "sslrootcert": "/ca.crt",
+        "sslpassword": "secret",
+        "target_session_attrs": "read-write",
+        "max_protocol_version": "latest",
+        "ssl_min_protocol_version": "TLSv1.1",
+        "sslsni": "0",
+        "keepalives_idle": "10",
+    }
+    hosts = (Host("a", None, 1), Host("b", "10.0.0.2", 2))
+    conninfo = ConnInfo("b", 2, "u", "pw", "d", options, "10.0.0.2", hosts)
+    assert conninfo.engine_target() == {
+        "hosts": [
+            {"host": "a", "hostaddr": None, "port": 1},
+            {"host": "b", "hostaddr": "10.0.0.2", "port": 2},
+        ],
+        "user": "u",
+        "password": "pw",
+        "database": "d",
+        "application_name": "pgdyno",
+        "sslmode": "verify-full",
+        "sslrootcert": "/ca.crt",
+        "sslpassword": "secret",
+        "target_session_attrs": "read-write",
+        "max_protocol_version": "3.2",
+        "sslsni": False,
+    }
+    # The control connection is to the very server that was found.
+    kwargs = conninfo.kwargs()
+    assert (kwargs["host"], kwargs["hostaddr"], kwargs["port"]) == ("b", "10.0.0.2", 2)
+    assert "target_session_attrs" not in kwargs
+    assert "secret" not in repr(conninfo)
+    assert "pw" not in repr(conninfo)

@@ -1,6 +1,7 @@
 //! A load's configuration as it is given: JSON, every key but a few with a default.
 
 mod group;
+mod target;
 
 use std::path::PathBuf;
 
@@ -10,6 +11,10 @@ use crate::error::LoadError;
 use crate::reactor::Wanted;
 
 pub use group::{ArrivalConfig, GroupConfig, check_rate, default_pool_wait};
+pub use target::{
+    ChannelBinding, HostConfig, LoadBalance, ProtocolVersionConfig, SessionAttrs, SslCertMode,
+    SslMode, SslNegotiation, TargetConfig, TlsVersion,
+};
 
 /// How statements are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -32,32 +37,6 @@ pub enum Parameters {
     Text,
     /// In the binary form of their types, as the server told them.
     Binary,
-}
-
-/// Where the server is and who logs in.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TargetConfig {
-    /// Host name, address, or directory of the Unix socket.
-    pub host: String,
-    /// Port, also of the Unix socket's name.
-    pub port: u16,
-    /// Role.
-    pub user: String,
-    /// Its password.
-    #[serde(default)]
-    pub password: Option<String>,
-    /// Database.
-    pub database: String,
-    /// As `pg_stat_activity` shows it.
-    #[serde(default = "default_application_name")]
-    pub application_name: String,
-    /// libpq's word; encryption is not supported.
-    #[serde(default = "default_sslmode")]
-    pub sslmode: String,
-    /// Command-line options for the server process, as libpq's `options`.
-    #[serde(default)]
-    pub options: Option<String>,
 }
 
 /// A load.
@@ -105,12 +84,6 @@ pub struct AcksConfig {
     pub directory: PathBuf,
 }
 
-fn default_application_name() -> String {
-    "pgdyno".into()
-}
-fn default_sslmode() -> String {
-    "prefer".into()
-}
 fn one() -> u32 {
     1
 }
@@ -151,26 +124,9 @@ impl Config {
     pub fn from_json(json: &str) -> Result<Self, LoadError> {
         let config: Self = serde_json::from_str(json)
             .map_err(|error| invalid(format!("the load configuration is not valid: {error}")))?;
-        check_target(&config.target)?;
+        target::check(&config.target)?;
         check_bounds(&config)?;
         Ok(config)
-    }
-}
-
-fn check_target(target: &TargetConfig) -> Result<(), LoadError> {
-    match target.sslmode.as_str() {
-        "disable" | "allow" | "prefer" => Ok(()),
-        "require" | "verify-ca" | "verify-full" => Err(LoadError::new(
-            "tls-unsupported",
-            format!(
-                "sslmode={} asks for an encrypted connection, which this version cannot make",
-                target.sslmode
-            ),
-        )
-        .with_hint("use sslmode=prefer if the server also accepts connections without encryption")),
-        other => Err(invalid(format!(
-            "sslmode {other:?} is not one of disable, allow, prefer, require, verify-ca, verify-full"
-        ))),
     }
 }
 

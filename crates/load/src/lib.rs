@@ -7,6 +7,8 @@
 //!                      times.rs); its sockets are a reactor's (reactor.rs)
 //! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
 //! Ack ledger (acks/)   the clients' own record of how each transaction ended
+//! Target (net.rs)      the servers: which one a connection gets (hosts.rs), how it is made, encrypted
+//!                      and logged in (connecting.rs, tls.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
@@ -17,13 +19,16 @@
 
 mod acks;
 pub mod arrival;
+mod blocking;
 mod capture;
 mod client;
 mod collect;
 mod config;
+mod connecting;
 mod coordinator;
 mod error;
 mod histogram;
+mod hosts;
 mod link;
 mod load;
 mod net;
@@ -39,6 +44,7 @@ mod sys;
 mod tally;
 mod threads;
 mod times;
+mod tls;
 mod worker;
 
 pub use coordinator::State;

@@ -7,8 +7,11 @@ use pgdyno_wire::{Scanner, Session, TransactionStatus};
 
 use crate::capture::Capturing;
 use crate::client::Client;
+use crate::connecting::Connecting;
+use crate::net::Peer;
 use crate::tally::Code;
 use crate::times::ConnectMarks;
+use crate::tls::Tls;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,8 +145,14 @@ pub struct Link {
     pub doing: Doing,
     /// The client that uses it.
     pub client: Option<Box<Client>>,
-    /// Protocol state; there once the socket is connected.
+    /// The connection while it is being made.
+    pub connecting: Option<Box<Connecting>>,
+    /// Protocol state; there once the connection is established.
     pub session: Option<Session>,
+    /// Encryption.
+    pub tls: Option<Box<Tls>>,
+    /// The server that it is to.
+    pub peer: Option<Box<Peer>>,
     /// Bytes that make no whole message yet.
     pub scanner: Scanner,
     /// The transaction status that the server reported last.
@@ -180,7 +189,10 @@ impl Link {
             pooled,
             doing: Doing::Pausing,
             client: None,
+            connecting: None,
             session: None,
+            tls: None,
+            peer: None,
             scanner: Scanner::new(),
             status: TransactionStatus::Idle,
             statement: InFlight::default(),
@@ -216,7 +228,10 @@ impl Link {
 
     /// Forgets everything about the socket, which is closed.
     pub fn disconnect(&mut self) {
+        self.connecting = None;
         self.session = None;
+        self.tls = None;
+        self.peer = None;
         self.scanner = Scanner::new();
         self.status = TransactionStatus::Idle;
         self.statement = InFlight::default();

@@ -1,199 +1,227 @@
-//! Where the server is, and the one connection that is made before a load begins.
+//! The server, or servers, as a load sees them: sockets to them, the one connection that is made
+//! before a load begins, and cancel requests.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::io;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use pgdyno_wire::{
-    BackendKey, Channel, Event, Identity, ProtocolError, Scanner, Session, write_cancel,
+    BackendKey, Binding, Identity, ProtocolVersion, TlsAnswer, read_tls_answer, write_cancel,
+    write_tls_request,
 };
 
-use crate::config::TargetConfig;
+use crate::blocking::Blocking;
+use crate::config::{ChannelBinding, ProtocolVersionConfig, SslNegotiation, TargetConfig};
+use crate::connecting::{Connecting, Trouble};
 use crate::error::LoadError;
+use crate::hosts::{Address, Hosts};
 use crate::reactor::Stream;
+use crate::script::Rng;
+use crate::sys::monotonic_ns;
+use crate::tls::{Tls, TlsPlan};
 
-/// A server's address, and who logs in there.
-#[derive(Clone)]
+/// The servers, and who logs in there.
 pub struct Target {
-    address: Address,
+    /// Where they are.
+    pub hosts: Hosts,
     /// For the log-in.
     pub identity: Identity,
-    described: String,
+    /// How connections are encrypted.
+    pub tls: TlsPlan,
+    /// Whether encryption begins without being asked for.
+    pub direct_tls: bool,
 }
 
-#[derive(Clone)]
-enum Address {
-    Unix(PathBuf),
-    Tcp(SocketAddr),
+/// The server that a connection is to.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// Number of the host.
+    pub host: usize,
+    /// Where that is.
+    pub address: Address,
+    /// Whether the connection is encrypted.
+    pub encrypted: bool,
 }
 
 impl Target {
-    /// Finds the server's address and makes one connection, which is closed again.
+    /// Reads the files that are needed and looks the hosts' names up.
     ///
     /// # Errors
-    /// The host has no address, nobody listens there, or the log-in fails: with the server's words.
+    /// The configuration names a file that cannot be used, or a way to log in that there is not.
+    pub fn new(config: &TargetConfig) -> Result<Self, LoadError> {
+        Ok(Self {
+            tls: TlsPlan::new(config)?,
+            hosts: Hosts::new(config),
+            identity: identity(config)?,
+            direct_tls: config.sslnegotiation == SslNegotiation::Direct,
+        })
+    }
+
+    /// Makes one connection, to the first server that will do, and closes it again. Each place may
+    /// take as long as `timeout`.
+    ///
+    /// # Errors
+    /// As [`Target::new`]; no host has an address, nobody listens there, or the log-in fails: with
+    /// the server's words.
     pub fn reach(config: &TargetConfig, timeout: Duration) -> Result<Self, LoadError> {
-        let mut parameters = vec![(
-            "application_name".to_owned(),
-            config.application_name.clone(),
-        )];
-        if let Some(options) = &config.options {
-            parameters.push(("options".to_owned(), options.clone()));
+        let target = Self::new(config)?;
+        let mut connecting =
+            Connecting::new(&target, &mut Rng::new(monotonic_ns()), monotonic_ns());
+        if connecting.place().is_none() {
+            return Err(LoadError::new(
+                "connection-failed",
+                target.hosts.unknown().join("; "),
+            ));
         }
-        let identity = Identity {
-            user: config.user.clone(),
-            database: config.database.clone(),
-            password: config.password.clone(),
-            parameters,
-            ..Identity::default()
-        };
-        let mut last = None;
-        for address in addresses(config)? {
-            let described = describe(config, &address);
-            let target = Self {
-                address,
-                identity: identity.clone(),
-                described,
-            };
-            match target.log_in(timeout) {
+        loop {
+            match target.attempt(&mut connecting, timeout) {
                 Ok(()) => return Ok(target),
-                Err(error) if error.code == "connection-failed" => last = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(last.unwrap_or_else(|| unresolved(config, "it has no address")))
-    }
-
-    /// Begins a connection without waiting for it.
-    ///
-    /// # Errors
-    /// It fails at once.
-    pub fn connect(&self) -> io::Result<Stream> {
-        match &self.address {
-            Address::Unix(path) => mio::net::UnixStream::connect(path).map(Stream::Unix),
-            Address::Tcp(address) => {
-                let stream = mio::net::TcpStream::connect(*address)?;
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                Err(trouble) => connecting.try_next(trouble).map_err(Trouble::into_error)?,
             }
         }
     }
 
-    /// Asks the server to cancel what the connection with this key executes. Nobody answers.
-    ///
-    /// # Errors
-    /// The request could not be delivered.
-    pub fn cancel(&self, key: &BackendKey, timeout: Duration) -> io::Result<()> {
+    /// One connection to the place whose turn it is.
+    fn attempt(&self, connecting: &mut Connecting, timeout: Duration) -> Result<(), Trouble> {
+        let until = Instant::now() + timeout;
+        let trouble = |connecting: &Connecting, error: &io::Error| match error.kind() {
+            io::ErrorKind::TimedOut => connecting.on_timeout(self),
+            io::ErrorKind::UnexpectedEof => connecting.on_closed(self, CLOSED),
+            _ => connecting.on_unreachable(self, error),
+        };
+        let Some(address) = connecting.place() else {
+            return Err(connecting.on_closed(self, "no address"));
+        };
+        let mut socket =
+            Blocking::connect(address, until).map_err(|error| trouble(connecting, &error))?;
         let mut out = BytesMut::new();
-        write_cancel(key, &mut out);
-        let mut stream = self.connect_blocking(timeout)?;
-        stream.write_all(&out)?;
+        let mut buffer = vec![0; 16 << 10];
+        connecting.on_socket(self, monotonic_ns(), &mut out)?;
+        loop {
+            // Why the server takes nothing more may be among what it said.
+            let sent = socket.write_all(&out);
+            out.clear();
+            let count = match (socket.read(&mut buffer), sent) {
+                (Ok(0), _) => return Err(connecting.on_closed(self, CLOSED)),
+                (Ok(count), _) => count,
+                (Err(_), Err(error)) | (Err(error), Ok(())) => {
+                    return Err(trouble(connecting, &error));
+                }
+            };
+            let outcome = connecting.on_bytes(&buffer[..count], self, monotonic_ns(), &mut out);
+            if outcome.is_err() || matches!(outcome, Ok(true)) {
+                connecting.say_goodbye(&mut out);
+                let _ = socket.write_all(&out);
+                return outcome.map(drop);
+            }
+        }
+    }
+
+    /// Asks the server to cancel what the connection with this key executes, on a connection that is
+    /// encrypted if that one is. Nobody answers.
+    ///
+    /// # Errors
+    /// The request could not be delivered in time.
+    pub fn cancel(&self, peer: &Peer, key: &BackendKey, timeout: Duration) -> io::Result<()> {
+        let until = Instant::now() + timeout;
+        let mut socket = Blocking::connect(&peer.address, until)?;
+        let mut out = BytesMut::new();
+        if peer.encrypted {
+            let mut tls = self.encrypt(peer, &mut socket)?;
+            write_cancel(key, &mut out);
+            tls.seal(&mut out);
+        } else {
+            write_cancel(key, &mut out);
+        }
+        socket.write_all(&out)?;
         // The server closes the connection when it has passed the request on.
-        let _ = stream.read(&mut [0; 1]);
+        let _ = socket.read(&mut [0; 64]);
         Ok(())
     }
 
-    fn connect_blocking(&self, timeout: Duration) -> io::Result<Box<dyn Blocking>> {
-        let stream: Box<dyn Blocking> = match &self.address {
-            Address::Unix(path) => {
-                let stream = std::os::unix::net::UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))?;
-                Box::new(stream)
-            }
-            Address::Tcp(address) => {
-                let stream = std::net::TcpStream::connect_timeout(address, timeout)?;
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))?;
-                Box::new(stream)
-            }
-        };
-        Ok(stream)
-    }
-
-    fn log_in(&self, timeout: Duration) -> Result<(), LoadError> {
-        let mut stream = self
-            .connect_blocking(timeout)
-            .map_err(|error| self.unreachable(&error))?;
+    fn encrypt(&self, peer: &Peer, socket: &mut Blocking) -> io::Result<Box<Tls>> {
         let mut out = BytesMut::new();
-        let protocol = |error: ProtocolError| self.refused_by_protocol(&error);
-        let mut session =
-            Session::start(&self.identity, Channel::Clear, &mut out).map_err(protocol)?;
-        let mut scanner = Scanner::new();
         let mut buffer = vec![0; 16 << 10];
+        if !self.direct_tls {
+            write_tls_request(&mut out);
+            socket.write_all(&out)?;
+            let count = socket.read(&mut buffer)?;
+            match read_tls_answer(&buffer[..count]) {
+                Ok(TlsAnswer::Yes) => out.clear(),
+                _ => return Err(io::Error::other("no encryption")),
+            }
+        }
+        let mut tls = self.tls.connect(peer.host).map_err(io::Error::other)?;
         loop {
-            stream
-                .write_all(&out)
-                .map_err(|error| self.unreachable(&error))?;
+            tls.flush(&mut out);
+            socket.write_all(&out)?;
             out.clear();
-            let count = loop {
-                match stream.read(&mut buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    read => break read.map_err(|error| self.unreachable(&error))?,
-                }
-            };
+            if !tls.is_handshaking() {
+                return Ok(tls);
+            }
+            let count = socket.read(&mut buffer)?;
             if count == 0 {
-                return Err(self.failed(self.cannot("it closed the connection during log-in")));
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            let mut scan = scanner.scan(&buffer[..count]);
-            while let Some(message) = scan.message().map_err(protocol)? {
-                match session
-                    .receive(message, &self.identity, &mut out)
-                    .map_err(protocol)?
-                {
-                    Event::Connected => {
-                        session.terminate(&mut out);
-                        let _ = stream.write_all(&out);
-                        return Ok(());
-                    }
-                    Event::Error(error) => return Err(refused(error.sqlstate, error.message)),
-                    _ => {}
-                }
-            }
+            tls.open(&buffer[..count], &mut Vec::new())
+                .map_err(|error| io::Error::other(error.message))?;
         }
     }
+}
 
-    /// Why this server cannot be reached, in words.
-    #[must_use]
-    pub fn explain(&self, error: &io::Error) -> String {
-        let why = match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
-            _ => reason(error),
-        };
-        self.cannot(&why)
-    }
+/// What is said of a server that ends a connection without a word.
+pub const CLOSED: &str = "the server closed the connection";
 
-    fn cannot(&self, why: &str) -> String {
-        format!("cannot connect to {}: {why}", self.described)
-    }
-
-    fn unreachable(&self, error: &io::Error) -> LoadError {
-        self.failed(self.explain(error))
-    }
-
-    fn failed(&self, message: String) -> LoadError {
-        LoadError::new("connection-failed", message)
-            .with_hint("is the server running there, and does it accept connections from here?")
-    }
-
-    fn refused_by_protocol(&self, error: &ProtocolError) -> LoadError {
-        match error {
-            ProtocolError::PasswordMissing => LoadError::new(
-                "authentication-failed",
-                format!("{} asks for a password and none was given", self.described),
-            )
-            .with_hint("set PGPASSWORD, or add the server to the password file"),
-            ProtocolError::AuthenticationUnsupported(_) | ProtocolError::ServerNotAuthentic(_) => {
-                LoadError::new(
-                    "authentication-failed",
-                    format!("{}: {error}", self.described),
-                )
-            }
-            _ => LoadError::new("protocol-error", format!("{}: {error}", self.described))
-                .with_hint("is it a PostgreSQL server?"),
+/// Begins a connection without waiting for it.
+///
+/// # Errors
+/// It fails at once; as [`io::ErrorKind::WouldBlock`] where the server's queue is full, so that it
+/// can be tried again shortly.
+pub fn connect(address: &Address) -> io::Result<Stream> {
+    match address {
+        Address::Unix(path) => mio::net::UnixStream::connect(path).map(Stream::Unix),
+        Address::Tcp(address) => {
+            let stream = mio::net::TcpStream::connect(*address)?;
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
         }
+    }
+}
+
+fn identity(config: &TargetConfig) -> Result<Identity, LoadError> {
+    let mut parameters = vec![(
+        "application_name".to_owned(),
+        config.application_name.clone(),
+    )];
+    if let Some(options) = &config.options {
+        parameters.push(("options".to_owned(), options.clone()));
+    }
+    let require_auth = config
+        .require_auth
+        .as_deref()
+        .unwrap_or_default()
+        .parse()
+        .map_err(|error: String| LoadError::new("config-invalid", error))?;
+    Ok(Identity {
+        user: config.user.clone(),
+        database: config.database.clone(),
+        password: config.password.clone(),
+        parameters,
+        version: version(config.max_protocol_version),
+        version_min: version(config.min_protocol_version),
+        binding: match config.channel_binding {
+            ChannelBinding::Disable => Binding::Disable,
+            ChannelBinding::Prefer => Binding::Prefer,
+            ChannelBinding::Require => Binding::Require,
+        },
+        require_auth,
+    })
+}
+
+fn version(version: ProtocolVersionConfig) -> ProtocolVersion {
+    match version {
+        ProtocolVersionConfig::V3_0 => ProtocolVersion::V3_0,
+        ProtocolVersionConfig::V3_2 => ProtocolVersion::V3_2,
     }
 }
 
@@ -202,64 +230,4 @@ impl Target {
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-trait Blocking: Read + Write {}
-impl<T: Read + Write> Blocking for T {}
-
-fn addresses(config: &TargetConfig) -> Result<Vec<Address>, LoadError> {
-    if config.host.starts_with('/') {
-        let path = PathBuf::from(&config.host).join(format!(".s.PGSQL.{}", config.port));
-        return Ok(vec![Address::Unix(path)]);
-    }
-    let found = (config.host.as_str(), config.port)
-        .to_socket_addrs()
-        .map_err(|error| unresolved(config, &error.to_string()))?;
-    Ok(found.map(Address::Tcp).collect())
-}
-
-fn unresolved(config: &TargetConfig, why: &str) -> LoadError {
-    LoadError::new(
-        "connection-failed",
-        format!("cannot find host {:?}: {why}", config.host),
-    )
-}
-
-fn describe(config: &TargetConfig, address: &Address) -> String {
-    match address {
-        Address::Unix(path) => format!("the socket {}", path.display()),
-        Address::Tcp(address) => format!("{} ({address})", config.host),
-    }
-}
-
-/// The server's own words, with what helps most often.
-fn refused(sqlstate: &str, message: &str) -> LoadError {
-    let (code, hint) = match sqlstate {
-        "28P01" => (
-            "authentication-failed",
-            Some("check the password, or the server's pg_hba.conf"),
-        ),
-        "28000" => (
-            "authentication-failed",
-            Some("check the role's name and the server's pg_hba.conf"),
-        ),
-        "3D000" => (
-            "database-missing",
-            Some("create it, or name another database"),
-        ),
-        "53300" => (
-            "connections-exhausted",
-            Some("raise max_connections, or disconnect other clients"),
-        ),
-        "57P03" => (
-            "server-starting",
-            Some("try again when the server accepts connections"),
-        ),
-        _ => ("connection-refused", None),
-    };
-    let error = LoadError::new(code, message);
-    match hint {
-        Some(hint) => error.with_hint(hint),
-        None => error,
-    }
 }

@@ -233,7 +233,7 @@ mod tests {
 
     fn plan() -> Plan {
         let config = r#"{
-            "target": {"host": "h", "port": 1, "user": "u", "database": "d"},
+            "target": {"hosts": [{"host": "h", "port": 1}], "user": "u", "database": "d"},
             "groups": [{"name": "g", "clients": 1, "scripts": [{"name": "s", "text": "select 1"}]}]
         }"#;
         Plan::from_json(config).expect("valid")

@@ -27,7 +27,7 @@ use self::gate::Gate;
 use crate::acks::AckFile;
 use crate::client::Client;
 use crate::link::{Doing, Failure, Link};
-use crate::net::reason;
+use crate::net::{CLOSED, reason};
 use crate::reactor::{self, Reactor};
 use crate::script::Rng;
 use crate::shared::{Mail, Shared, lock};
@@ -77,6 +77,8 @@ pub struct Worker {
     ready: VecDeque<(usize, u64)>,
     /// Through which connections are made.
     gate: Gate,
+    /// Connections whose socket is to be opened.
+    to_open: VecDeque<(usize, u64)>,
     tally: Tally,
     acks: Option<AckFile>,
     interval: u64,
@@ -87,6 +89,8 @@ pub struct Worker {
     out: BytesMut,
     text: Vec<u8>,
     bound: Bound,
+    /// What TLS has decrypted.
+    plain: Vec<u8>,
     rng: Rng,
     cpu: CpuTime,
     run_queue: RunQueueDelay,
@@ -116,6 +120,7 @@ impl Worker {
                 .collect(),
             ready: VecDeque::new(),
             gate: Gate::new(shared.plan.connecting_max, shared.plan.threads),
+            to_open: VecDeque::new(),
             tally,
             acks: shared.take_acks(thread),
             interval: 0,
@@ -125,6 +130,7 @@ impl Worker {
             out: BytesMut::with_capacity(4096),
             text: Vec::with_capacity(256),
             bound: Bound::default(),
+            plain: Vec::new(),
             rng: Rng::new(seed),
             cpu: thread_cpu(),
             run_queue_us: run_queue.read_us(),
@@ -148,11 +154,11 @@ impl Worker {
                             return self.exit();
                         }
                     }
-                    reactor::Event::Connected(slot, outcome) => self.start_session(slot, outcome),
+                    reactor::Event::Connected(slot, outcome) => self.on_socket(slot, outcome),
                     reactor::Event::Received(slot, count) => self.on_bytes(slot, &buffer[..count]),
                     reactor::Event::Drained(slot) => self.on_drained(slot),
                     reactor::Event::Closed(slot, None) => {
-                        self.on_closed(slot, "the server closed the connection");
+                        self.on_closed(slot, CLOSED);
                     }
                     reactor::Event::Closed(slot, Some(error)) => {
                         self.on_closed(slot, &reason(&error));
@@ -161,6 +167,7 @@ impl Worker {
             }
             self.run_timers(began_ns);
             self.run_ready();
+            self.open_sockets();
             self.free_links();
             self.pass_gate();
             self.check_drained();
@@ -176,7 +183,7 @@ impl Worker {
 
     /// Until when to wait for events, if not until something happens.
     fn wakes_at_ns(&self) -> Option<u64> {
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || !self.to_open.is_empty() {
             return Some(0);
         }
         let stop = self.stop_at_ns.filter(|_| !self.reported_drained);
@@ -245,12 +252,33 @@ impl Worker {
         false
     }
 
-    /// The way in for what the server sent.
+    /// The way in for what a socket received.
     fn on_bytes(&mut self, slot: usize, bytes: &[u8]) {
-        let now_ns = monotonic_ns();
         let Some(link) = self.links.get_mut(slot) else {
             return;
         };
+        if link.connecting.is_some() {
+            return self.on_connecting(slot, bytes);
+        }
+        let Some(tls) = &mut link.tls else {
+            return self.on_plain(slot, bytes);
+        };
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let opened = tls.open(bytes, &mut plain);
+        if !plain.is_empty() {
+            self.on_plain(slot, &plain);
+        }
+        self.plain = plain;
+        if let Err(error) = opened {
+            self.on_lost(slot, Failure::own("tls-failed", error.message));
+        }
+    }
+
+    /// The way in for what the server sent.
+    fn on_plain(&mut self, slot: usize, bytes: &[u8]) {
+        let now_ns = monotonic_ns();
+        let link = &mut self.links[slot];
         let mut scanner = std::mem::take(&mut link.scanner);
         scanner.keep_rows(link.statement.capture.is_on());
         let outcome = self.on_messages(slot, &mut scanner, bytes, now_ns);
@@ -290,8 +318,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What a message means for the connection. Only [`Event::Ready`] and [`Event::Connected`] make
-    /// it go on.
+    /// What a message means for the connection. Only [`Event::Ready`] makes it go on.
     fn on_event(
         &mut self,
         slot: usize,
@@ -300,9 +327,6 @@ impl Worker {
     ) -> Result<(), ProtocolError> {
         match event {
             Event::Ready(status) => self.on_ready(slot, status, now_ns),
-            Event::Connected => self.on_connected(slot, now_ns),
-            // Settings follow at once when the server has accepted a client.
-            Event::Parameter { .. } => self.links[slot].marks.authenticated(now_ns),
             Event::Error(error) => self.on_error(slot, &error),
             Event::Parsed => self.on_parsed(slot),
             Event::ParameterTypes(types) => self.on_parameter_types(slot, types),
@@ -317,6 +341,9 @@ impl Worker {
 
     /// Sends what was put into the output buffer.
     fn send(&mut self, slot: usize) {
+        if let Some(tls) = &mut self.links[slot].tls {
+            tls.seal(&mut self.out);
+        }
         self.reactor.send(slot, &self.out);
         self.out.clear();
     }
@@ -363,12 +390,7 @@ impl Worker {
     fn on_timer(&mut self, slot: usize, at_ns: u64) {
         match self.links[slot].doing {
             Doing::Pausing if self.stop_at_ns.is_none() => self.connect(slot),
-            Doing::Connecting => {
-                self.on_lost(
-                    slot,
-                    Failure::own("connect-timeout", "no connection in time"),
-                );
-            }
+            Doing::Connecting => self.on_connect_timer(slot),
             Doing::Sleeping => self.run_script(slot, monotonic_ns()),
             Doing::Idle => self.end_thinking(slot, at_ns),
             _ => {}

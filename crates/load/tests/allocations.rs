@@ -107,7 +107,7 @@ fn a_transaction_in_steady_state_allocates_nothing() {
         for parameters in ["text", "binary"] {
             for pool in [serde_json::Value::Null, serde_json::json!({"max": 2})] {
                 let config = serde_json::json!({
-                    "target": {"host": folder, "port": 5432, "user": "u", "database": "d"},
+                    "target": {"hosts": [{"host": folder, "port": 5432}], "user": "u", "database": "d"},
                     "parameters": parameters,
                     "groups": [{
                         "name": "g", "clients": 4, "pool": pool,

@@ -38,7 +38,7 @@ def engine_config(
         "acks": load.acks and {"directory": str(Path(load.acks).expanduser())},
     }
     return {
-        "target": target_config(conninfo),
+        "target": conninfo.engine_target(),
         "threads": load.threads,
         "connecting_max": load.connecting_max,
         "seed": load.seed,
@@ -49,20 +49,6 @@ def engine_config(
             _group(spec, group, workloads[group.name], variables[group.name], scheduled)
             for group in spec.clients
         ],
-    }
-
-
-def target_config(conninfo: ConnInfo) -> dict[str, Any]:
-    """The server as the engine reaches it."""
-    return {
-        "host": conninfo.host,
-        "port": conninfo.port,
-        "user": conninfo.user,
-        "password": conninfo.password,
-        "database": conninfo.database,
-        "application_name": "pgdyno",
-        "sslmode": conninfo.options.get("sslmode", "prefer"),
-        "options": conninfo.options.get("options"),
     }
 
 

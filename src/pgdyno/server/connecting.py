@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
-from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.conninfo import ConnInfo, Host
 from pgdyno.server.template import OWN_NAME
 
 if TYPE_CHECKING:
     import psycopg
 
 _TIMEOUT_S = 10
+_PORT = 5432
 _RESOLVED = ("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "password")
-_WITH_TLS_ONLY = ("require", "verify-ca", "verify-full")
+_UNSUPPORTED = (  # parameter, values (None: any), hint
+    ("gssencmode", ("require",), "TLS encrypts as well: sslmode=require"),
+    ("requirepeer", None, "leave it out"),
+    ("sslcrldir", None, "put the lists into one file and name it with sslcrl"),
+    ("sslcertmode", ("require",), "leave it out: a certificate is sent when the server asks"),
+    ("ssl_max_protocol_version", ("TLSv1", "TLSv1.1"), "TLSv1.2 and TLSv1.3 can be had"),
+)
 _COMPLAINTS = (  # what libpq says → code, message, hint
     (
         r'database "[^"]+" does not exist',
@@ -55,9 +63,28 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
     ),
     (
         r"no encryption|SSL off",
-        "tls-unsupported",
-        "{place} takes only encrypted connections from here, and this version of pgdyno has no TLS",
-        "a line 'hostnossl …' in its pg_hba.conf, or its Unix socket, lets pgdyno in",
+        "no-encryption",
+        "{place}: {reason}",
+        "if it takes only encrypted connections, use sslmode=require",
+    ),
+    (
+        r"server does not support SSL",
+        "no-encryption",
+        "{place} has encryption switched off",
+        "switch it on there (ssl = on), or use sslmode=prefer for a network you trust",
+    ),
+    (
+        r"certificate verify failed|certificate revoked|does not match host name",
+        "wrong-certificate",
+        "{place}: {reason}",
+        "sslrootcert must name the authority that issued the server's certificate, and with"
+        " sslmode=verify-full the host must be named as in the certificate",
+    ),
+    (
+        r"root certificate file|certificate file|private key file|weak sslmode",
+        "tls-files",
+        "{reason}",
+        "sslrootcert, sslcert and sslkey name the files",
     ),
     (
         r"could not translate host name|failed to resolve host",
@@ -92,21 +119,21 @@ def resolve_conninfo(
 
     Flags win over ``text``. When no database is named anywhere it is pgdyno's own or, until that is
     there, ``postgres``. Raises UsageError for a malformed string, SetupError when the server does
-    not answer or refuses, or when encryption is asked for.
+    not answer or refuses, or when something is asked for that the load engine cannot do.
     """
     flags = {"host": host, "port": port, "user": user, "dbname": database}
     params = _parsed(text) | {name: value for name, value in flags.items() if value is not None}
-    _refuse_tls(params.get("sslmode") or os.environ.get("PGSSLMODE"))
+    _refuse_unsupported(params)
     if (chosen := params.get("dbname") or _default_database(params)) is not None:
         params["dbname"] = chosen
-    # The load engine connects in clear; what it could not do is refused here already.
-    clear = {"sslmode": "disable", "gssencmode": "disable"}
+    # The load engine has no GSSAPI.
+    without = {"gssencmode": "disable"} if params.get("gssencmode") != "require" else {}
     try:
-        conn = _connect({**params, **clear})
+        conn = _connect({**params, **without})
     except SetupError as error:
         if (error.code, chosen) != ("no-database", OWN_NAME):
             raise
-        conn = _connect({**params, **clear, "dbname": "postgres"})
+        conn = _connect({**params, **without, "dbname": "postgres"})
     with conn:
         _refuse_old(conn.info.server_version)
         return _resolved(conn, params)
@@ -190,13 +217,16 @@ def _default_database(params: dict[str, Any]) -> str | None:
     return OWN_NAME
 
 
-def _refuse_tls(sslmode: str | None) -> None:
-    if sslmode in _WITH_TLS_ONLY:
-        raise SetupError(
-            f"sslmode={sslmode}: this version of pgdyno has no TLS",
-            code="tls-unsupported",
-            hint="sslmode=prefer and sslmode=disable connect in clear, for a network you trust",
-        )
+def _refuse_unsupported(effective: Mapping[str, str]) -> None:
+    """What libpq does, and the load engine does not."""
+    for name, value, hint in _UNSUPPORTED:
+        asked = effective.get(name)
+        if asked and (value is None or asked in value):
+            raise SetupError(
+                f"{name}={asked}: the load engine cannot do this",
+                code="connection-unsupported",
+                hint=hint,
+            )
 
 
 def _refuse_old(version_num: int) -> None:
@@ -211,23 +241,42 @@ def _refuse_old(version_num: int) -> None:
 def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
     info = conn.info
     effective = info.get_parameters()
-    _refuse_tls(effective.get("sslmode"))
-    # Encryption and our own marks are kept as the user wrote them, not as this connection has them.
+    _refuse_unsupported(effective)
+    # Our own marks are kept as the user wrote them, not as this connection has them.
     options = {
         name: value
         for name, value in effective.items()
-        if name not in _RESOLVED and not name.startswith(("ssl", "gss", "krb"))
+        if name not in (*_RESOLVED, "connect_timeout", "application_name", "gssencmode")
+        and (name, value) != ("sslcertmode", "allow")  # libpq's default, which it fills in
     }
-    options.pop("connect_timeout", None)
-    options.pop("application_name", None)
     options |= {name: str(value) for name, value in params.items() if name not in _RESOLVED}
+    hosts = _hosts(effective)
+    taken = next((h for h in hosts if (h.host, h.port) == (info.host, info.port)), None)
     return ConnInfo(
-        host=effective.get("hostaddr") or info.host,
+        host=info.host,
+        hostaddr=taken.hostaddr if taken else None,
+        hosts=hosts if len(hosts) > 1 else (),
         port=info.port,
         user=info.user,
         password=info.password or None,
         database=info.dbname,
         options=options,
+    )
+
+
+def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:
+    """The servers that are named, in libpq's lists: a single port counts for all of them."""
+    addresses = effective.get("hostaddr", "").split(",")
+    names = effective.get("host", "").split(",")
+    ports = effective.get("port", "").split(",")
+    count = max(len(addresses), len(names))
+    names += [""] * (count - len(names))
+    addresses += [""] * (count - len(addresses))
+    ports = ports * count if len(ports) == 1 else ports
+    return tuple(
+        Host(name or address, address or None, int(port or _PORT))
+        for name, address, port in zip(names, addresses, ports, strict=True)
+        if name or address
     )
 
 

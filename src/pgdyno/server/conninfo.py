@@ -3,16 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
+
+# What libpq and the load engine call alike.
+_ENGINE_KEYS = (
+    "channel_binding",
+    "load_balance_hosts",
+    "min_protocol_version",
+    "options",
+    "require_auth",
+    "sslcert",
+    "sslcertmode",
+    "sslcrl",
+    "sslkey",
+    "sslmode",
+    "sslnegotiation",
+    "sslpassword",
+    "sslrootcert",
+    "ssl_max_protocol_version",
+    "ssl_min_protocol_version",
+    "target_session_attrs",
+)
+# What says which of several servers is taken: one that was taken is not chosen again.
+_CHOOSING = ("load_balance_hosts", "target_session_attrs")
+_OLD_TLS = ("TLSv1", "TLSv1.1")
+
+
+@dataclass(frozen=True)
+class Host:
+    """One server of a list: its name or socket directory, its address if that is given."""
+
+    host: str
+    hostaddr: str | None
+    port: int
 
 
 @dataclass(frozen=True)
 class ConnInfo:
     """Resolved connection values. ``host`` is a name, an address or a socket directory.
 
-    ``options`` holds further libpq parameters by keyword (``sslmode``, ``options``, …).
+    ``options`` holds further libpq parameters by keyword (``sslmode``, ``options``, …). ``hosts``
+    holds all servers where several are named; ``host`` is the one that was connected to.
     """
 
     host: str
@@ -20,7 +53,9 @@ class ConnInfo:
     user: str
     password: str | None = field(repr=False)
     database: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    hostaddr: str | None = None
+    hosts: tuple[Host, ...] = ()
 
     @property
     def is_socket(self) -> bool:
@@ -38,15 +73,37 @@ class ConnInfo:
         return f"postgresql://{user}@{host}:{self.port}/{database}"
 
     def kwargs(self) -> dict[str, Any]:
-        """Keyword arguments for ``psycopg.connect``."""
+        """Keyword arguments for ``psycopg.connect``: to this very server."""
         values: dict[str, Any] = {
-            **self.options,
+            **{name: value for name, value in self.options.items() if name not in _CHOOSING},
             "host": self.host,
             "port": self.port,
             "user": self.user,
             "dbname": self.database,
         }
         values.setdefault("application_name", "pgdyno control")
+        if self.hostaddr is not None:
+            values["hostaddr"] = self.hostaddr
         if self.password is not None:
             values["password"] = self.password
         return values
+
+    def engine_target(self) -> dict[str, Any]:
+        """The ``target`` of a load's configuration: all the servers, with the password."""
+        hosts = self.hosts or (Host(self.host, self.hostaddr, self.port),)
+        target: dict[str, Any] = {
+            "hosts": [asdict(host) for host in hosts],
+            "user": self.user,
+            "password": self.password,
+            "database": self.database,
+            "application_name": "pgdyno",
+        }
+        target |= {name: self.options[name] for name in _ENGINE_KEYS if self.options.get(name)}
+        if (newest := self.options.get("max_protocol_version")) is not None:
+            target["max_protocol_version"] = "3.2" if newest == "latest" else newest
+        if self.options.get("sslsni") == "0":
+            target["sslsni"] = False
+        # Older than what the engine speaks: no bound from below.
+        if target.get("ssl_min_protocol_version") in _OLD_TLS:
+            del target["ssl_min_protocol_version"]
+        return target

@@ -91,7 +91,15 @@ def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
     """The first place that leads to the same server without a pooler."""
     for host, port in asked.places:
         options = {**conninfo.options, "connect_timeout": str(_TIMEOUT_S)}
-        direct = replace(conninfo, host=host, port=port, database=asked.database, options=options)
+        direct = replace(
+            conninfo,
+            host=host,
+            hostaddr=None,
+            port=port,
+            hosts=(),
+            database=asked.database,
+            options=options,
+        )
         try:
             answer = _ask(direct)
         except PgdynoError:

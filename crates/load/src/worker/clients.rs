@@ -436,14 +436,15 @@ impl Worker {
                 continue;
             }
             let key = link.session.as_ref().map(|session| session.key().clone());
+            let peer = link.peer.clone();
             self.script_tally(slot).cancelled += 1;
             self.note_end(slot, Column::Cancelled, None, monotonic_ns());
             self.close_transaction(slot);
             self.links[slot].doing = Doing::Dead;
             let left = until.saturating_duration_since(Instant::now());
-            if let Some(key) = key.filter(|_| !left.is_zero()) {
+            if let (Some(key), Some(peer), false) = (key, peer, left.is_zero()) {
                 // Best effort: the server also notices that the connection is gone, only later.
-                let _ = self.shared.target.cancel(&key, left);
+                let _ = self.shared.target.cancel(&peer, &key, left);
             }
         }
     }

@@ -2,15 +2,21 @@
 
 use std::io;
 
-use pgdyno_wire::{Channel, Session};
-
 use super::Worker;
+use crate::connecting::{Connecting, Trouble};
 use crate::link::{Doing, Failure, Link};
+use crate::net::connect;
 use crate::pool::LinkRef;
 use crate::shared::lock;
 use crate::sys::monotonic_ns;
-use crate::tally::{ErrorKey, Place};
-use crate::times::ConnectMarks;
+use crate::tally::{Code, ErrorKey, Place};
+
+/// Most sockets that are opened in one pass of the loop.
+const OPENED_PER_PASS: usize = 64;
+/// How soon a server whose queue is full is asked again, on average.
+const QUEUE_FULL_PAUSE_NS: u64 = 5_000_000;
+/// There is nothing that waiting could help.
+const TOO_MANY_FILES: Code = Code::Own("too-many-files");
 
 impl Worker {
     /// A place for a connection.
@@ -20,48 +26,151 @@ impl Worker {
             .insert(Link::new(self.next_link_id, group, pooled))
     }
 
-    /// Begins to connect: past the gate.
+    /// Begins to connect: past the gate. The socket is opened at the end of a pass.
     pub(super) fn begin_connecting(&mut self, slot: usize) {
-        let began_ns = monotonic_ns();
-        self.links[slot].doing = Doing::Connecting;
-        self.links[slot].marks = ConnectMarks {
-            began_ns,
-            ..ConnectMarks::default()
-        };
-        self.set_timer(slot, began_ns + self.shared.plan.connect_timeout_ns);
-        let opened = self
-            .shared
-            .target
-            .connect()
-            .and_then(|stream| self.reactor.open(slot, stream));
-        if let Err(error) = opened {
-            self.on_unreachable(slot, &error);
-        }
-    }
-
-    /// The socket is connected, or failed to be: logs in.
-    pub(super) fn start_session(&mut self, slot: usize, connected: io::Result<()>) {
-        if let Err(error) = connected {
-            return self.on_unreachable(slot, &error);
-        }
+        let connecting = Connecting::new(&self.shared.target, &mut self.rng, monotonic_ns());
         let link = &mut self.links[slot];
-        link.marks.socket_ns = monotonic_ns();
-        match Session::start(&self.shared.target.identity, Channel::Clear, &mut self.out) {
-            Ok(session) => {
-                link.session = Some(session);
-                self.send(slot);
+        link.doing = Doing::Connecting;
+        link.connecting = Some(Box::new(connecting));
+        self.to_open.push_back((slot, link.id));
+    }
+
+    /// Opens sockets, so many in a pass that those that are connected do not wait for long.
+    pub(super) fn open_sockets(&mut self) {
+        for _ in 0..OPENED_PER_PASS {
+            let Some((slot, id)) = self.to_open.pop_front() else {
+                return;
+            };
+            let due = self.links.get(slot).is_some_and(|link| {
+                link.id == id && link.connecting.as_ref().is_some_and(|it| !it.has_socket())
+            });
+            if due && self.stop_at_ns.is_none() {
+                self.open_socket(slot);
             }
-            Err(error) => self.on_lost(slot, Failure::own("protocol-error", error.to_string())),
         }
     }
 
-    fn on_unreachable(&mut self, slot: usize, error: &io::Error) {
-        let message = self.shared.target.explain(error);
-        self.on_lost(slot, Failure::own("connect-failed", message));
+    fn open_socket(&mut self, slot: usize) {
+        let now_ns = monotonic_ns();
+        let until_ns = now_ns + self.shared.plan.connect_timeout_ns;
+        let link = &mut self.links[slot];
+        let Some(connecting) = &mut link.connecting else {
+            return;
+        };
+        let until_ns = connecting.allow_until(until_ns);
+        let Some(address) = connecting.place() else {
+            let why = self.shared.target.hosts.unknown().join("; ");
+            return self.on_lost(slot, Failure::own("connect-failed", why));
+        };
+        match connect(address).and_then(|stream| self.reactor.open(slot, stream)) {
+            Ok(()) => {
+                connecting.set_socket();
+                self.set_timer(slot, until_ns);
+            }
+            // The queue of a Unix socket is full: the server is there, and busy letting others in.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && now_ns < until_ns => {
+                let pause_ns = QUEUE_FULL_PAUSE_NS / 2 + self.rng.next_u64() % QUEUE_FULL_PAUSE_NS;
+                self.set_timer(slot, until_ns.min(now_ns + pause_ns));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let trouble = connecting.on_timeout(&self.shared.target);
+                self.on_trouble(slot, trouble);
+            }
+            Err(error) => {
+                let trouble = connecting.on_unreachable(&self.shared.target, &error);
+                self.on_trouble(slot, trouble);
+            }
+        }
     }
 
-    /// Log-in is over.
-    pub(super) fn on_connected(&mut self, slot: usize, now_ns: u64) {
+    /// It is time to try a full queue again, or the server's time is over.
+    pub(super) fn on_connect_timer(&mut self, slot: usize) {
+        let link = &mut self.links[slot];
+        let Some(connecting) = &link.connecting else {
+            return;
+        };
+        if connecting.has_socket() {
+            let trouble = connecting.on_timeout(&self.shared.target);
+            self.on_trouble(slot, trouble);
+        } else {
+            self.to_open.push_back((slot, link.id));
+        }
+    }
+
+    /// The socket is connected, or failed to be.
+    pub(super) fn on_socket(&mut self, slot: usize, connected: io::Result<()>) {
+        let Some(connecting) = &mut self.links[slot].connecting else {
+            return;
+        };
+        let target = &self.shared.target;
+        let outcome = match connected {
+            Ok(()) => connecting.on_socket(target, monotonic_ns(), &mut self.out),
+            Err(error) => Err(connecting.on_unreachable(target, &error)),
+        };
+        self.send(slot);
+        if let Err(trouble) = outcome {
+            self.on_trouble(slot, trouble);
+        }
+    }
+
+    /// What came on a connection that is being made.
+    pub(super) fn on_connecting(&mut self, slot: usize, bytes: &[u8]) {
+        let now_ns = monotonic_ns();
+        let Some(connecting) = &mut self.links[slot].connecting else {
+            return;
+        };
+        let outcome = connecting.on_bytes(bytes, &self.shared.target, now_ns, &mut self.out);
+        if outcome.is_err() {
+            connecting.say_goodbye(&mut self.out);
+        }
+        if !self.out.is_empty() {
+            self.send(slot);
+        }
+        match outcome {
+            Ok(true) => self.establish(slot, now_ns),
+            Ok(false) => {}
+            Err(trouble) => self.on_trouble(slot, trouble),
+        }
+    }
+
+    /// Goes on at the next place, if there is one.
+    fn on_trouble(&mut self, slot: usize, trouble: Trouble) {
+        let link = &mut self.links[slot];
+        self.reactor.close(slot, b"");
+        let Some(connecting) = &mut link.connecting else {
+            return;
+        };
+        if let Err(trouble) = connecting.try_next(trouble) {
+            self.shared.target.hosts.look_up_again();
+            let (code, error) = (trouble.code, trouble.into_error());
+            let failure = Failure {
+                code,
+                message: error.message.clone(),
+                position: None,
+            };
+            if code == TOO_MANY_FILES {
+                self.shared.fail(error, monotonic_ns());
+            }
+            return self.on_lost(slot, Box::new(failure));
+        }
+        self.to_open.push_back((slot, link.id));
+    }
+
+    fn establish(&mut self, slot: usize, now_ns: u64) {
+        let link = &mut self.links[slot];
+        let Some(made) = link.connecting.take().and_then(|it| it.finish()) else {
+            return;
+        };
+        link.session = Some(made.session);
+        link.scanner = made.scanner;
+        link.tls = made.tls;
+        link.peer = Some(Box::new(made.peer));
+        link.marks = made.marks;
+        self.on_connected(slot, now_ns);
+    }
+
+    /// The connection is there.
+    fn on_connected(&mut self, slot: usize, now_ns: u64) {
         self.leave_gate(slot);
         let link = &mut self.links[slot];
         link.doing = Doing::Idle;
@@ -86,13 +195,16 @@ impl Worker {
 
     /// The socket has ended.
     pub(super) fn on_closed(&mut self, slot: usize, why: &str) {
-        let failure = self.links[slot].failure.take();
-        let code = if self.links[slot].doing == Doing::Connecting {
-            "connect-failed"
-        } else {
-            "connection-lost"
-        };
-        self.on_lost(slot, failure.unwrap_or_else(|| Failure::own(code, why)));
+        let link = &mut self.links[slot];
+        if let Some(connecting) = &link.connecting {
+            let trouble = connecting.on_closed(&self.shared.target, why);
+            return self.on_trouble(slot, trouble);
+        }
+        let failure = link.failure.take();
+        self.on_lost(
+            slot,
+            failure.unwrap_or_else(|| Failure::own("connection-lost", why)),
+        );
     }
 
     /// A connection, or an attempt at one, has failed.
@@ -199,6 +311,10 @@ impl Worker {
         let mut farewell = std::mem::take(&mut self.out);
         if let Some(session) = &mut link.session {
             session.terminate(&mut farewell);
+        }
+        if let Some(tls) = &mut link.tls {
+            tls.seal(&mut farewell);
+            tls.say_goodbye(&mut farewell);
         }
         self.disconnect(slot, &farewell);
         farewell.clear();

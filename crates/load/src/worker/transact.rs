@@ -294,7 +294,6 @@ impl Worker {
             Doing::Statement if !error.is_fatal() => {
                 link.statement.error.get_or_insert(failure);
             }
-            Doing::Connecting => self.on_lost(slot, failure),
             // The connection ends, and that is when the failure counts. What ROLLBACK was sent for
             // came first.
             _ => {

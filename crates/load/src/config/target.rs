@@ -1,0 +1,242 @@
+//! Where the server is, who logs in there, and what is asked of the way: libpq's parameters.
+
+use serde::Deserialize;
+
+use super::invalid;
+use crate::error::LoadError;
+
+/// Which server of several is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)] // libpq's words
+pub enum SessionAttrs {
+    #[default]
+    Any,
+    ReadWrite,
+    ReadOnly,
+    Primary,
+    Standby,
+    PreferStandby,
+}
+
+/// In which order hosts are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // libpq's words
+pub enum LoadBalance {
+    #[default]
+    Disable,
+    Random,
+}
+
+/// Whether connections are encrypted, and what the server must prove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)] // libpq's words
+pub enum SslMode {
+    Disable,
+    Allow,
+    #[default]
+    Prefer,
+    Require,
+    VerifyCa,
+    VerifyFull,
+}
+
+impl SslMode {
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disable => "disable",
+            Self::Allow => "allow",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        }
+    }
+}
+
+/// How encryption begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // libpq's words
+pub enum SslNegotiation {
+    #[default]
+    Postgres,
+    Direct,
+}
+
+/// Whether the client's certificate is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // libpq's words
+pub enum SslCertMode {
+    Disable,
+    #[default]
+    Allow,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[allow(missing_docs)]
+pub enum TlsVersion {
+    #[serde(rename = "TLSv1.2")]
+    V1_2,
+    #[serde(rename = "TLSv1.3")]
+    V1_3,
+}
+
+/// Whether SCRAM is bound to the encrypted connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs)] // libpq's words
+pub enum ChannelBinding {
+    Disable,
+    #[default]
+    Prefer,
+    Require,
+}
+
+/// A version of PostgreSQL's protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[allow(missing_docs)]
+pub enum ProtocolVersionConfig {
+    #[default]
+    #[serde(rename = "3.0")]
+    V3_0,
+    #[serde(rename = "3.2")]
+    V3_2,
+}
+
+/// One server.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// Host name, address, or directory of the Unix socket.
+    pub host: String,
+    /// Its address, where that is not to be looked up.
+    #[serde(default)]
+    pub hostaddr: Option<String>,
+    /// Port, also of the Unix socket's name.
+    pub port: u16,
+}
+
+/// Where the server is and who logs in.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetConfig {
+    /// The server, or several of which each connection takes the first that will do.
+    pub hosts: Vec<HostConfig>,
+    /// Which of them will do.
+    #[serde(default)]
+    pub target_session_attrs: SessionAttrs,
+    /// In which order they are tried.
+    #[serde(default)]
+    pub load_balance_hosts: LoadBalance,
+    /// Role.
+    pub user: String,
+    /// Its password.
+    #[serde(default)]
+    pub password: Option<String>,
+    /// Database.
+    pub database: String,
+    /// As `pg_stat_activity` shows it.
+    #[serde(default = "default_application_name")]
+    pub application_name: String,
+    /// Command-line options for the server process, as libpq's `options`.
+    #[serde(default)]
+    pub options: Option<String>,
+    /// Encryption.
+    #[serde(default)]
+    pub sslmode: SslMode,
+    /// How it begins.
+    #[serde(default)]
+    pub sslnegotiation: SslNegotiation,
+    /// File with the certificates that are trusted, or `system`; `~/.postgresql/root.crt` if not
+    /// given.
+    #[serde(default)]
+    pub sslrootcert: Option<String>,
+    /// File with the client's certificate; `~/.postgresql/postgresql.crt` if not given.
+    #[serde(default)]
+    pub sslcert: Option<String>,
+    /// Whether it is sent to servers that ask for one.
+    #[serde(default)]
+    pub sslcertmode: SslCertMode,
+    /// File with its private key; `~/.postgresql/postgresql.key` if not given.
+    #[serde(default)]
+    pub sslkey: Option<String>,
+    /// What that is encrypted with.
+    #[serde(default)]
+    pub sslpassword: Option<String>,
+    /// File with revoked certificates; `~/.postgresql/root.crl` if not given.
+    #[serde(default)]
+    pub sslcrl: Option<String>,
+    /// Whether the host's name is told when encryption begins.
+    #[serde(default = "yes")]
+    pub sslsni: bool,
+    /// Oldest version of TLS.
+    #[serde(default)]
+    pub ssl_min_protocol_version: Option<TlsVersion>,
+    /// Newest.
+    #[serde(default)]
+    pub ssl_max_protocol_version: Option<TlsVersion>,
+    /// Binding of SCRAM to the connection.
+    #[serde(default)]
+    pub channel_binding: ChannelBinding,
+    /// What the server may ask for.
+    #[serde(default)]
+    pub require_auth: Option<String>,
+    /// Oldest version of the protocol.
+    #[serde(default)]
+    pub min_protocol_version: ProtocolVersionConfig,
+    /// Newest.
+    #[serde(default)]
+    pub max_protocol_version: ProtocolVersionConfig,
+}
+
+fn default_application_name() -> String {
+    "pgdyno".into()
+}
+fn yes() -> bool {
+    true
+}
+
+/// What does not go together.
+pub(super) fn check(target: &TargetConfig) -> Result<(), LoadError> {
+    if target.hosts.is_empty() {
+        return Err(invalid("target.hosts names no server".into()));
+    }
+    let mode = target.sslmode;
+    if target.sslrootcert.as_deref() == Some("system") && mode != SslMode::VerifyFull {
+        return Err(invalid(format!(
+            "sslmode {:?} is too weak for sslrootcert \"system\", with which anybody's certificate \
+             counts",
+            mode.as_str()
+        ))
+        .with_hint("use sslmode verify-full"));
+    }
+    if target.sslnegotiation == SslNegotiation::Direct && mode < SslMode::Require {
+        return Err(invalid(format!(
+            "sslmode {:?} is too weak for sslnegotiation \"direct\"",
+            mode.as_str()
+        ))
+        .with_hint("use sslmode require, verify-ca or verify-full"));
+    }
+    if let (Some(least), Some(most)) = (
+        target.ssl_min_protocol_version,
+        target.ssl_max_protocol_version,
+    ) && least > most
+    {
+        return Err(invalid(
+            "ssl_min_protocol_version is above ssl_max_protocol_version".into(),
+        ));
+    }
+    if target.min_protocol_version > target.max_protocol_version {
+        return Err(invalid(
+            "min_protocol_version is above max_protocol_version".into(),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,492 @@
+//! Establishing one connection, without I/O: encryption, log-in, and whether the server is one
+//! that will do; and where to try next when something of that fails, by libpq's rules.
+//!
+//! Who drives it opens sockets to the [`Connecting::place`], hands in what they receive, and sends
+//! what is put into the output buffer. The same steps serve the connection that is made before a
+//! load begins and those of the event loop.
+
+mod trouble;
+
+use std::io;
+
+use bytes::BytesMut;
+use pgdyno_wire::{
+    Channel, Event, ProtocolError, Row, Scanner, ServerMessage, Session, TlsAnswer,
+    read_tls_answer, write_tls_request,
+};
+
+use crate::config::SessionAttrs;
+use crate::hosts::{Address, Encryption, Route};
+use crate::net::{Peer, Target};
+use crate::script::Rng;
+use crate::times::ConnectMarks;
+use crate::tls::Tls;
+use trouble::Next;
+pub use trouble::Trouble;
+
+/// What a finished connection consists of.
+pub struct Established {
+    /// Protocol state.
+    pub session: Session,
+    /// What came after the log-in.
+    pub scanner: Scanner,
+    /// Encryption.
+    pub tls: Option<Box<Tls>>,
+    /// Whom it is to.
+    pub peer: Peer,
+    /// When it got how far.
+    pub marks: ConnectMarks,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// The socket connects.
+    Socket,
+    /// The server was asked whether it encrypts.
+    TlsAsked,
+    /// TLS is being set up.
+    TlsBegun,
+    /// Logging in.
+    LoggingIn,
+    /// Logged in; the server was asked what it is.
+    Asking,
+    /// Done.
+    Established,
+}
+
+/// A connection that is being made.
+pub struct Connecting {
+    route: Route,
+    step: Step,
+    session: Option<Session>,
+    scanner: Scanner,
+    tls: Option<Box<Tls>>,
+    marks: ConnectMarks,
+    /// When there must be an answer from this place; 0 until its socket is opened first.
+    until_ns: u64,
+    /// Whether its socket is there.
+    has_socket: bool,
+    reported: Reported,
+    /// Why the places that were tried before did not work out.
+    troubles: Vec<Trouble>,
+}
+
+/// What the server says of itself.
+#[derive(Debug, Default)]
+struct Reported {
+    hot_standby: Option<bool>,
+    read_only: Option<bool>,
+}
+
+impl Connecting {
+    /// At the first place.
+    #[must_use]
+    pub fn new(target: &Target, rng: &mut Rng, now_ns: u64) -> Self {
+        Self {
+            route: target.hosts.route(rng),
+            step: Step::Socket,
+            session: None,
+            scanner: Scanner::new(),
+            tls: None,
+            marks: ConnectMarks {
+                began_ns: now_ns,
+                ..ConnectMarks::default()
+            },
+            until_ns: 0,
+            has_socket: false,
+            reported: Reported::default(),
+            troubles: Vec::new(),
+        }
+    }
+
+    /// Where the socket is to connect to.
+    #[must_use]
+    pub fn place(&self) -> Option<&Address> {
+        self.route.place().map(|(_, address)| address)
+    }
+
+    /// The socket to this place was opened.
+    pub fn set_socket(&mut self) {
+        self.has_socket = true;
+    }
+
+    /// Whether it was.
+    #[must_use]
+    pub fn has_socket(&self) -> bool {
+        self.has_socket
+    }
+
+    /// When there must be an answer from this place, the socket of which is opened now.
+    pub fn allow_until(&mut self, until_ns: u64) -> u64 {
+        if self.until_ns == 0 {
+            self.until_ns = until_ns;
+        }
+        self.until_ns
+    }
+
+    /// Goes to the next place, after trouble at this one.
+    ///
+    /// # Errors
+    /// There is none left: all the trouble together.
+    pub fn try_next(&mut self, trouble: Trouble) -> Result<(), Trouble> {
+        let found = match trouble.next {
+            Next::Address => self.route.next_address(),
+            Next::Host => self.route.next_host(),
+            Next::Encryption => self.route.next_encryption(),
+            Next::Nothing => false,
+        };
+        self.troubles.push(trouble);
+        if !found {
+            return Err(Trouble::put_together(std::mem::take(&mut self.troubles)));
+        }
+        self.step = Step::Socket;
+        self.session = None;
+        self.scanner = Scanner::new();
+        self.tls = None;
+        self.marks = ConnectMarks {
+            began_ns: self.marks.began_ns,
+            ..ConnectMarks::default()
+        };
+        self.until_ns = 0;
+        self.has_socket = false;
+        self.reported = Reported::default();
+        Ok(())
+    }
+
+    /// The socket is connected.
+    ///
+    /// # Errors
+    /// It cannot go on here.
+    pub fn on_socket(
+        &mut self,
+        target: &Target,
+        now_ns: u64,
+        out: &mut BytesMut,
+    ) -> Result<(), Trouble> {
+        self.marks.socket_ns = now_ns;
+        match self.route.encryption() {
+            Encryption::Clear => self.log_in(target, Channel::Clear, out),
+            Encryption::Tls if target.direct_tls => self.begin_tls(target, out),
+            Encryption::Tls => {
+                write_tls_request(out);
+                self.step = Step::TlsAsked;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes what the socket received; true when the connection is established.
+    ///
+    /// # Errors
+    /// It cannot go on here.
+    pub fn on_bytes(
+        &mut self,
+        bytes: &[u8],
+        target: &Target,
+        now_ns: u64,
+        out: &mut BytesMut,
+    ) -> Result<bool, Trouble> {
+        if self.step == Step::TlsAsked {
+            self.on_tls_answer(bytes, target, out)?;
+            return Ok(false);
+        }
+        let Some(mut tls) = self.tls.take() else {
+            return self.on_plain(bytes, target, now_ns, out);
+        };
+        let mut plain = Vec::new();
+        let opened = tls.open(bytes, &mut plain);
+        tls.flush(out);
+        if let Err(error) = opened {
+            return Err(self.tls_trouble(target, &error.message, error.hint));
+        }
+        let mut said = BytesMut::new();
+        let outcome = self.on_opened(&tls, &plain, target, now_ns, &mut said);
+        if !said.is_empty() {
+            tls.seal(&mut said);
+            out.extend_from_slice(&said);
+        }
+        self.tls = Some(tls);
+        outcome
+    }
+
+    /// Ends the connection in good order, as far as it has come.
+    pub fn say_goodbye(&mut self, out: &mut BytesMut) {
+        if let Some(session) = &mut self.session {
+            session.terminate(out);
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.seal(out);
+            tls.say_goodbye(out);
+        }
+    }
+
+    /// What was made, when it is established.
+    #[must_use]
+    pub fn finish(self) -> Option<Established> {
+        let Self {
+            session: Some(session),
+            mut scanner,
+            tls,
+            marks,
+            step: Step::Established,
+            route,
+            ..
+        } = self
+        else {
+            return None;
+        };
+        scanner.keep_rows(false);
+        let (host, address) = route.place()?;
+        let peer = Peer {
+            host,
+            address: address.clone(),
+            encrypted: tls.is_some(),
+        };
+        Some(Established {
+            session,
+            scanner,
+            tls,
+            peer,
+            marks,
+        })
+    }
+
+    fn on_tls_answer(
+        &mut self,
+        bytes: &[u8],
+        target: &Target,
+        out: &mut BytesMut,
+    ) -> Result<(), Trouble> {
+        match read_tls_answer(bytes) {
+            Ok(TlsAnswer::Yes) => self.begin_tls(target, out),
+            Ok(TlsAnswer::No) if self.route.go_on_in_clear() => {
+                self.log_in(target, Channel::Clear, out)
+            }
+            Ok(TlsAnswer::No) => {
+                let hint = "switch it on there (ssl = on), or use sslmode=prefer if the network is \
+                            to be trusted";
+                Err(self.tls_trouble(target, "the server has encryption switched off", Some(hint)))
+            }
+            Err(error) => Err(self.tls_trouble(target, &error.to_string(), None)),
+        }
+    }
+
+    fn begin_tls(&mut self, target: &Target, out: &mut BytesMut) -> Result<(), Trouble> {
+        let host = self.route.place().map_or(0, |(host, _)| host);
+        let mut tls = target
+            .tls
+            .connect(host)
+            .map_err(|error| self.tls_files_trouble(error))?;
+        tls.flush(out);
+        self.tls = Some(tls);
+        self.step = Step::TlsBegun;
+        Ok(())
+    }
+
+    /// What was said over TLS, which may have just been set up.
+    fn on_opened(
+        &mut self,
+        tls: &Tls,
+        plain: &[u8],
+        target: &Target,
+        now_ns: u64,
+        out: &mut BytesMut,
+    ) -> Result<bool, Trouble> {
+        if self.step == Step::TlsBegun {
+            if tls.is_handshaking() {
+                return Ok(false);
+            }
+            if target.direct_tls && !tls.agreed_on_postgresql() {
+                let why = "it speaks TLS at once, and does not say that it is PostgreSQL";
+                return Err(self.tls_trouble(
+                    target,
+                    why,
+                    Some("is it a server before version 17?"),
+                ));
+            }
+            self.marks.tls_ns = now_ns;
+            self.log_in(target, Channel::Tls(tls.end_point()), out)?;
+        }
+        self.on_plain(plain, target, now_ns, out)
+    }
+
+    fn log_in(
+        &mut self,
+        target: &Target,
+        channel: Channel,
+        out: &mut BytesMut,
+    ) -> Result<(), Trouble> {
+        let session = Session::start(&target.identity, channel, out)
+            .map_err(|error| self.protocol_trouble(target, &error))?;
+        self.session = Some(session);
+        self.step = Step::LoggingIn;
+        Ok(())
+    }
+
+    fn on_plain(
+        &mut self,
+        bytes: &[u8],
+        target: &Target,
+        now_ns: u64,
+        out: &mut BytesMut,
+    ) -> Result<bool, Trouble> {
+        let mut scanner = std::mem::take(&mut self.scanner);
+        let mut scan = scanner.scan(bytes);
+        loop {
+            let message = match scan.message() {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(error) => return Err(self.protocol_trouble(target, &error)),
+            };
+            let Some(session) = &mut self.session else {
+                break;
+            };
+            let event = match session.receive(message, &target.identity, out) {
+                Ok(event) => event,
+                Err(error) => return Err(self.protocol_trouble(target, &error)),
+            };
+            self.on_event(event, target, now_ns, out)?;
+        }
+        drop(scan);
+        scanner.keep_rows(self.step == Step::Asking);
+        self.scanner = scanner;
+        Ok(self.step == Step::Established)
+    }
+
+    fn on_event(
+        &mut self,
+        event: Event<'_>,
+        target: &Target,
+        now_ns: u64,
+        out: &mut BytesMut,
+    ) -> Result<(), Trouble> {
+        let accepted = self.session.as_ref().is_some_and(Session::is_accepted);
+        if accepted {
+            self.marks.authenticated(now_ns);
+        }
+        match event {
+            Event::Error(error) => return Err(self.refused(target, &error, accepted)),
+            Event::Parameter { name, value } => self.reported.note(name, value),
+            Event::Row(Some(row)) if self.step == Step::Asking => {
+                self.on_answer(row)
+                    .map_err(|error| self.protocol_trouble(target, &error))?;
+            }
+            Event::Connected | Event::Ready(_) => return self.choose(target, out),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Logged in, or told what the server is: is it one that will do?
+    fn choose(&mut self, target: &Target, out: &mut BytesMut) -> Result<(), Trouble> {
+        let attrs = self.route.attrs();
+        match self.reported.suits(attrs) {
+            Some(true) => {
+                self.step = Step::Established;
+                Ok(())
+            }
+            None if self.step == Step::LoggingIn => {
+                self.step = Step::Asking;
+                let sql = question(attrs);
+                match self.session.as_mut().map(|session| session.query(sql, out)) {
+                    Some(Err(error)) => Err(self.protocol_trouble(target, &error)),
+                    _ => Ok(()),
+                }
+            }
+            Some(false) | None => Err(self.unsuitable(target, attrs)),
+        }
+    }
+
+    /// The value of [`question`]: `on` or `t` if it is so.
+    fn on_answer(&mut self, mut row: Row<'_>) -> Result<(), ProtocolError> {
+        let value = row.value()?.flatten().unwrap_or_default();
+        let yes = Some(matches!(value, b"on" | b"t"));
+        match self.route.attrs() {
+            SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => {
+                self.reported.read_only = yes;
+                self.reported.hot_standby.get_or_insert(false);
+            }
+            _ => self.reported.hot_standby = yes,
+        }
+        Ok(())
+    }
+
+    fn place_in_words(&self, target: &Target) -> String {
+        self.route
+            .place()
+            .map_or_else(String::new, |(host, address)| {
+                target.hosts.describe(host, address)
+            })
+    }
+
+    fn refused(&self, target: &Target, error: &ServerMessage<'_>, accepted: bool) -> Trouble {
+        Trouble::refused(self.place_in_words(target), error, accepted)
+    }
+
+    fn unsuitable(&self, target: &Target, attrs: SessionAttrs) -> Trouble {
+        Trouble::unsuitable(self.place_in_words(target), attrs)
+    }
+
+    fn protocol_trouble(&self, target: &Target, error: &ProtocolError) -> Trouble {
+        Trouble::protocol(self.place_in_words(target), error)
+    }
+
+    fn tls_trouble(&self, target: &Target, why: &str, hint: Option<&'static str>) -> Trouble {
+        Trouble::tls(self.place_in_words(target), why, hint)
+    }
+
+    fn tls_files_trouble(&self, error: crate::LoadError) -> Trouble {
+        Trouble::tls_files(error)
+    }
+
+    /// The server's side has ended, or its socket broke.
+    #[must_use]
+    pub fn on_closed(&self, target: &Target, why: &str) -> Trouble {
+        let place = self.place_in_words(target);
+        match self.step {
+            Step::TlsAsked | Step::TlsBegun => Trouble::tls(place, why, None),
+            _ => Trouble::unreachable(place, why),
+        }
+    }
+
+    /// There was no answer in time.
+    #[must_use]
+    pub fn on_timeout(&self, target: &Target) -> Trouble {
+        Trouble::timeout(self.place_in_words(target))
+    }
+
+    /// The socket cannot be made or does not connect.
+    #[must_use]
+    pub fn on_unreachable(&self, target: &Target, error: &io::Error) -> Trouble {
+        Trouble::no_socket(self.place_in_words(target), error)
+    }
+}
+
+impl Reported {
+    fn note(&mut self, name: &str, value: &str) {
+        match name {
+            "in_hot_standby" => self.hot_standby = Some(value == "on"),
+            "default_transaction_read_only" => self.read_only = Some(value == "on"),
+            _ => {}
+        }
+    }
+
+    /// Whether such a server will do, if that is known.
+    fn suits(&self, attrs: SessionAttrs) -> Option<bool> {
+        match attrs {
+            SessionAttrs::Any => Some(true),
+            SessionAttrs::ReadWrite => Some(!(self.hot_standby? || self.read_only?)),
+            SessionAttrs::ReadOnly => Some(self.hot_standby? || self.read_only?),
+            SessionAttrs::Primary => Some(!self.hot_standby?),
+            SessionAttrs::Standby | SessionAttrs::PreferStandby => self.hot_standby,
+        }
+    }
+}
+
+/// What is asked of a server, or of a pooler before it, that does not report what it is.
+fn question(attrs: SessionAttrs) -> &'static [u8] {
+    match attrs {
+        SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => b"show transaction_read_only",
+        _ => b"select pg_catalog.pg_is_in_recovery()",
+    }
+}
