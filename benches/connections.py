@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 from benches.engine import EngineChild, config_for
 from benches.floor import address_options
 from benches.pgbench import Pgbench
-from benches.sample import BenchError, Case
+from benches.sample import BenchError, Case, Sample
 from benches.server import BenchServer
 from pgdyno.server import ConnInfo
 
@@ -62,35 +63,40 @@ def memory_per_connection(program: str, clients: int) -> list[dict[str, Any]]:
     return rows
 
 
-def storm(server: BenchServer, child: EngineChild, clients: int) -> dict[str, Any]:
-    """All clients at once: seconds until the last is connected, beside pgbench."""
+def storm(server: BenchServer, child: EngineChild, clients: int, *, rounds: int) -> dict[str, Any]:
+    """All clients at once: seconds until the last is connected, beside pgbench; medians."""
     case = Case("select-only", clients, "unix")
-    said = child.ask("storm", config_for(server.conninfo("unix"), case, server.scale))
-    pgbench = Pgbench(server, 1).run(case, "-t", "1")
-    ready: Mapping[str, float] = said["ready"]
+    config = config_for(server.conninfo("unix"), case, server.scale)
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(rounds):
+        ours.append(child.ask("storm", config)["connect_s"])
+        theirs.append(Pgbench(server, 1).run(case, "-t", "1").connect_s)
     return {
         "clients": clients,
-        "pgdyno_s": round(said["connect_s"], 4),
-        "pgbench_s": round(pgbench.connect_s, 4),
-        **{f"ready_{key}": round(value, 1) for key, value in ready.items()},
+        "pgdyno_s": round(median(ours), 4),
+        "pgbench_s": round(median(theirs), 4),
     }
 
 
 def reconnecting(
-    server: BenchServer, child: EngineChild, clients: int, seconds: float
+    server: BenchServer, child: EngineChild, clients: int, *, rounds: int, seconds: float
 ) -> dict[str, Any]:
     """A connection for each transaction: per second, and the client's CPU for each; ``pgbench -C``
-    beside it."""
+    beside it; medians."""
     case = Case("select-only", clients, "unix")
     group = {"connection": "per-transaction"}
     config = config_for(server.conninfo("unix"), case, server.scale, group=group)
-    ours = child.ask("slice", config, seconds=seconds)
-    theirs = Pgbench(server, 1).run(case, "-C", "-T", str(max(1, round(seconds)))).sample
-    cpu_s = ours["cpu_user_s"] + ours["cpu_system_s"]
+    duration = str(max(1, round(seconds)))
+    ours: list[Sample] = []
+    theirs: list[Sample] = []
+    for _ in range(rounds):
+        ours.append(Sample(**child.ask("slice", config, seconds=seconds)))
+        theirs.append(Pgbench(server, 1).run(case, "-C", "-T", duration).sample)
     return {
         "clients": clients,
-        "pgdyno_per_s": round(ours["transactions"] / ours["seconds"]),
-        "pgdyno_cpu_us": round(cpu_s / ours["transactions"] * 1e6, 1),
-        "pgbench_per_s": round(theirs.throughput_tps),
-        "pgbench_cpu_us": round(theirs.cpu_us, 1),
+        "pgdyno_per_s": round(median(one.throughput_tps for one in ours), 1),
+        "pgdyno_cpu_us": round(median(one.cpu_us for one in ours), 1),
+        "pgbench_per_s": round(median(one.throughput_tps for one in theirs), 1),
+        "pgbench_cpu_us": round(median(one.cpu_us for one in theirs), 1),
     }

@@ -193,8 +193,8 @@ def _connections(rows: Sequence[Mapping[str, Any]], storm: Mapping[str, Any]) ->
     if again := storm.get("reconnecting"):
         lines.append(
             f"- a connection per transaction, c={again['clients']}:"
-            f" pgdyno {again['pgdyno_per_s']:,} per second at {again['pgdyno_cpu_us']:.0f} µs of"
-            f" CPU each, pgbench -C -j 1 {again['pgbench_per_s']:,}"
+            f" pgdyno {again['pgdyno_per_s']:,.0f} per second at {again['pgdyno_cpu_us']:.0f} µs of"
+            f" CPU each, pgbench -C -j 1 {again['pgbench_per_s']:,.0f}"
             f" at {again['pgbench_cpu_us']:.0f} µs"
         )
     return "## Connections\n\n" + "\n".join(lines) + "\n" if lines else ""

@@ -100,9 +100,12 @@ class Parts:
     def storm(self) -> dict[str, Any]:
         """Connections to PostgreSQL, many at once and one per transaction."""
         options = self.arguments
+        rounds, seconds = options.rounds, options.seconds
         return {
-            "at_once": storm(self.server, self.child, options.storm),
-            "reconnecting": reconnecting(self.server, self.child, 8, options.seconds),
+            "at_once": storm(self.server, self.child, options.storm, rounds=rounds),
+            "reconnecting": reconnecting(
+                self.server, self.child, 8, rounds=rounds, seconds=seconds
+            ),
         }
 
     def _pairs(self) -> int:

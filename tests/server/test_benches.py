@@ -72,7 +72,7 @@ def test_probe_cost(bench: Bench) -> None:
 def test_a_part_that_is_not_possible_says_why(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise BenchError("not today")
 
     monkeypatch.setattr("benches.parts.storm", refuse)
