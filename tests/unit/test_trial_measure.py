@@ -1,0 +1,43 @@
+"""What a pair is compared by: throughput, or latency where both sides hold a fixed rate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgdyno.investigate.trial import Noise, _measure_of, _Side, _verdict
+from pgdyno.spec import spec_from_fields
+from pgdyno.stats import noise_floor, paired_effect
+
+OPEN = {"name": "open", "arrival": {"rate": 100}}
+CLOSED = {"name": "closed"}
+IDLE = {"name": "idle", "idle": True}
+
+
+@pytest.mark.parametrize(
+    ("groups", "done", "measure"),
+    [
+        ([OPEN], 1000, "latency_p99"),
+        ([OPEN, IDLE], 995, "latency_p99"),
+        ([OPEN], 900, "throughput"),
+        ([OPEN, CLOSED], 1000, "throughput"),
+        ([CLOSED], 1000, "throughput"),
+    ],
+)
+def test_latency_only_where_all_rates_are_held(
+    groups: list[dict[str, Any]], done: int, measure: str
+) -> None:
+    spec = spec_from_fields({"clients": groups})
+    sides = {"a": _Side(intended=1000, done=1000), "b": _Side(intended=1000, done=done)}
+    assert _measure_of(spec, sides) == measure
+
+
+def test_a_shorter_tail_at_a_held_rate_is_better_and_says_why() -> None:
+    still = noise_floor([1.0, 1.01, 1.0, 0.99, 1.0, 1.0], [1.0, 1.0, 1.01, 1.0, 0.99, 1.0])
+    effect = paired_effect([10.0, 11, 10, 10, 11, 10], [5.0, 5.2, 5, 5.1, 5, 5])
+    verdict = _verdict(effect, Noise(still, still), "latency_p99")
+    assert verdict.outcome == "better"
+    assert verdict.sentence.startswith("both sides held the rate, so throughput is equal")
+    slower = paired_effect([5.0, 5.2, 5, 5.1, 5, 5], [10.0, 11, 10, 10, 11, 10])
+    assert _verdict(slower, Noise(still, still), "latency_p99").outcome == "worse"
