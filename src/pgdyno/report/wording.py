@@ -75,6 +75,9 @@ def _host_words(host: Mapping[str, Any]) -> str:
 
 def _workload_words(spec: Mapping[str, Any]) -> str:
     workload = spec.get("workload") or {}
+    groups = [group for group in spec.get("clients") or [] if not group.get("idle")]
+    if groups and all(group.get("script") for group in groups):
+        return str(spec.get("name", ""))
     script = workload.get("script")
     if isinstance(script, list):
         script = numbers.listed([_part_name(part) for part in script])
