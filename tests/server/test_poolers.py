@@ -131,6 +131,17 @@ def test_statements_that_an_earlier_load_prepared_are_never_executed(
         connection.execute("drop table pooled")
 
 
+def test_statement_mode_takes_single_statements(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:
+    pooler = pgbouncer(pg18, pool_mode="statement")
+    scripts = ["select 1;", "begin;\nselect 2;\nend;"]
+    with Run(config(pooler.conninfo, *scripts, clients=2, protocol="simple")) as run:
+        run.wait_for(lambda run: run.total["done"] > 0 and run.total["failed"] > 0)
+    run.assert_balanced()
+    assert {code for code, _, _ in run.errors} == {"08P01"}
+    done = {r["script"]: r["done"] for i in run.intervals for r in i["scripts"] if r["done"]}
+    assert set(done) == {"s0"}
+
+
 def test_a_pool_that_gives_no_connection_in_time(pg: Cluster, pgbouncer: MakePgBouncer) -> None:
     pooler = pgbouncer(pg, pool_mode="transaction", default_pool_size=1, query_wait_timeout=1)
     script = "begin;\nselect pg_sleep(1.6);\nend;"

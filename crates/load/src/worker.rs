@@ -328,6 +328,7 @@ impl Worker {
         match event {
             Event::Ready(status) => self.on_ready(slot, status, now_ns),
             Event::Error(error) => self.on_error(slot, &error),
+            Event::Notice(notice) => self.on_notice(slot, &notice),
             Event::Parsed => self.on_parsed(slot),
             Event::ParameterTypes(types) => self.on_parameter_types(slot, types),
             Event::Columns(columns) => self.on_columns(slot, columns)?,

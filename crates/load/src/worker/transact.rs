@@ -302,6 +302,19 @@ impl Worker {
         }
     }
 
+    /// A server that shuts down at once, or that takes its sessions down because one has crashed,
+    /// says why in a warning and closes the connection.
+    pub(super) fn on_notice(&mut self, slot: usize, notice: &ServerMessage<'_>) {
+        if matches!(notice.sqlstate, "57P01" | "57P02") {
+            let failure = Box::new(Failure {
+                code: Code::sqlstate(notice.sqlstate),
+                message: notice.message.to_owned(),
+                position: None,
+            });
+            self.links[slot].failure.get_or_insert(failure);
+        }
+    }
+
     /// A statement, or ROLLBACK, is over.
     pub(super) fn on_ready(&mut self, slot: usize, status: TransactionStatus, now_ns: u64) {
         self.note_ready(slot, status);

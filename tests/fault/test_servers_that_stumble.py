@@ -1,0 +1,260 @@
+"""A server that pauses, restarts, or loses a backend in mid-run: what `pgdyno run` makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno._engine import Histogram
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster
+
+pytestmark = pytest.mark.server
+
+RATE = 200
+PAUSE_S = 2.0
+PATIENCE_S = 40.0
+
+
+def _as_in_the_foreground() -> None:
+    """The tests themselves may run in the background, where Ctrl-C is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Running:
+    """``pgdyno run`` in a process of its own, with its result as JSON."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.path = folder / "run.db"
+        words = ["run", *arguments, "-o", str(self.path), "--format", "json", "-q"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pgdyno", *words],
+            cwd=folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=_as_in_the_foreground,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def done(self) -> int:
+        """Transactions that the run file has as done until now."""
+        try:
+            with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as db:
+                return int(db.execute("select coalesce(sum(done), 0) from interval").fetchone()[0])
+        except sqlite3.Error:
+            return 0
+
+    def wait_for_more(self, count: int) -> None:
+        """Wait until so many more transactions are recorded as done."""
+        before, deadline = self.done(), time.monotonic() + PATIENCE_S
+        while self.done() < before + count:
+            assert time.monotonic() < deadline, "the run does not go on"
+            assert self._process.poll() is None, self._process.communicate()
+            time.sleep(0.05)
+
+    def result(self) -> dict[str, Any]:
+        """The result of a run that ended well, its ledger added up."""
+        out, err = self._process.communicate(timeout=PATIENCE_S)
+        assert self._process.returncode == 0, err
+        assert "Traceback" not in err
+        result: dict[str, Any] = json.loads(out)
+        ledger = result["ledger"]
+        parts = ("done", "failed", "skipped", "cancelled", "backlog")
+        assert ledger["intended"] == sum(ledger[part] for part in parts)
+        return result
+
+    def count(self, column: str) -> int:
+        """The sum of a column of the groups' intervals."""
+        with closing(sqlite3.connect(self.path)) as db:
+            query = f"select coalesce(sum({column}), 0) from group_interval"
+            return int(db.execute(query).fetchone()[0])
+
+    def responses(self) -> Histogram:
+        """Response times of the whole run."""
+        merged = Histogram()
+        with closing(sqlite3.connect(self.path)) as db:
+            for (encoded,) in db.execute("select response_hist from interval"):
+                merged.add_encoded(encoded)
+        return merged
+
+    def wait_for_reconnects(self, count: int) -> None:
+        """Wait until so many are recorded, then interrupt the run; its file is to be read."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.count("reconnects") < count:
+            assert time.monotonic() < deadline, "the clients do not come back"
+            time.sleep(0.05)
+        self.wait_for_more(1)
+        self._process.send_signal(signal.SIGINT)
+        _, err = self._process.communicate(timeout=PATIENCE_S)
+        assert self._process.returncode == 130, err
+        assert "Traceback" not in err
+        assert self.count("reconnects") == count
+        assert RunFile(self.path).ledger().balanced
+
+    def codes(self) -> set[str]:
+        """What the errors of the run were."""
+        return {error.sqlstate for error in RunFile(self.path).errors()}
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Begins runs, none of which outlives the test."""
+    runs: list[Running] = []
+
+    def begin(*arguments: str) -> Running:
+        runs.append(Running(tmp_path, *arguments))
+        return runs[-1]
+
+    yield begin
+    for each in runs:
+        each.kill()
+
+
+def processes_of(cluster: Cluster) -> list[int]:
+    """The postmaster and its children."""
+    assert cluster.pid is not None
+    found = [cluster.pid]
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = entry.read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if int(parent) == cluster.pid:
+            found.append(int(entry.parent.name))
+    return found
+
+
+@contextmanager
+def paused(cluster: Cluster) -> Iterator[None]:
+    """The whole server, stopped with SIGSTOP while the block lasts."""
+    pids = processes_of(cluster)
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def backends(cluster: Cluster) -> list[int]:
+    """Processes of the clients' sessions."""
+    query = "select pid from pg_stat_activity where application_name = 'pgdyno'"
+    with psycopg.connect(**cluster.conninfo.kwargs()) as connection:
+        return [pid for (pid,) in connection.execute(query)]
+
+
+def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
+    new_cluster: Callable[..., Cluster], run: Callable[..., Running]
+) -> None:
+    """The meter against coordinated omission: R x 1 s of those due in 2 s wait above 1 s."""
+    cluster = new_cluster(18)
+    uri = cluster.conninfo.uri_without_password
+    begun = run("select-only", uri, "-c", "8", "-R", str(RATE), "--process", "constant", "-T", "7")
+    begun.wait_for_more(1)
+    with paused(cluster):
+        time.sleep(PAUSE_S)
+    result = begun.result()
+    assert result["ledger"]["failed"] == 0
+    assert result["errors"] == []
+    responses = begun.responses()
+    assert PAUSE_S * 0.95e9 < responses.max < PAUSE_S * 1e9 + 2e9
+    above = sum(
+        1
+        for rank in range(1, responses.count)
+        if responses.percentile(100 * rank / responses.count) > 1e9
+    )
+    expected = RATE * (PAUSE_S - 1.0)
+    assert 0.8 * expected < above < 2.2 * expected, "those that came in the first second, or more"
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_a_restart_of_the_server(
+    new_cluster: Callable[..., Cluster], run: Callable[..., Running], major: int
+) -> None:
+    cluster = new_cluster(major)
+    begun = run(cluster.conninfo.uri_without_password, "-c", "4", "-T", "90")
+    begun.wait_for_more(1)
+    cluster.stop("immediate")
+    cluster.start()
+    begun.wait_for_reconnects(4)
+    assert 0 < RunFile(begun.path).ledger().failed <= 4
+    assert "57P01" in begun.codes()
+    assert begun.codes() <= {"57P01", "57P03", "connection-lost", "connect-failed"}
+
+
+def test_a_backend_that_crashes(
+    new_cluster: Callable[..., Cluster], run: Callable[..., Running]
+) -> None:
+    """The postmaster takes all other sessions down, and tells them so."""
+    cluster = new_cluster(18)
+    begun = run(cluster.conninfo.uri_without_password, "-c", "4", "-T", "90")
+    begun.wait_for_more(1)
+    os.kill(backends(cluster)[0], signal.SIGKILL)
+    begun.wait_for_reconnects(4)
+    assert "57P02" in begun.codes()
+    assert begun.codes() <= {"57P02", "57P03", "connection-lost", "connect-failed"}
+
+
+def test_kill_9_leaves_no_connection_behind(
+    new_cluster: Callable[..., Cluster], run: Callable[..., Running]
+) -> None:
+    cluster = new_cluster(18)
+    begun = run(cluster.conninfo.uri_without_password, "-c", "6", "-T", "60")
+    begun.wait_for_more(1)
+    assert len(backends(cluster)) == 6
+    begun.kill()
+    deadline = time.monotonic() + PATIENCE_S
+    query = "select count(*) from pg_stat_activity where application_name like 'pgdyno%'"
+    values = cluster.conninfo.kwargs() | {"application_name": "test"}
+    with psycopg.connect(**values, autocommit=True) as connection:
+        while connection.execute(query).fetchone() != (0,):
+            assert time.monotonic() < deadline, "sessions are left"
+            time.sleep(0.05)
+
+
+def test_more_clients_than_the_server_takes(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    """Told before a connection is made; what others take meanwhile is counted as it happens."""
+    cluster = new_cluster(18, max_connections="12")
+    uri = cluster.conninfo.uri_without_password
+
+    def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pgdyno", "run", uri, *words],
+            cwd=tmp_path, text=True, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    said = pgdyno("-c", "9", "-T", "1")
+    assert said.returncode == 1
+    assert "max_connections = 12" in said.stderr
+    others = [psycopg.connect(**cluster.conninfo.kwargs()) for _ in range(4)]
+    said = pgdyno("-c", "8", "-T", "1", "--format", "json", "-o", "run.db")
+    for other in others:
+        other.close()
+    assert said.returncode == 0, said.stderr
+    assert "of 8 clients are connected" in said.stderr
+    result = json.loads(said.stdout)
+    assert {error["sqlstate"] for error in result["errors"]} == {"53300"}
+    assert result["ledger"]["failed"] == 0
