@@ -1,9 +1,14 @@
-//! Any text as a script: it is parsed, and what parses is evaluated and rendered. Nothing may
-//! panic, hang or exhaust the stack.
+//! Any text as a script: it is parsed, and what parses is evaluated and rendered, made-up rows and
+//! binary values too. Nothing may panic, hang or exhaust the stack.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgdyno_load::script::{Command, Rng, Source, Variables, eval, parse};
+use pgdyno_load::script::{
+    BinaryType, Command, Rng, Rows, Source, Statement, Variables, eval, parse,
+};
+
+/// Types of every kind, and one that is not known.
+const OIDS: [u32; 10] = [16, 20, 21, 23, 25, 26, 700, 701, 2950, 1700];
 
 fuzz_target!(|text: &str| {
     let source = Source { name: "fuzz", text, file: "fuzz" };
@@ -24,6 +29,13 @@ fuzz_target!(|text: &str| {
                 statement.write_simple(&variables, &mut out);
                 for slot in &statement.parameters {
                     variables.write_parameter(*slot, &mut out);
+                    for kind in OIDS.into_iter().filter_map(BinaryType::of) {
+                        kind.write(variables.parameter(*slot), &mut out);
+                    }
+                }
+                let _ = statement.unpipable();
+                if let Some(rows) = &statement.rows {
+                    render(statement, rows, &mut variables, &mut rng, &mut out);
                 }
             }
             _ => {}
@@ -31,3 +43,21 @@ fuzz_target!(|text: &str| {
         out.clear();
     }
 });
+
+/// A few of the rows, in each of the ways.
+fn render(
+    statement: &Statement,
+    rows: &Rows,
+    variables: &mut Variables,
+    rng: &mut Rng,
+    out: &mut Vec<u8>,
+) {
+    for number in 0..3 {
+        let _ = rows.write_copy(number, variables, rng, out);
+    }
+    let count = rows.count(statement, variables).unwrap_or(3).min(100);
+    drop(statement.parameterized_rows(rows, count));
+    variables.remember();
+    let _ = statement.write_simple_rows(variables, rng, out);
+    variables.restore();
+}

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from pgbench_runs import Pair
 
+from pgdyno import _engine
 from pgdyno.server import Cluster
 
 pytestmark = pytest.mark.server
@@ -469,3 +470,194 @@ def test_a_seed_gives_each_client_the_numbers_that_pgbench_gives_it(
     for threads in (1, 2):
         assert pair.engine(script, clients=clients, transactions=10, threads=threads)[1] == []
         assert _take(rows) == wanted
+
+
+# As pgbench's own tests define them.
+_ODD = {
+    "foo": "bla",
+    "null": "null",
+    "true": "true",
+    "one": "1",
+    "zero": "0.0",
+    "badtrue": "trueXXX",
+    "maxint": "9223372036854775807",
+    "minint": "-9223372036854775808",
+}
+
+# What is wrong, and a part of what the engine says of it. The statement is there so that the script
+# is not refused for sending nothing.
+_MALFORMED = {
+    "\\set i 1 +\nselect 1;": "a value should be",
+    "\\set i noSuchFunction()\nselect 1;": "noSuchFunction",
+    "\\set . 1\nselect 1;": 'invalid variable name "."',
+    "\\set 9x 1\nselect 1;": 'invalid variable name "9x"',
+    "\\set i 1/0\nselect 1;": "division by zero",
+    "\\set i 1 % 0\nselect 1;": "division by zero",
+    "\\set i :nosuchvariable\nselect 1;": 'variable "nosuchvariable" is not defined',
+    "\\set i ;\nselect 1;": "unexpected character ';'",
+    "\\set i 'x'\nselect 1;": "unexpected character '\\''",
+    "\\set i least(0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16)\nselect 1;": "least takes 1 to 16",
+    "\\set i random(5,3)\nselect 1;": "empty range given to random",
+    "\\set i random(:minint, :maxint)\nselect 1;": "random range is too large",
+    "\\set i random_gaussian(0, 10, 1.0)\nselect 1;": "gaussian parameter must be at least 2.0",
+    "\\set i random_exponential(0, 10, 0.0)\nselect 1;": "exponential parameter must be greater",
+    "\\set i random_zipfian(0, 10, 1)\nselect 1;": "zipfian parameter must be in range",
+    "\\set i random_zipfian(0, 10, 1000000)\nselect 1;": "zipfian parameter must be in range",
+    "\\set i :foo + 1\nselect 1;": 'variable "foo" is not a number: "bla"',
+    "\\set i\nselect 1;": "a value should be",
+    "\\set\nselect 1;": "\\set needs",
+    "\\set b NOT 0.0\nselect 1;": "cannot convert double to boolean",
+    "\\set i TRUE + 2\nselect 1;": "cannot convert boolean to int",
+    "\\set d ln(TRUE)\nselect 1;": "cannot convert boolean to double",
+    "\\set i null and 1 + true\nselect 1;\n\\set i 1 and true\n": "cannot convert int to boolean",
+    "\\set i CASE TRUE THEN 1 ELSE 0 END\nselect 1;": "where when should be",
+    "\\set i CASE WHEN TRUE THEN 1\nselect 1;": "where when, else or end should be",
+    "\\set i CASE END\nselect 1;": "where when should be",
+    "\\set b random(FALSE, TRUE)\nselect 1;": "cannot convert boolean to int",
+    "\\set d ln(1.0, 2.0)\nselect 1;": "ln",
+    "\\set i greatest()\nselect 1;": "greatest",
+    "\\set i least()\nselect 1;": "least",
+    "\\set i hash()\nselect 1;": "hash",
+    "\\set i hash(1,2,3)\nselect 1;": "hash",
+    "\\set i permute(1)\nselect 1;": "permute",
+    "\\set i permute(1, 2, 3, 4)\nselect 1;": "permute",
+    "\\set i permute(0, 0)\nselect 1;": "size given to permute must be greater than zero",
+    "\\set i random_zipfian(1, 2)\nselect 1;": "random_zipfian",
+    "\\set i pi(1)\nselect 1;": "pi",
+    "\\set i abs()\nselect 1;": "abs",
+    "\\set i int(1E32)\nselect 1;": "double to int overflow for 100",
+    "\\set i (1<<62) + (1<<62)\nselect 1;": "bigint add out of range",
+    "\\set i 0 - (1<<62) - (1<<62) - (1<<62)\nselect 1;": "bigint sub out of range",
+    "\\set i 2 * (1<<62)\nselect 1;": "bigint mul out of range",
+    "\\set i :minint / -1\nselect 1;": "bigint div out of range",
+    "\\set i 100000000000000000000\nselect 1;": "bigint constant overflow",
+    "\\set i 9223372036854775808\nselect 1;": "bigint constant overflow",
+    "\\set d 1.0E309\nselect 1;": "double constant overflow",
+    "\\set d .1E310\nselect 1;": "double constant overflow",
+    "\\set i 1 < 2 < 3\nselect 1;": "comparisons cannot be chained",
+    "\\set i (1\nselect 1;": '")"',
+    "\\set i 1)\nselect 1;": "the end of the expression",
+    "\\set i 1 2\nselect 1;": "the end of the expression",
+    "\\set b :badtrue or true\nselect 1;": 'variable "badtrue" is not a number: "trueXXX"',
+    "\\set i 5 in (1, 2)\nselect 1;": "the end of the expression",
+    "\\set i 5 between 1 and 9\nselect 1;": "the end of the expression",
+    "\\set i ceil(1.5)\nselect 1;": "ceil",
+    "\\set i 1 || 2\nselect 1;": "a value should be",
+    "\\set i 2 ^ 3\nselect 1;": "unexpected character '^'",
+    "\\set i !true\nselect 1;": "unexpected character '!'",
+    "\\sleep :nosuchvariable\nselect 1;": 'variable "nosuchvariable" is not defined',
+    "\\sleep :foo\nselect 1;": 'variable "foo" is not a number: "bla"',
+    "\\sleep 1 ms extra\nselect 1;": 'does not take "extra"',
+    "\\sleep\nselect 1;": "\\sleep needs a time",
+    "\\sleep 1 week\nselect 1;": 'unknown time unit "week"',
+    "\\nosuchcommand\nselect 1;": 'unknown meta-command "\\nosuchcommand"',
+    "\\if 1\nselect 1;": "\\if without \\endif",
+    "\\elif 1\nselect 1;": "\\elif without \\if",
+    "\\else\nselect 1;": "\\else without \\if",
+    "\\endif\nselect 1;": "\\endif without \\if",
+    "\\if 1\n\\else\n\\elif 0\n\\endif\nselect 1;": "\\elif after \\else",
+    "\\if 1\n\\else\n\\else\n\\endif\nselect 1;": "\\else after \\else",
+    "\\if\n\\endif\nselect 1;": "a value should be",
+    "\\if 0\n\\elif +\n\\endif\nselect 1;": "a value should be",
+    "\\if 0\n\\else BAD\n\\endif\nselect 1;": '\\else does not take "BAD"',
+    "\\if 0\n\\endif BAD\nselect 1;": '\\endif does not take "BAD"',
+    "\\if 1 / 0\n\\endif\nselect 1;": "division by zero",
+    "": "no SQL statement",
+    "-- nothing": "no SQL statement",
+    "select where false \\gset": "the statement returned 0",
+    "select 5432 as fail union select 5433 order by 1 \\gset": "the statement returned 2",
+    "select 1 as i \\; select 2 as i from generate_series(1, 2) \\gset": "returned 2",
+    "create temp table t (i int) \\gset": "the statement returned 0",
+    "\\gset\nselect 1;": "\\gset must follow an SQL statement",
+    "\\aset\nselect 1;": "\\aset must follow an SQL statement",
+    "select 1;\n\\set i +1\n\\gset": "\\gset must follow an SQL statement",
+    "select 1 \\gset a b": '\\gset does not take "b"',
+    "select 1 as i \\gset\n\\gset": "\\gset must follow an SQL statement",
+    "select 1 \\gset": 'no variable can be called "?column?"',
+    'select 1 as "bad name!" \\gset': 'no variable can be called "bad name!"',
+    'select 1 as "bad name!" \\aset': 'no variable can be called "bad name!"',
+    "select 5432 as i8 where false \\aset\n\\set i :i8": 'variable "i8" is not defined',
+    "select 1 + ;": "syntax error",
+    "select 1 from nowhere;": 'relation "nowhere" does not exist',
+    "begin;\nselect 1;": "ended without ending its transaction",
+    "copy (select 1) from stdin;": "syntax error",
+    "create temp table t (i int);\ncopy t from stdin;": "no data for COPY FROM STDIN",
+    "\\set i 0\nselect least(" + ", ".join([":i"] * 256) + ");": "256, and 255 are allowed",
+    "\\startpipeline\n\\startpipeline\nselect 1;\n\\endpipeline": "\\startpipeline inside",
+    "\\endpipeline\nselect 1;": "\\endpipeline outside a pipeline",
+    "\\syncpipeline\nselect 1;": "\\syncpipeline outside a pipeline",
+    "\\startpipeline\nselect 1;": "ends inside a pipeline",
+    "\\startpipeline\nselect 1 as f \\gset\n\\endpipeline": "\\gset cannot be used in a pipeline",
+    "\\startpipeline\nselect 1 as f \\aset\n\\endpipeline": "\\aset cannot be used in a pipeline",
+    "\\startpipeline x\nselect 1;\n\\endpipeline": '\\startpipeline does not take "x"',
+    "\\startpipeline\nselect 1 / 0;\n\\endpipeline": "division by zero",
+    "\\startpipeline\nselect 1 \\; select 2;\n\\endpipeline": "cannot be used in a pipeline",
+    "\\if 1\n\\startpipeline\n\\endif\nselect 1;": "the script ended inside a pipeline",
+    "\\if 1\n\\startpipeline\n\\endif\n\\startpipeline\nselect 1;": "\\startpipeline inside",
+    "\\if 0\n\\startpipeline\n\\endif\nselect 1;\n\\endpipeline": "there is no pipeline to",
+    "\\setshell i echo -n one\nselect 1;": "\\setshell is refused",
+    "\\shell no-such-command\nselect 1;": "\\shell is refused",
+}
+
+
+def test_what_pgbench_refuses_is_refused_with_place_and_reason(
+    pg18: Cluster, tmp_path: Path
+) -> None:
+    assert len(_MALFORMED) > 60
+    pair = Pair(pg18, tmp_path)
+    accepted, unsaid = [], []
+    for script, reason in _MALFORMED.items():
+        if pair.pgbench(script, protocol="prepared", defined=_ODD).returncode == 0:
+            accepted.append(f"pgbench: {script}")
+        try:
+            done, errors = pair.engine(script, protocol="prepared", defined=_ODD)
+        except _engine.ScriptError as error:
+            assert (error.file, error.message.count("script.sql:")) == ("script.sql", 1)
+            assert 1 <= error.line <= script.count("\n") + 1
+            assert error.column >= 1
+            said = error.message
+        else:
+            assert done == 0, script
+            said = " ".join(row["message"] for row in errors)
+        if reason not in said:
+            unsaid.append((script, said))
+    assert (accepted, unsaid) == ([], [])
+
+
+def test_a_pipeline_in_the_simple_protocol_is_refused_by_both(
+    pg18: Cluster, tmp_path: Path
+) -> None:
+    script = "\\startpipeline\nselect 1;\n\\endpipeline\n"
+    pair = Pair(pg18, tmp_path)
+    assert pair.pgbench(script).returncode != 0
+    with pytest.raises(_engine.ScriptError) as caught:
+        pair.engine(script)
+    assert "cannot be used in the simple protocol" in caught.value.message
+
+
+# Where the engine differs on purpose: what pgbench does with it, and what happens here.
+_DIFFERENT = {
+    # A script that sends nothing would spin.
+    "\\set x 1": (True, False),
+    "\\sleep 1 us": (True, False),
+    # An argument list that starts with a comma.
+    "\\set x abs(, 1)\nselect 1;": (True, False),
+    # A variable in quotes, and queries joined by \\;, in the extended protocols.
+    "\\set x 1\nselect ':x';": (False, True),
+    "select 1 \\; select 2;": (False, True),
+    # A colon and a name that nothing sets.
+    "select (array[1, 2])[1:upper] from (select 2 as upper) as s;": (False, True),
+    # A table made and used in one pipeline: pgbench prepares before the pipeline begins.
+    "\\startpipeline\ncreate temp table u (i int);\nselect i from u;\n\\endpipeline": (False, True),
+}
+
+
+def test_where_the_engine_differs_from_pgbench_on_purpose(pg18: Cluster, tmp_path: Path) -> None:
+    pair = Pair(pg18, tmp_path)
+    for script, (by_pgbench, here) in _DIFFERENT.items():
+        assert (pair.pgbench(script, protocol="prepared").returncode == 0) == by_pgbench, script
+        try:
+            done, errors = pair.engine(script, protocol="prepared")
+        except _engine.ScriptError:
+            done, errors = 0, []
+        assert (done == 1) == here, (script, errors)

@@ -49,6 +49,13 @@ fn exercise(text: &str) {
                 for slot in &statement.parameters {
                     variables.write_parameter(*slot, &mut out);
                 }
+                if let Some(rows) = &statement.rows {
+                    let _ = rows.write_copy(0, &mut variables, &mut rng, &mut out);
+                    let _ = statement.write_simple_rows(&mut variables, &mut rng, &mut out);
+                    let count = rows.count(statement, &variables).unwrap_or(1).min(10);
+                    let text = statement.parameterized_rows(rows, count);
+                    assert!(text.len() >= statement.parameterized.len());
+                }
             }
             Command::Jump { target } | Command::JumpUnless { target, .. } => {
                 assert!(*target <= script.commands.len());
@@ -71,6 +78,12 @@ fn soup() -> impl Strategy<Value = String> {
         "\\sleep ",
         "\\expect ",
         "\\startpipeline",
+        "\\syncpipeline",
+        "\\rows ",
+        "copy x from stdin",
+        "values",
+        ":rows",
+        ":row",
         "\\endpipeline",
         "\\;",
         "\\:",
