@@ -14,8 +14,10 @@ use bytes::{BufMut, BytesMut};
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring as provider};
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, SupportedProtocolVersion,
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, InconsistentKeys,
+    SupportedProtocolVersion,
 };
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
@@ -105,21 +107,13 @@ impl Common {
     fn for_host(&self, config: &TargetConfig, host: &str) -> Result<HostTls, LoadError> {
         let must_name = (config.sslmode == SslMode::VerifyFull).then(|| host.to_owned());
         let verifier = Verifier::new(self.chains.clone(), must_name, &self.provider);
-        let wrong = |error: rustls::Error| {
-            LoadError::new(
-                "tls-files",
-                format!("the client's certificate cannot be used: {error}"),
-            )
-        };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_protocol_versions(&self.versions)
             .map_err(|error| LoadError::new("tls-failed", error.to_string()))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
         let mut tls = match &self.own {
-            Some(own) => builder
-                .with_client_auth_cert(own.chain.clone(), own.key.clone_key())
-                .map_err(wrong)?,
+            Some(own) => builder.with_client_cert_resolver(self.certify(own)?),
             None => builder.with_no_client_auth(),
         };
         tls.alpn_protocols = vec![ALPN.to_vec()];
@@ -130,6 +124,31 @@ impl Common {
             config: Arc::new(tls),
             name: name(host),
         })
+    }
+}
+
+impl Common {
+    /// The client's certificate with its key. One of version 1 is taken as it is, since rustls cannot
+    /// look into it.
+    fn certify(&self, own: &files::Own) -> Result<Arc<SingleCertAndKey>, LoadError> {
+        let wrong = |why: String| {
+            LoadError::new(
+                "tls-files",
+                format!("the client's certificate cannot be used: {why}"),
+            )
+        };
+        let key = self
+            .provider
+            .key_provider
+            .load_private_key(own.key.clone_key())
+            .map_err(|error| wrong(error.to_string()))?;
+        let certified = CertifiedKey::new(own.chain.clone(), key);
+        if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
+            certified.keys_match()
+        {
+            return Err(wrong("the private key is not the certificate's".into()));
+        }
+        Ok(Arc::new(SingleCertAndKey::from(certified)))
     }
 }
 

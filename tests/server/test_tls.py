@@ -1,0 +1,314 @@
+"""Encryption to a real server: what each sslmode takes and refuses, client certificates, SCRAM that
+is bound to the connection, and cancel requests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from engine_runs import Run, config
+from tls_files import Authority, encrypt_key, give
+
+from pgdyno._engine import EngineError, Load
+from pgdyno.errors import SetupError
+from pgdyno.server import Cluster
+from pgdyno.server.connecting import resolve_conninfo
+
+pytestmark = pytest.mark.server
+
+HBA = """\
+local all all trust
+hostssl all certified 127.0.0.1/32 cert
+hostssl all trusted 127.0.0.1/32 trust
+hostssl all scram 127.0.0.1/32 scram-sha-256
+hostssl all md5 127.0.0.1/32 md5
+hostssl all password 127.0.0.1/32 password
+hostnossl all clear 127.0.0.1/32 trust
+"""
+
+
+@dataclass
+class Encrypted:
+    """A server that encrypts, and the authorities around it."""
+
+    cluster: Cluster
+    ours: Authority
+    other: Authority
+    client: tuple[Path, Path]
+
+    def load(self, sql: str = "select 1;", **changes: Any) -> str:
+        """A load over TCP as ``trusted``, to the name that the certificate has."""
+        made = json.loads(config(self.cluster.conninfo_tcp, sql))
+        made["target"] |= {"user": "trusted", "password": "secret", "sslmode": "require"}
+        place = {"host": changes.pop("host", "db.test"), "hostaddr": "127.0.0.1"}
+        made["target"]["hosts"][0] |= place
+        made["target"] |= {key: str(v) if isinstance(v, Path) else v for key, v in changes.items()}
+        return json.dumps(made)
+
+    def use(self, certificate: Path, key: Path) -> None:
+        """Have the server show this certificate."""
+        data = self.cluster.data_dir
+        for source, name in ((certificate, "server.crt"), (key, "server.key")):
+            shutil.copy(source, data / name)
+            give(data / name, data).chmod(0o600)
+        self.execute("select pg_reload_conf()")
+        shown = certificate.read_text()
+        deadline = time.monotonic() + 10
+        while shown not in self._shown():
+            assert time.monotonic() < deadline, "the server does not show its new certificate"
+            time.sleep(0.02)
+
+    def _shown(self) -> str:
+        port = self.cluster.conninfo_tcp.port
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            raw.sendall(b"\0\0\0\x08\x04\xd2\x16\x2f")
+            if raw.recv(1) != b"S":
+                return ""
+            with context.wrap_socket(raw) as wrapped:
+                return ssl.DER_cert_to_PEM_cert(wrapped.getpeercert(True) or b"")
+
+    def execute(self, sql: str) -> list[Any]:
+        """On a connection that is made for it."""
+        with psycopg.connect(**self.cluster.conninfo.kwargs(), autocommit=True) as connection:
+            cursor = connection.execute(sql)  # type: ignore[arg-type]
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="module")
+def encrypted(
+    installation_of: Callable[[int], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Encrypted]:
+    """PostgreSQL 15 with a certificate for db.test, and roles for each way to log in."""
+    folder = tmp_path_factory.mktemp("tls")
+    ours, other = Authority(folder, "ours"), Authority(folder, "other")
+    with Cluster.create(installation_of(15), {}) as cluster:
+        made = Encrypted(cluster, ours, other, ours.issue("client", "certified"))
+        data = cluster.data_dir
+        shutil.copy(ours.certificate, data / "ca.crt")
+        give(data / "ca.crt", data)
+        for role, stored in (("scram", "scram-sha-256"), ("md5", "md5"), ("password", "md5")):
+            made.execute(
+                f"set password_encryption = '{stored}'; create role {role} login password 'secret'"
+            )
+        for role in ("certified", "trusted", "clear"):
+            made.execute(f"create role {role} login")
+        Path(made.execute("show hba_file")[0][0]).write_text(HBA)
+        certificate, key = ours.issue("server", "ignored", "DNS:db.test,DNS:*.wild.test")
+        for source, name in ((certificate, "server.crt"), (key, "server.key")):
+            shutil.copy(source, data / name)
+            give(data / name, data).chmod(0o600)
+        made.execute("alter system set ssl_ca_file = 'ca.crt'")
+        made.execute("alter system set ssl = on")
+        made.use(certificate, key)
+        yield made
+
+
+def works(load: str) -> None:
+    with Run(load) as run:
+        run.wait_for_more("done", 20)
+    run.assert_balanced()
+    assert not run.errors
+    assert run.histogram("tls").count == 4
+
+
+def refusal(load: str) -> EngineError:
+    with pytest.raises(EngineError) as caught:
+        Load(load).start()
+    return caught.value
+
+
+@pytest.mark.parametrize("mode", ["allow", "prefer", "require"])
+def test_encryption_that_proves_nothing(encrypted: Encrypted, mode: str) -> None:
+    works(encrypted.load(sslmode=mode))
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_versions_of_tls(encrypted: Encrypted, version: str) -> None:
+    bounds = {"ssl_min_protocol_version": version, "ssl_max_protocol_version": version}
+    load = encrypted.load("select version from pg_stat_ssl where pid = pg_backend_pid();", **bounds)
+    works(load)
+
+
+@pytest.mark.parametrize("mode", ["prefer", "require", "verify-ca", "verify-full"])
+def test_the_right_certificate_is_taken(encrypted: Encrypted, mode: str) -> None:
+    works(encrypted.load(sslmode=mode, sslrootcert=encrypted.ours.certificate))
+
+
+def test_a_star_in_the_name_is_taken(encrypted: Encrypted) -> None:
+    root = encrypted.ours.certificate
+    works(encrypted.load(sslmode="verify-full", sslrootcert=root, host="a.wild.test"))
+
+
+@pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
+def test_somebody_elses_certificate_is_refused(encrypted: Encrypted, mode: str) -> None:
+    error = refusal(encrypted.load(sslmode=mode, sslrootcert=encrypted.other.certificate))
+    assert error.code == "tls-failed"
+    assert "issued by somebody who is not trusted here" in error.message
+    assert "sslrootcert" in str(error.hint)
+
+
+def test_a_certificate_for_another_name_is_refused_by_verify_full_only(
+    encrypted: Encrypted,
+) -> None:
+    root = encrypted.ours.certificate
+    error = refusal(encrypted.load(sslmode="verify-full", sslrootcert=root, host="127.0.0.1"))
+    assert error.code == "tls-failed"
+    # The subject counts where the certificate has no address.
+    assert 'for "db.test", "*.wild.test", "ignored", not for "127.0.0.1"' in error.message
+    works(encrypted.load(sslmode="verify-ca", sslrootcert=root, host="127.0.0.1"))
+
+
+def test_certificates_as_the_manual_makes_them(encrypted: Encrypted) -> None:
+    """Of version 1 with the name in the subject; and one that is trusted itself."""
+    ours = encrypted.ours
+    before = (encrypted.ours.folder / "server.crt", encrypted.ours.folder / "server.key")
+    try:
+        encrypted.use(*ours.issue("old", "old.test"))
+        works(encrypted.load(sslmode="verify-full", sslrootcert=ours.certificate, host="old.test"))
+        wrong = encrypted.load(sslmode="verify-full", sslrootcert=ours.certificate)
+        assert 'it is for "old.test", not for "db.test"' in refusal(wrong).message
+        foreign = encrypted.load(sslmode="verify-ca", sslrootcert=encrypted.other.certificate)
+        assert refusal(foreign).code == "tls-failed"
+        own = Authority(ours.folder, "own.test")
+        encrypted.use(own.certificate, ours.folder / "own.test.key")
+        works(encrypted.load(sslmode="verify-full", sslrootcert=own.certificate, host="own.test"))
+    finally:
+        encrypted.use(*before)
+
+
+def test_client_certificates(encrypted: Encrypted) -> None:
+    certificate, key = encrypted.ours.issue("modern", "certified", "DNS:client.test")
+    old = dict(zip(("sslcert", "sslkey"), encrypted.client, strict=True))
+    works(encrypted.load(user="certified", **old))
+    mine = {"user": "certified", "sslcert": certificate}
+    works(encrypted.load(**mine, sslkey=key))
+    works(encrypted.load(**mine, sslkey=encrypt_key(key, "open"), sslpassword="open"))
+    assert "certificate" in refusal(encrypted.load(user="certified")).message
+    for changes, words in (
+        ({"sslkey": encrypt_key(key, "open")}, "no sslpassword was given"),
+        ({"sslkey": encrypt_key(key, "open"), "sslpassword": "x"}, "sslpassword does not open it"),
+        ({"sslkey": encrypt_key(key, "open", old=True)}, "in the old way of OpenSSL"),
+        ({"sslkey": key.with_name("none")}, "and no private key"),
+        ({"sslkey": key.with_name("server.key")}, "the private key is not the certificate's"),
+    ):
+        error = refusal(encrypted.load(**mine, **changes))
+        assert error.code == "tls-files"
+        assert words in error.message
+    key.chmod(0o644)
+    error = refusal(encrypted.load(**mine, sslkey=key))
+    key.chmod(0o600)
+    assert "others may read the private key" in error.message
+
+
+@pytest.mark.parametrize("role", ["scram", "md5", "password"])
+def test_passwords_over_tls(encrypted: Encrypted, role: str) -> None:
+    works(encrypted.load(user=role))
+    works(encrypted.load(user=role, channel_binding="disable"))
+    bound = encrypted.load(user=role, channel_binding="require")
+    if role == "scram":
+        works(bound)
+    else:
+        assert "cannot be bound" in refusal(bound).message
+
+
+def test_what_must_be_proved_by_whom(encrypted: Encrypted) -> None:
+    works(encrypted.load(user="scram", require_auth="scram-sha-256"))
+    assert "password authentication" in refusal(
+        encrypted.load(user="password", require_auth="scram-sha-256")
+    ).message  # fmt: skip
+    assert "without asking" in refusal(encrypted.load(require_auth="!none")).message
+    assert "cannot be bound" in refusal(encrypted.load(channel_binding="require")).message
+
+
+def test_clear_and_encrypted_stand_in_for_each_other(encrypted: Encrypted) -> None:
+    for mode in ("allow", "prefer", "disable"):
+        with Run(encrypted.load(user="clear", sslmode=mode)) as run:
+            run.wait_for_more("done", 20)
+        assert run.histogram("tls").count == 0
+    assert "no pg_hba.conf entry" in refusal(encrypted.load(user="clear")).message
+    assert "no encryption" in refusal(encrypted.load(sslmode="disable")).message
+
+
+def test_a_socket_in_the_file_system_is_not_encrypted(encrypted: Encrypted) -> None:
+    load = json.loads(config(encrypted.cluster.conninfo, "select 1;"))
+    root = str(encrypted.other.certificate)
+    load["target"] |= {"sslmode": "verify-full", "sslrootcert": root}
+    with Run(json.dumps(load)) as run:
+        run.wait_for_more("done", 20)
+
+
+def test_a_server_without_encryption(pg18: Cluster) -> None:
+    load = json.loads(config(pg18.conninfo_tcp, "select 1;"))
+    with Run(json.dumps(load)) as run:
+        run.wait_for_more("done", 20)
+    load["target"]["sslmode"] = "require"
+    error = refusal(json.dumps(load))
+    assert error.code == "tls-failed"
+    assert "encryption switched off" in error.message
+
+
+def test_much_goes_through(encrypted: Encrypted) -> None:
+    text = "x" * 300_000
+    sql = f"select length('{text}') as got \\gset\nselect repeat('y', 300000);"
+    works(encrypted.load(sql))
+
+
+def wait_until_none_sleeps(cluster: Cluster) -> None:
+    query = "select count(*) from pg_stat_activity where query like 'select pg_sleep(%'"
+    deadline = time.monotonic() + 10
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
+        while True:
+            row = connection.execute(query).fetchone()
+            if row == (0,):
+                return
+            assert time.monotonic() < deadline, row
+            time.sleep(0.02)
+
+
+def test_statements_are_cancelled_over_tls(encrypted: Encrypted) -> None:
+    with Run(encrypted.load("select pg_sleep(60);"), drain_ms=10) as run:
+        run.wait_for(lambda run: run.total["sent"] == 4)
+    assert run.total["cancelled"] == 4
+    wait_until_none_sleeps(encrypted.cluster)
+
+
+@pytest.mark.parametrize("version", ["3.0", "3.2"])
+def test_statements_are_cancelled_with_keys_of_both_versions(pg: Cluster, version: str) -> None:
+    load = json.loads(config(pg.conninfo, "select pg_sleep(60);"))
+    load["target"]["max_protocol_version"] = version
+    with Run(json.dumps(load), drain_ms=10) as run:
+        run.wait_for(lambda run: run.total["sent"] == 4)
+    assert run.total["cancelled"] == 4
+    wait_until_none_sleeps(pg)
+
+
+def test_a_version_that_the_server_does_not_speak(pg15: Cluster) -> None:
+    load = json.loads(config(pg15.conninfo, "select 1;"))
+    load["target"] |= {"max_protocol_version": "3.2", "min_protocol_version": "3.2"}
+    assert refusal(json.dumps(load)).code == "protocol-version"
+
+
+def test_what_libpq_makes_of_it_reaches_the_engine(encrypted: Encrypted) -> None:
+    port = encrypted.cluster.conninfo_tcp.port
+    where = f"host=db.test hostaddr=127.0.0.1 port={port} dbname=postgres user=scram"
+    root = f"sslmode=verify-full sslrootcert={encrypted.ours.certificate}"
+    conninfo = resolve_conninfo(f"{where} password=secret {root} channel_binding=require")
+    load = json.loads(config(conninfo, "select 1;"))
+    load["target"] = conninfo.engine_target()
+    works(json.dumps(load))
+    with pytest.raises(SetupError) as caught:
+        resolve_conninfo(
+            f"{where} password=secret sslmode=verify-ca sslrootcert={encrypted.other.certificate}"
+        )
+    assert caught.value.code == "wrong-certificate"
