@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::error::LoadError;
 use crate::reactor::Wanted;
 
-pub use group::{ArrivalConfig, GroupConfig, check_rate, default_pool_wait};
+pub use group::{ArrivalConfig, GroupConfig, PoolConfig, check_rate, default_pool_wait};
 pub use target::{
     ChannelBinding, HostConfig, LoadBalance, ProtocolVersionConfig, SessionAttrs, SslCertMode,
     SslMode, SslNegotiation, TargetConfig, TlsVersion,

@@ -40,6 +40,7 @@ mod schedule;
 pub mod script;
 mod seeds;
 mod shared;
+mod slow_start;
 mod sys;
 mod tally;
 mod threads;

@@ -28,6 +28,8 @@ pub enum Doing {
     RollingBack,
     /// In `\sleep`.
     Sleeping,
+    /// The pool's validation query was sent, for the client that is to get the connection.
+    Validating,
     /// Lost while another thread granted it; the client on its way here finds that out.
     Dead,
 }
@@ -177,6 +179,12 @@ pub struct Link {
     pub timer: u32,
     /// Among the clients that have nothing to do, this is its client's; 0 if it has something.
     pub ticket: u64,
+    /// Transactions that it has executed since it was established.
+    pub uses: u64,
+    /// When it becomes too old.
+    pub expires_ns: u64,
+    /// In a pool: since when it is idle.
+    pub idle_since_ns: u64,
 }
 
 impl Link {
@@ -205,6 +213,9 @@ impl Link {
             again: false,
             timer: 0,
             ticket: 0,
+            uses: 0,
+            expires_ns: u64::MAX,
+            idle_since_ns: 0,
         }
     }
 

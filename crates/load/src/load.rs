@@ -142,6 +142,10 @@ impl Load {
     pub fn set_pool_max(&self, group: &str, max: Option<u32>) -> Result<(), LoadError> {
         let (shared, _) = self.steer()?;
         let number = shared.plan.group(group)?;
+        if shared.plan.groups[number].idle {
+            let message = format!("client group {group:?} is idle: its clients use no pool");
+            return Err(LoadError::new("config-invalid", message));
+        }
         if max == Some(0) {
             return Err(LoadError::new(
                 "config-invalid",

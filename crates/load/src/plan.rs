@@ -8,7 +8,8 @@ use crate::acks::Effect;
 use crate::arrival::{Arrivals, Policy, Queue};
 use crate::client::Client;
 use crate::config::{
-    ArrivalConfig, Config, GroupConfig, Parameters, Protocol, TargetConfig, default_pool_wait,
+    ArrivalConfig, Config, GroupConfig, Parameters, PoolConfig, Protocol, TargetConfig,
+    default_pool_wait,
 };
 use crate::error::LoadError;
 use crate::reactor::Wanted;
@@ -91,10 +92,14 @@ pub struct GroupPlan {
     pub arrival: Option<ArrivalConfig>,
     /// Transactions that take longer are late.
     pub latency_limit_ns: u64,
-    /// Connections at most if clients share them, and how long a client waits for one, in ns.
-    pub pool_max: Option<u32>,
-    /// How long a client waits for a pooled connection.
-    pub pool_wait_ns_max: u64,
+    /// What its clients share.
+    pub pool: PoolPlan,
+    /// After so many transactions a connection is closed, and another made for the next.
+    pub reconnect_every: u64,
+    /// After a failure connections come back one, two, four … at a time.
+    pub slow_start: bool,
+    /// Its clients connect, and never send.
+    pub idle: bool,
     /// Pause of a client between two transactions.
     pub think_ns: u64,
     /// After so many transactions a client ends.
@@ -108,6 +113,45 @@ pub struct GroupPlan {
     /// What a new client's variables hold, but for its number.
     pub variables: Variables,
     weight_total: u64,
+}
+
+/// The connections that a group's clients share.
+#[derive(Debug, Clone)]
+pub struct PoolPlan {
+    /// At most so many; `None` when each client has its own.
+    pub max: Option<u32>,
+    /// So many are to be idle, as far as the limit allows.
+    pub idle_min: u32,
+    /// How long a client waits for one.
+    pub wait_ns_max: u64,
+    /// How old one becomes.
+    pub lifetime_ns: Option<u64>,
+    /// How long one is idle before it is closed.
+    pub idle_ns_max: Option<u64>,
+    /// What is asked of one before a client gets it, and after how long an idleness.
+    pub validation: Option<(String, u64)>,
+}
+
+impl PoolPlan {
+    fn new(config: Option<&PoolConfig>) -> Self {
+        let ns = |ms: u64| ms * 1_000_000;
+        let validation = config.and_then(|pool| pool.validation.as_ref());
+        Self {
+            max: config.map(|pool| pool.max),
+            idle_min: config.map_or(0, |pool| pool.min_idle),
+            wait_ns_max: ns(config.map_or(default_pool_wait(), |pool| pool.max_wait_ms)),
+            lifetime_ns: config.and_then(|pool| pool.max_lifetime_ms).map(ns),
+            idle_ns_max: config.and_then(|pool| pool.idle_timeout_ms).map(ns),
+            validation: validation.map(|v| (v.query.clone(), ns(v.after_idle_ms))),
+        }
+    }
+
+    /// How often to look for connections that are too old, if any can be.
+    #[must_use]
+    pub fn sweep_ns(&self) -> Option<u64> {
+        let shortest = self.lifetime_ns.into_iter().chain(self.idle_ns_max).min()?;
+        Some((shortest / 20).clamp(10_000_000, 1_000_000_000))
+    }
 }
 
 /// One script of a group's mix.
@@ -332,11 +376,10 @@ fn plan_group(
         latency_limit_ns: config
             .latency_limit_us
             .map_or(NO_LIMIT_NS, |limit_us| limit_us * 1000),
-        pool_max: config.pool.map(|pool| pool.max),
-        pool_wait_ns_max: config
-            .pool
-            .map_or(default_pool_wait(), |pool| pool.max_wait_ms)
-            * 1_000_000,
+        pool: PoolPlan::new(config.pool.as_ref()),
+        reconnect_every: config.connection.reconnect_every.unwrap_or(u64::MAX),
+        slow_start: config.connection.slow_start,
+        idle: config.idle,
         think_ns: config.think_ms * 1_000_000,
         weight_total: scripts
             .iter()

@@ -51,13 +51,22 @@ pub struct Pool {
     /// Connections lost and not replaced yet.
     lost: usize,
     next_thread: usize,
+    /// Connections to be idle at any time, as far as the limit allows.
+    idle_min: usize,
+    slow_start: bool,
+    /// After a failure: how many may be opened at the same time.
+    window: Option<usize>,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// An empty pool. With `slow_start`, connections come back one, two, four … at a time after a
+    /// failure.
     #[must_use]
-    pub fn new(max: Option<u32>) -> Self {
+    pub fn new(max: Option<u32>, idle_min: u32, slow_start: bool) -> Self {
         Self {
+            idle_min: idle_min as usize,
+            slow_start,
+            window: None,
             max: max.map(|max| max as usize),
             open: 0,
             opening: 0,
@@ -92,6 +101,18 @@ impl Pool {
                 Grant::Queued
             }
         }
+    }
+
+    /// A client whose connection turned out to be of no use asks again, before all others: an idle
+    /// one, or the first place in the queue.
+    pub fn acquire_again(&mut self, thread: usize, client: Box<Client>, deadline_ns: u64) -> Grant {
+        let grant = self.acquire(thread, client, deadline_ns);
+        if matches!(grant, Grant::Queued)
+            && let Some(last) = self.queue.pop_back()
+        {
+            self.queue.push_front(last);
+        }
+        grant
     }
 
     /// A client hands its connection on and asks for one again, in one step.
@@ -140,12 +161,36 @@ impl Pool {
         Some(self.idle.swap_remove(index))
     }
 
+    /// An idle connection of `thread` that `is_old` says is to go. With `spare` only as long as more
+    /// are idle than must be.
+    pub fn take_old(
+        &mut self,
+        thread: usize,
+        spare: bool,
+        is_old: impl Fn(&LinkRef) -> bool,
+    ) -> Option<LinkRef> {
+        if spare && self.idle.len() <= self.idle_min {
+            return None;
+        }
+        let old = |link: &LinkRef| link.thread == thread && is_old(link);
+        let index = self.idle.iter().position(old)?;
+        self.open -= 1;
+        Some(self.idle.remove(index))
+    }
+
+    /// Whether more connections are wanted than are being opened.
+    fn wants_more(&self) -> bool {
+        let idle = self.idle_min.saturating_sub(self.idle.len());
+        self.opening < self.queue.len() + idle
+    }
+
     /// Whether another connection should be opened now; if so it counts as being opened, and the
     /// number of the thread that is to do it is returned.
     pub fn begin_opening(&mut self, threads: usize, now_ns: u64) -> Option<usize> {
-        let wanted = self.opening < self.queue.len();
-        let allowed = self.max.is_some_and(|max| self.open < max) && now_ns >= self.not_before_ns;
-        if !wanted || !allowed {
+        let room = self.max.is_some_and(|max| self.open < max);
+        let paced = self.window.is_none_or(|window| self.opening < window);
+        let allowed = room && paced && now_ns >= self.not_before_ns;
+        if !self.wants_more() || !allowed {
             return None;
         }
         self.open += 1;
@@ -158,7 +203,7 @@ impl Pool {
     /// keeps them from it.
     #[must_use]
     pub fn opens_at_ns(&self) -> Option<u64> {
-        let waits = self.opening < self.queue.len() && self.max.is_some_and(|max| self.open < max);
+        let waits = self.wants_more() && self.max.is_some_and(|max| self.open < max);
         waits.then_some(self.not_before_ns)
     }
 
@@ -167,6 +212,11 @@ impl Pool {
         self.opening -= 1;
         self.failures = 0;
         self.not_before_ns = 0;
+        // It wants no more once its queue is served, and the pace is forgotten then.
+        self.window = self.window.map(|window| window.saturating_mul(2));
+        if self.opening == 0 && !self.wants_more() {
+            self.window = None;
+        }
         let replaces = self.lost > 0;
         self.lost -= usize::from(replaces);
         replaces
@@ -176,6 +226,7 @@ impl Pool {
     pub fn opening_failed(&mut self) -> u32 {
         self.opening -= 1;
         self.open -= 1;
+        self.slow_down();
         self.failures = self.failures.saturating_add(1);
         self.failures
     }
@@ -194,6 +245,13 @@ impl Pool {
     pub fn lost(&mut self) {
         self.open -= 1;
         self.lost += 1;
+        self.slow_down();
+    }
+
+    fn slow_down(&mut self) {
+        if self.slow_start {
+            self.window = Some(1);
+        }
     }
 
     /// A client's own connection becomes one of the pool's.
@@ -223,192 +281,4 @@ impl Pool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::plan::Plan;
-
-    fn plan() -> Plan {
-        let config = r#"{
-            "target": {"hosts": [{"host": "h", "port": 1}], "user": "u", "database": "d"},
-            "groups": [{"name": "g", "clients": 1, "scripts": [{"name": "s", "text": "select 1"}]}]
-        }"#;
-        Plan::from_json(config).expect("valid")
-    }
-
-    #[derive(Debug, Clone)]
-    enum Act {
-        Ask,
-        Opened,
-        OpeningFailed,
-        Done(prop::sample::Index),
-        PassOn(prop::sample::Index),
-        Lost(prop::sample::Index),
-        SetMax(u32),
-        Expire(u64),
-    }
-
-    fn any_act() -> impl Strategy<Value = Act> {
-        let index = any::<prop::sample::Index>;
-        prop_oneof![
-            4 => Just(Act::Ask),
-            4 => Just(Act::Opened),
-            1 => Just(Act::OpeningFailed),
-            4 => index().prop_map(Act::Done),
-            4 => index().prop_map(Act::PassOn),
-            1 => index().prop_map(Act::Lost),
-            1 => (1_u32..5).prop_map(Act::SetMax),
-            1 => (0_u64..20).prop_map(Act::Expire),
-        ]
-    }
-
-    /// A pool with its users: connections at work, and clients that are nowhere else.
-    struct Users {
-        pool: Pool,
-        max: usize,
-        at_work: Vec<(LinkRef, u32)>,
-        opening: usize,
-        idle: BTreeSet<u64>,
-        /// Clients in the queue, in the order in which they should come out.
-        queue: VecDeque<(u32, u64)>,
-        asked: u32,
-        links: u64,
-        now_ns: u64,
-    }
-
-    impl Users {
-        fn client(&mut self) -> Box<Client> {
-            let plan = plan();
-            self.asked += 1;
-            Box::new(Client::new(self.asked, 0, &plan.groups[0]))
-        }
-
-        fn free(&mut self, link: LinkRef) {
-            if self.pool.is_over() {
-                self.pool.closed();
-                return;
-            }
-            match self.pool.release(link) {
-                Some(client) => {
-                    assert_eq!(self.queue.pop_front().map(|(id, _)| id), Some(client.id));
-                    self.at_work.push((link, client.id));
-                }
-                None => assert!(self.idle.insert(link.id)),
-            }
-        }
-
-        fn take(&mut self, index: &prop::sample::Index) -> Option<(LinkRef, u32)> {
-            let count = self.at_work.len();
-            (count > 0).then(|| self.at_work.swap_remove(index.index(count)))
-        }
-
-        fn act(&mut self, act: &Act) {
-            self.now_ns += 1;
-            match act {
-                Act::Ask => {
-                    let (client, deadline_ns) = (self.client(), self.now_ns + 10);
-                    let id = client.id;
-                    match self.pool.acquire(0, client, deadline_ns) {
-                        Grant::Link(link, client) => {
-                            assert!(self.idle.remove(&link.id));
-                            self.at_work.push((link, client.id));
-                        }
-                        Grant::Queued => self.queue.push_back((id, deadline_ns)),
-                    }
-                }
-                Act::Opened if self.opening > 0 => {
-                    self.opening -= 1;
-                    self.pool.opened();
-                    self.links += 1;
-                    self.free(LinkRef {
-                        thread: 0,
-                        slot: 0,
-                        id: self.links,
-                    });
-                }
-                Act::OpeningFailed if self.opening > 0 => {
-                    self.opening -= 1;
-                    self.pool.opening_failed();
-                    self.pool.pause_until(self.now_ns + 3);
-                }
-                Act::Done(index) => {
-                    if let Some((link, _)) = self.take(index) {
-                        self.free(link);
-                    }
-                }
-                Act::PassOn(index) => {
-                    if let Some((link, id)) = self.take(index) {
-                        let (client, deadline_ns) = (self.client(), self.now_ns + 10);
-                        self.queue.push_back((client.id, deadline_ns));
-                        let next = self.pool.pass_on(client, deadline_ns);
-                        assert_eq!(self.queue.pop_front().map(|(id, _)| id), Some(next.id));
-                        assert_ne!(next.id, id);
-                        self.at_work.push((link, next.id));
-                    }
-                }
-                Act::Lost(index) if self.take(index).is_some() => self.pool.lost(),
-                Act::SetMax(max) => {
-                    self.max = *max as usize;
-                    self.pool.set_max(Some(*max));
-                    while let Some(link) = self.pool.take_surplus(0) {
-                        assert!(self.idle.remove(&link.id));
-                    }
-                }
-                Act::Expire(later_ns) => {
-                    self.now_ns += later_ns;
-                    while let Some(client) = self.pool.take_expired(self.now_ns) {
-                        let first = self.queue.pop_front();
-                        assert!(first.is_some_and(|(id, at)| id == client.id && at <= self.now_ns));
-                    }
-                    assert!(
-                        self.pool
-                            .next_deadline_ns()
-                            .is_none_or(|at| at > self.now_ns)
-                    );
-                }
-                _ => {}
-            }
-            while self.pool.begin_opening(2, self.now_ns).is_some() {
-                self.opening += 1;
-            }
-        }
-
-        fn check(&self) {
-            assert_eq!(
-                self.pool.open,
-                self.at_work.len() + self.idle.len() + self.opening
-            );
-            assert_eq!(self.pool.queue.len(), self.queue.len());
-            assert!(
-                self.idle.is_empty() || self.queue.is_empty(),
-                "one waits beside an idle one"
-            );
-            let stuck = !self.queue.is_empty() && self.opening == 0 && self.pool.open < self.max;
-            assert!(!stuck || self.pool.opens_at_ns().is_some_and(|at| at > self.now_ns));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_client_is_lost_or_passed_over(acts in prop::collection::vec(any_act(), 1..200)) {
-            let mut users = Users {
-                pool: Pool::new(Some(2)),
-                max: 2,
-                at_work: vec![],
-                opening: 0,
-                idle: BTreeSet::new(),
-                queue: VecDeque::new(),
-                asked: 0,
-                links: 0,
-                now_ns: 0,
-            };
-            for act in &acts {
-                users.act(act);
-                users.check();
-            }
-        }
-    }
-}
+mod model;

@@ -9,9 +9,10 @@ use crate::client::Client;
 use crate::collect::Collector;
 use crate::error::LoadError;
 use crate::net::Target;
-use crate::plan::Plan;
+use crate::plan::{GroupPlan, Plan};
 use crate::pool::{LinkRef, Pool};
 use crate::script::Rng;
+use crate::slow_start::SlowStart;
 use crate::sys::{Bell, monotonic_ns};
 
 /// Locks, also after another thread panicked with the lock held: its counts may then be short by
@@ -25,6 +26,8 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub enum Mail {
     /// This client got that connection of yours.
     Handover(LinkRef, Box<Client>),
+    /// This connection of yours, of this group, may be tried now.
+    Connect(usize, LinkRef),
     /// Open a connection for this group's pool.
     OpenPooled(usize),
     /// The number of clients of a group changed.
@@ -106,17 +109,24 @@ pub struct GroupShared {
     shares: AtomicBool,
     /// What its clients take their transactions from, if it is an open loop.
     pub arrivals: Option<Mutex<Queue>>,
+    /// Which clients may try to connect.
+    pub slow_start: Mutex<SlowStart>,
+    /// Whether its clients have nothing to do between two transactions, or at all.
+    pub rests: bool,
 }
 
 impl GroupShared {
-    fn new(pool_max: Option<u32>, arrivals: Option<Queue>) -> Self {
+    fn new(plan: &GroupPlan, arrivals: Option<Queue>) -> Self {
+        let pool = &plan.pool;
         Self {
+            rests: arrivals.is_some() || plan.idle,
+            slow_start: Mutex::new(SlowStart::new(plan.slow_start)),
             arrivals: arrivals.map(Mutex::new),
             target: AtomicU32::new(0),
             lives: Mutex::new(Vec::new()),
             clients: AtomicU32::new(0),
-            pool: Mutex::new(Pool::new(pool_max)),
-            shares: AtomicBool::new(pool_max.is_some()),
+            pool: Mutex::new(Pool::new(pool.max, pool.idle_min, plan.slow_start)),
+            shares: AtomicBool::new(pool.max.is_some()),
         }
     }
 
@@ -234,7 +244,7 @@ impl Shared {
         let mut seeds = Rng::new(plan.seed);
         let groups = plan.groups.iter().map(|group| {
             let queue = group.queue(seeds.next_u64(), plan.threads, started_ns);
-            GroupShared::new(group.pool_max, queue)
+            GroupShared::new(group, queue)
         });
         Self {
             groups: groups.collect(),

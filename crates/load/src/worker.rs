@@ -10,6 +10,7 @@ mod connect;
 mod gate;
 mod ledger;
 mod pipeline;
+mod pooled;
 mod rows;
 mod transact;
 
@@ -46,6 +47,8 @@ enum Timer {
     PoolWait(usize),
     /// A group's pool may open connections again.
     PoolOpen(usize),
+    /// Connections of a group's pool may have become too old.
+    PoolSweep(usize),
     /// The next of an open loop's transactions is due.
     Arrival(usize),
 }
@@ -142,6 +145,7 @@ impl Worker {
     /// Runs until [`Mail::Exit`].
     pub fn run(mut self) {
         let mut buffer = vec![0; reactor::RECEIVE_BYTES_MAX];
+        self.start_pools(monotonic_ns());
         self.spawn_clients();
         self.pass_gate();
         while self.reactor.wait(self.wakes_at_ns()).is_ok() {
@@ -238,6 +242,7 @@ impl Worker {
                     self.follow_interval();
                     self.take_over(link, client);
                 }
+                Mail::Connect(group, link) => self.on_admitted(group, link),
                 Mail::OpenPooled(group) => self.open_pooled(group),
                 Mail::ClientsChanged => {
                     self.retire_free();
@@ -383,6 +388,7 @@ impl Worker {
                     self.pool_timers[group].open = false;
                     self.grow_pool(group, now_ns);
                 }
+                Timer::PoolSweep(group) => self.sweep_pool(group, now_ns),
                 Timer::Arrival(group) => self.on_arrival(group, at_ns),
             }
         }
@@ -390,8 +396,12 @@ impl Worker {
 
     fn on_timer(&mut self, slot: usize, at_ns: u64) {
         match self.links[slot].doing {
-            Doing::Pausing if self.stop_at_ns.is_none() => self.connect(slot),
+            Doing::Pausing if self.stop_at_ns.is_none() => self.connect_in_turn(slot),
             Doing::Connecting => self.on_connect_timer(slot),
+            Doing::Validating => {
+                let message = "the validation query was not answered in time";
+                self.on_lost(slot, Failure::own("validation-failed", message));
+            }
             Doing::Sleeping => self.run_script(slot, monotonic_ns()),
             Doing::Idle => self.end_thinking(slot, at_ns),
             _ => {}

@@ -26,11 +26,18 @@ pub struct GroupConfig {
     #[serde(default)]
     pub pool: Option<PoolConfig>,
     #[serde(default)]
+    pub connection: ConnectionConfig,
+    #[serde(default)]
+    pub idle: bool,
+    #[serde(default)]
+    pub hold_open_ms: u64,
+    #[serde(default)]
     pub think_ms: u64,
     #[serde(default)]
     pub transactions: Option<u64>,
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
+    #[serde(default)]
     pub scripts: Vec<ScriptConfig>,
 }
 
@@ -86,13 +93,50 @@ pub struct SegmentConfig {
 }
 
 /// The pool that a group's clients share.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // as above
 pub struct PoolConfig {
     pub max: u32,
+    #[serde(default)]
+    pub min_idle: u32,
     #[serde(default = "default_pool_wait")]
     pub max_wait_ms: u64,
+    #[serde(default)]
+    pub max_lifetime_ms: Option<u64>,
+    #[serde(default)]
+    pub idle_timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub validation: Option<ValidationConfig>,
+}
+
+/// How a pool makes sure that a connection is still good before a client gets it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // as above
+pub struct ValidationConfig {
+    #[serde(default = "default_validation")]
+    pub query: String,
+    #[serde(default)]
+    pub after_idle_ms: u64,
+}
+
+/// How a group's clients connect.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)] // as above
+pub struct ConnectionConfig {
+    pub reconnect_every: Option<u64>,
+    pub slow_start: bool,
+}
+
+impl Default for ConnectionConfig {
+    fn default() -> Self {
+        Self {
+            reconnect_every: None,
+            slow_start: true,
+        }
+    }
 }
 
 /// A script of a group's mix.
@@ -106,6 +150,10 @@ pub struct ScriptConfig {
     pub file: Option<String>,
     #[serde(default = "one")]
     pub weight: u32,
+}
+
+fn default_validation() -> String {
+    "select 1".into()
 }
 
 /// How long a client waits for a pooled connection, in milliseconds.
@@ -136,12 +184,18 @@ impl GroupConfig {
             within("transactions", transactions, 1, TRANSACTIONS_MAX)?;
         }
         self.check_schedule()?;
-        if let Some(pool) = self.pool {
-            within("pool.max", pool.max.into(), 1, CLIENTS_MAX.into())?;
-            within("pool.max_wait_ms", pool.max_wait_ms, 1, TIME_MS_MAX)?;
+        within("hold_open_ms", self.hold_open_ms, 0, TIME_MS_MAX)?;
+        if let Some(pool) = &self.pool {
+            pool.check()?;
+        }
+        if let Some(every) = self.connection.reconnect_every {
+            within("connection.reconnect_every", every, 1, TRANSACTIONS_MAX)?;
         }
         if let Some(limit_us) = self.latency_limit_us {
             within("latency_limit_us", limit_us, 1, TIME_MS_MAX * 1000)?;
+        }
+        if self.idle {
+            return self.check_idle();
         }
         if self.scripts.iter().all(|script| script.weight == 0) {
             return Err(self.refuse("has no script with a weight above 0"));
@@ -170,8 +224,48 @@ impl GroupConfig {
         Ok(())
     }
 
+    /// Clients that only hold a connection have no use for what says how they use it.
+    fn check_idle(&self) -> Result<(), LoadError> {
+        let useless = [
+            (self.arrival.is_some(), "an arrival"),
+            (self.pool.is_some(), "a pool"),
+            (self.transactions.is_some(), "a number of transactions"),
+            (self.connection.reconnect_every.is_some(), "reconnect_every"),
+            (self.hold_open_ms > 0, "hold_open_ms"),
+        ];
+        match useless.iter().find(|(given, _)| *given) {
+            Some((_, what)) => Err(self.refuse(&format!(
+                "is idle, so that {what} makes no sense: its clients connect and never send"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn refuse(&self, why: &str) -> LoadError {
         invalid(format!("client group {:?} {why}", self.name))
+    }
+}
+
+impl PoolConfig {
+    fn check(&self) -> Result<(), LoadError> {
+        within("pool.max", self.max.into(), 1, CLIENTS_MAX.into())?;
+        within("pool.min_idle", self.min_idle.into(), 0, self.max.into())?;
+        within("pool.max_wait_ms", self.max_wait_ms, 1, TIME_MS_MAX)?;
+        let limits = [
+            ("pool.max_lifetime_ms", self.max_lifetime_ms),
+            ("pool.idle_timeout_ms", self.idle_timeout_ms),
+        ];
+        for (name, limit_ms) in limits {
+            within(name, limit_ms.unwrap_or(1), 1, TIME_MS_MAX)?;
+        }
+        let Some(validation) = &self.validation else {
+            return Ok(());
+        };
+        within("after_idle_ms", validation.after_idle_ms, 0, TIME_MS_MAX)?;
+        if validation.query.trim().is_empty() || validation.query.contains('\0') {
+            return Err(invalid("pool.validation.query is not a query".into()));
+        }
+        Ok(())
     }
 }
 

@@ -273,6 +273,7 @@ impl Worker {
             }
         }
         for slot in adopted {
+            self.links[slot].expires_ns = self.expiry_ns(group, now_ns);
             self.release(slot, now_ns);
         }
     }

@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 use super::{Timer, Worker};
 use crate::acks::Column;
 use crate::client::Client;
-use crate::link::{Doing, Failure};
-use crate::pool::{Grant, LinkRef};
-use crate::shared::{Mail, lock};
+use crate::link::Doing;
+use crate::shared::lock;
 use crate::sys::monotonic_ns;
-use crate::tally::{ErrorKey, Place};
 
 /// How long the server may take to hear all cancel requests at the end.
 const CANCEL_TIME: Duration = Duration::from_millis(1000);
@@ -28,9 +26,9 @@ impl Worker {
             for (id, begun) in state.spawn(self.thread, shared.plan.threads) {
                 let plan = &shared.plan.groups[group];
                 let client = Box::new(Client::new(id, group, plan).after(begun));
-                if !state.shares() {
+                if !state.shares() && plan.reconnect_every == u64::MAX {
                     self.connect_own(client);
-                } else if state.arrivals.is_some() {
+                } else if state.rests {
                     self.rest_alone(client, monotonic_ns());
                 } else {
                     self.begin_pooled(client, monotonic_ns());
@@ -40,10 +38,10 @@ impl Worker {
     }
 
     /// Gives a client a connection of its own.
-    fn connect_own(&mut self, client: Box<Client>) {
+    pub(super) fn connect_own(&mut self, client: Box<Client>) {
         let slot = self.new_link(client.group, false);
         self.links[slot].client = Some(client);
-        self.connect(slot);
+        self.connect_in_turn(slot);
     }
 
     /// A client's own connection is there: its transaction starts, or goes on.
@@ -69,7 +67,7 @@ impl Worker {
             }
         } else if state.retire(client) {
             self.close(slot);
-        } else if state.arrivals.is_some() {
+        } else if state.rests {
             self.rest_connected(slot, now_ns);
         } else if client.think_until_ns > now_ns {
             let until_ns = client.think_until_ns;
@@ -96,7 +94,7 @@ impl Worker {
         self.acquire(client, intended_ns);
     }
 
-    fn open_transaction(&mut self, client: &mut Client, intended_ns: u64) {
+    pub(super) fn open_transaction(&mut self, client: &mut Client, intended_ns: u64) {
         let plan = &self.shared.plan.groups[client.group];
         client.begin(plan, intended_ns);
         let tally = &mut self.tally.scripts[plan.scripts[client.script].row];
@@ -104,63 +102,11 @@ impl Worker {
         tally.open += 1;
     }
 
-    /// Gets a client with an open transaction a connection of the pool, or puts it into the queue.
-    pub(super) fn acquire(&mut self, mut client: Box<Client>, now_ns: u64) {
-        let group = client.group;
-        if !self.shared.groups[group].shares() {
-            return self.connect_own(client);
-        }
-        if client.queued_ns == 0 {
-            client.queued_ns = now_ns;
-        }
-        let deadline_ns = client.queued_ns + self.shared.plan.groups[group].pool_wait_ns_max;
-        let grant = lock(&self.shared.groups[group].pool).acquire(self.thread, client, deadline_ns);
-        match grant {
-            Grant::Link(link, client) if link.thread == self.thread => self.take_over(link, client),
-            Grant::Link(link, client) => {
-                self.shared.mailboxes[link.thread].post(Mail::Handover(link, client));
-            }
-            Grant::Queued => {
-                self.watch_queue(group, deadline_ns);
-                self.grow_pool(group, now_ns);
-            }
-        }
-    }
-
-    /// A client got a connection of this thread.
-    pub(super) fn take_over(&mut self, link: LinkRef, client: Box<Client>) {
-        let now_ns = monotonic_ns();
-        let slot = link.slot;
-        if self
-            .links
-            .get(slot)
-            .is_some_and(|here| here.id == link.id && here.doing == Doing::Idle)
-        {
-            return match self.unless_late(client, now_ns) {
-                Some(client) => self.start_on(slot, client, now_ns),
-                None => self.release(slot, now_ns),
-            };
-        }
-        // Lost in the meantime: the client goes on waiting.
-        let group = client.group;
-        lock(&self.shared.groups[group].pool).lost();
-        self.discard(slot);
-        self.acquire(client, now_ns);
-    }
-
-    /// Starts a client's open transaction on an idle connection.
-    fn start_on(&mut self, slot: usize, mut client: Box<Client>, now_ns: u64) {
-        client.granted_ns = now_ns;
-        self.links[slot].client = Some(client);
-        if self.stop_at_ns.is_none() {
-            self.run_script(slot, now_ns);
-        }
-    }
-
     /// A client's transaction is over: what it, and its connection, do next.
     pub(super) fn next_transaction(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
         let (group, pooled) = (link.group, link.pooled);
+        link.uses += 1;
         let Some(client) = &link.client else { return };
         let waited = client.sent_ns != 0;
         if self.stop_at_ns.is_some() {
@@ -178,7 +124,10 @@ impl Worker {
         if pooled != self.shared.groups[group].shares() {
             return self.change_kind(slot, now_ns);
         }
-        if self.shared.groups[group].arrivals.is_some() {
+        if !pooled && self.is_worn(slot, now_ns) {
+            return self.reconnect_later(slot, now_ns);
+        }
+        if self.shared.groups[group].rests {
             return self.next_arrival(slot, now_ns);
         }
         if pooled {
@@ -207,6 +156,15 @@ impl Worker {
         }
     }
 
+    /// A client's own connection has had its transactions: the next one makes another.
+    fn reconnect_later(&mut self, slot: usize, now_ns: u64) {
+        let client = self.links[slot].client.take();
+        self.close(slot);
+        if let Some(client) = client {
+            self.after_transaction(client, now_ns);
+        }
+    }
+
     fn think_connected(&mut self, slot: usize, until_ns: u64) {
         if let Some(client) = &mut self.links[slot].client {
             client.think_until_ns = until_ns;
@@ -227,37 +185,12 @@ impl Worker {
         self.run_script(slot, monotonic_ns());
     }
 
-    /// The connection goes to whoever waits longest; its client thinks, or queues up behind them.
-    fn next_pooled(&mut self, slot: usize, think_ns: u64, now_ns: u64) {
-        let group = self.links[slot].group;
-        let Some(mut client) = self.links[slot].client.take() else {
-            return;
-        };
-        if think_ns > 0 || lock(&self.shared.groups[group].pool).is_over() {
-            self.release(slot, now_ns);
-            return self.after_transaction(client, now_ns);
-        }
-        let waited = client.sent_ns != 0;
-        self.open_transaction(&mut client, now_ns);
-        client.queued_ns = now_ns;
-        let deadline_ns = now_ns + self.shared.plan.groups[group].pool_wait_ns_max;
-        let first = lock(&self.shared.groups[group].pool).pass_on(client, deadline_ns);
-        self.follow_interval();
-        self.watch_queue(group, deadline_ns);
-        if waited {
-            return self.start_on(slot, first, now_ns);
-        }
-        let link = &mut self.links[slot];
-        link.client = Some(first);
-        self.ready.push_back((slot, link.id));
-    }
-
     /// A client without a connection, between two transactions: thinks, begins the next, or ends.
     pub(super) fn after_transaction(&mut self, mut client: Box<Client>, now_ns: u64) {
         if self.stop_at_ns.is_some() || self.shared.groups[client.group].retire(&client) {
             return;
         }
-        if self.shared.groups[client.group].arrivals.is_some() {
+        if self.shared.groups[client.group].rests {
             return self.rest_alone(client, now_ns);
         }
         let think_ns = self.shared.plan.groups[client.group].think_ns;
@@ -268,145 +201,6 @@ impl Worker {
         let until_ns = client.think_until_ns;
         let index = self.thinkers.insert(client);
         self.timers.push(Reverse((until_ns, Timer::Thinker(index))));
-    }
-
-    /// A pooled connection is free: it goes to the first client in the queue, or is idle, or is
-    /// closed if there are too many.
-    pub(super) fn release(&mut self, slot: usize, now_ns: u64) {
-        let link_ref = self.link_ref(slot);
-        let group = self.links[slot].group;
-        let shared = Arc::clone(&self.shared);
-        loop {
-            let mut pool = lock(&shared.groups[group].pool);
-            if pool.is_over() {
-                pool.closed();
-                drop(pool);
-                return self.close(slot);
-            }
-            let first = pool.release(link_ref);
-            drop(pool);
-            let Some(client) = first else { return };
-            self.follow_interval();
-            if let Some(client) = self.unless_late(client, now_ns) {
-                return self.start_on(slot, client, now_ns);
-            }
-        }
-    }
-
-    /// The group got a pool, or lost it: a client's own connection becomes one of the pool's as far
-    /// as there is room, and the other way round.
-    fn change_kind(&mut self, slot: usize, now_ns: u64) {
-        let group = self.links[slot].group;
-        let shared = Arc::clone(&self.shared);
-        let mut pool = lock(&shared.groups[group].pool);
-        if self.links[slot].pooled {
-            pool.closed();
-            drop(pool);
-            self.links[slot].pooled = false;
-            return self.go_on_connected(slot, now_ns);
-        }
-        let Some(client) = self.links[slot].client.take() else {
-            return;
-        };
-        pool.adopt();
-        drop(pool);
-        self.links[slot].pooled = true;
-        self.release(slot, now_ns);
-        self.after_transaction(client, now_ns);
-    }
-
-    /// The pool's limit changed: idle connections above it go, waiting clients may get new ones;
-    /// without a pool, each of them gets its own.
-    pub(super) fn pool_changed(&mut self, group: usize) {
-        let now_ns = monotonic_ns();
-        let shared = Arc::clone(&self.shared);
-        let state = &shared.groups[group];
-        while let Some(link) = { lock(&state.pool).take_surplus(self.thread) } {
-            self.close(link.slot);
-        }
-        if state.shares() {
-            self.share_free(group, now_ns);
-            return self.grow_pool(group, now_ns);
-        }
-        while let Some(client) = { lock(&state.pool).take_first() } {
-            self.follow_interval();
-            if self.stop_at_ns.is_none() {
-                self.connect_own(client);
-            }
-        }
-    }
-
-    /// Has connections opened for the clients that wait, as far as allowed.
-    pub(super) fn grow_pool(&mut self, group: usize, now_ns: u64) {
-        if self.stop_at_ns.is_some() {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let pool = &shared.groups[group].pool;
-        while let Some(thread) = { lock(pool).begin_opening(shared.plan.threads, now_ns) } {
-            if thread == self.thread {
-                self.open_pooled(group);
-            } else {
-                shared.mailboxes[thread].post(Mail::OpenPooled(group));
-            }
-        }
-        let opens_at_ns = lock(pool).opens_at_ns();
-        if let Some(at_ns) = opens_at_ns.filter(|at_ns| *at_ns > now_ns)
-            && !self.pool_timers[group].open
-        {
-            self.pool_timers[group].open = true;
-            self.timers.push(Reverse((at_ns, Timer::PoolOpen(group))));
-        }
-    }
-
-    /// Opens one connection for a pool, which counts as being opened already.
-    pub(super) fn open_pooled(&mut self, group: usize) {
-        let slot = self.new_link(group, true);
-        self.connect(slot);
-    }
-
-    fn watch_queue(&mut self, group: usize, deadline_ns: u64) {
-        if !self.pool_timers[group].wait {
-            self.pool_timers[group].wait = true;
-            self.timers
-                .push(Reverse((deadline_ns, Timer::PoolWait(group))));
-        }
-    }
-
-    /// Clients that waited too long for a connection: their transactions fail.
-    pub(super) fn expire_waiters(&mut self, group: usize, now_ns: u64) {
-        if self.stop_at_ns.is_some() {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let pool = &shared.groups[group].pool;
-        while let Some(mut client) = { lock(pool).take_expired(now_ns) } {
-            self.follow_interval();
-            let place = Place::Script(client.script, None);
-            let failure = Failure::own(
-                "pool-timeout",
-                "no connection of the pool came free in time",
-            );
-            let key = ErrorKey {
-                group,
-                place,
-                code: failure.code,
-                expected: false,
-                retried: false,
-            };
-            self.tally.error(key, &failure.message);
-            self.note_unsent(&client, Column::Failed, Some(failure.code));
-            let tally =
-                &mut self.tally.scripts[shared.plan.groups[group].scripts[client.script].row];
-            tally.failed += 1;
-            tally.open -= 1;
-            client.open = false;
-            self.after_transaction(client, now_ns);
-        }
-        let next = lock(pool).next_deadline_ns();
-        if let Some(deadline_ns) = next {
-            self.watch_queue(group, deadline_ns);
-        }
     }
 
     /// Once stopped: says so when nothing is under way any more; at the last moment cuts off what

@@ -176,6 +176,7 @@ impl Worker {
         link.doing = Doing::Idle;
         link.timer = link.timer.wrapping_add(1);
         link.failures = 0;
+        link.uses = 0;
         let (group, pooled) = (link.group, link.pooled);
         let again = if pooled {
             lock(&self.shared.groups[group].pool).opened()
@@ -186,11 +187,23 @@ impl Worker {
         self.tally.groups[group].connected(&times, again);
         self.shared.health.up();
         if pooled {
+            self.links[slot].expires_ns = self.expiry_ns(group, now_ns);
             self.release(slot, now_ns);
             self.grow_pool(group, now_ns);
         } else {
+            lock(&self.shared.groups[group].slow_start).succeeded();
             self.go_on_connected(slot, now_ns);
+            self.admit(group);
         }
+    }
+
+    /// When a connection of a pool that is established now is too old: up to a tenth earlier than
+    /// the limit, by chance, so that not all are replaced at the same time.
+    pub(super) fn expiry_ns(&mut self, group: usize, now_ns: u64) -> u64 {
+        let Some(lifetime_ns) = self.shared.plan.groups[group].pool.lifetime_ns else {
+            return u64::MAX;
+        };
+        now_ns + lifetime_ns - self.rng.next_u64() % (lifetime_ns / 10 + 1)
     }
 
     /// The socket has ended.
@@ -216,6 +229,9 @@ impl Worker {
             return self.disconnect(slot, b"");
         }
         let now_ns = monotonic_ns();
+        if link.doing == Doing::Validating {
+            return self.on_invalid(slot, &failure, now_ns);
+        }
         let was_established = link.is_established();
         self.leave_gate(slot);
         let link = &mut self.links[slot];
@@ -257,6 +273,13 @@ impl Worker {
     fn lose_own(&mut self, slot: usize, was_established: bool, now_ns: u64) {
         self.rest_no_more(slot);
         let link = &mut self.links[slot];
+        let mut slow_start = lock(&self.shared.groups[link.group].slow_start);
+        if was_established {
+            slow_start.slow_down();
+        } else {
+            slow_start.failed();
+        }
+        drop(slow_start);
         link.doing = Doing::Pausing;
         link.again |= was_established;
         link.failures = link.failures.saturating_add(1);
@@ -268,11 +291,14 @@ impl Worker {
         if self.stop_at_ns.is_some() {
             return;
         }
-        if !open && self.shared.groups[client.group].retire(client) {
-            return self.discard(slot);
+        let group = client.group;
+        if !open && self.shared.groups[group].retire(client) {
+            self.discard(slot);
+            // It would have been the one to try again.
+            return self.admit(group);
         }
-        let closed_loop = self.shared.groups[client.group].arrivals.is_none();
-        if was_established && !open && closed_loop && client.think_until_ns <= now_ns {
+        let rests = self.shared.groups[group].rests;
+        if was_established && !open && !rests && client.think_until_ns <= now_ns {
             self.begin(slot, now_ns);
         }
         let pause_ns = self.pause_ns(failures);

@@ -2,12 +2,15 @@
 //!
 //! Ten thousand log-ins at once take longer than the same in a row: queues of listening sockets
 //! overflow, a pooler checks passwords one after the other, all of them run out of time together
-//! and begin again together.
+//! and begin again together. After a failure a group's clients come back one, two, four at a time
+//! besides; see [`crate::slow_start`].
 
 use std::collections::VecDeque;
 
 use super::Worker;
 use crate::link::Doing;
+use crate::pool::LinkRef;
+use crate::shared::{Mail, lock};
 
 /// A thread's share of the connections that may be on their way.
 #[derive(Debug)]
@@ -30,6 +33,39 @@ impl Gate {
 }
 
 impl Worker {
+    /// Connects, unless after a failure others of the group come first.
+    pub(super) fn connect_in_turn(&mut self, slot: usize) {
+        let link_ref = self.link_ref(slot);
+        let link = &self.links[slot];
+        if link.pooled || lock(&self.shared.groups[link.group].slow_start).enter(link_ref) {
+            self.connect(slot);
+        }
+    }
+
+    /// A connection that had to wait for its turn may be tried.
+    pub(super) fn on_admitted(&mut self, group: usize, link: LinkRef) {
+        if self.stop_at_ns.is_some() {
+            return;
+        }
+        let here = self.links.get(link.slot);
+        if here.is_some_and(|here| here.id == link.id && here.doing == Doing::Pausing) {
+            return self.connect(link.slot);
+        }
+        lock(&self.shared.groups[group].slow_start).gave_up();
+        self.admit(group);
+    }
+
+    /// Lets those try to connect that may now.
+    pub(super) fn admit(&mut self, group: usize) {
+        while let Some(link) = { lock(&self.shared.groups[group].slow_start).admit() } {
+            if link.thread == self.thread {
+                self.on_admitted(group, link);
+            } else {
+                self.shared.mailboxes[link.thread].post(Mail::Connect(group, link));
+            }
+        }
+    }
+
     /// Connects when it is this connection's turn: in the next pass if the gate is open.
     pub(super) fn connect(&mut self, slot: usize) {
         let link = &mut self.links[slot];

@@ -329,6 +329,7 @@ impl Worker {
                     self.end_badly(slot, failure, now_ns);
                 }
             }
+            Doing::Validating => self.on_validated(slot, now_ns),
             _ => {}
         }
     }
