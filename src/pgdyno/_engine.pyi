@@ -253,7 +253,11 @@ class Load:
                                   | {"kind": "sine", "mean", "amplitude", "period_ms", "phase": 0},
                          "when_busy": "queue" | "skip", "queue_max": 1000000} | null,
              "latency_limit_us": null,
-             "pool": {"max", "max_wait_ms": 30000} | null, "think_ms": 0,
+             "pool": {"max", "min_idle": 0, "max_wait_ms": 30000, "max_lifetime_ms": null,
+                      "idle_timeout_ms": null,
+                      "validation": {"query": "select 1", "after_idle_ms": 0} | null} | null,
+             "connection": {"reconnect_every": null, "slow_start": true},
+             "idle": false, "hold_open_ms": 0, "think_ms": 0,
              "transactions": null, "variables": {},
              "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
 
@@ -276,6 +280,15 @@ class Load:
     While all are busy, up to ``queue_max`` wait, and the newest beyond that are skipped; with
     ``skip`` none waits. What takes longer than ``latency_limit_us`` is ``late``; in an open loop
     what is later than that before it is sent is skipped.
+
+    A pool opens ``min_idle`` connections at the start and keeps so many idle; it closes others that
+    have been idle for ``idle_timeout_ms``, and any that is ``max_lifetime_ms`` old, or up to a tenth
+    less. One that was idle for ``after_idle_ms`` is validated before a client gets it; if that fails
+    it is replaced, and the client waits. After ``reconnect_every`` transactions a connection is
+    closed; the next transaction makes another within its wait. With ``slow_start`` connections come
+    back one, two, four … at a time after a failure. ``idle`` clients connect and never send; they
+    need no scripts. ``hold_open_ms`` is a pause before each COMMIT; a script without BEGIN is put
+    into a block.
 
     ``acks`` keeps the ack ledger: ``pgdyno.record.read_acks`` reads the directory. If it cannot be
     written, the load ends with the fatal error ``acks-unwritable``.

@@ -1,5 +1,7 @@
 //! What a load is to do: the configuration as given (JSON), checked and resolved into a [`Plan`].
 
+mod hold;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -316,7 +318,7 @@ fn plan_group(
     rows: &mut usize,
     statements: &mut usize,
 ) -> Result<GroupPlan, PlanError> {
-    let sources: Vec<Source<'_>> = config
+    let mut sources: Vec<Source<'_>> = config
         .scripts
         .iter()
         .map(|s| Source {
@@ -326,10 +328,19 @@ fn plan_group(
         })
         .collect();
     let defined: Vec<&str> = config.variables.keys().map(String::as_str).collect();
+    if config.hold_open_ms > 0 {
+        sources.push(hold::BLOCK);
+    }
     let script::Group {
-        scripts: parsed,
+        scripts: mut parsed,
         names,
     } = script::parse(&sources, &defined)?;
+    if let Some(block) = parsed.pop_if(|_| config.hold_open_ms > 0) {
+        parsed = parsed
+            .into_iter()
+            .map(|script| hold::hold_open(script, &block, config.hold_open_ms))
+            .collect::<Result<_, _>>()?;
+    }
     let mut scripts = Vec::with_capacity(parsed.len());
     for (script, config) in parsed.into_iter().zip(&config.scripts) {
         if protocol == Protocol::Simple {

@@ -265,6 +265,15 @@ impl Piece {
 }
 
 impl Sleep {
+    /// For so long.
+    #[must_use]
+    pub fn milliseconds(amount: u64) -> Self {
+        Self {
+            amount: SleepAmount::Fixed(amount),
+            unit_us: 1000,
+        }
+    }
+
     /// How long to sleep.
     ///
     /// # Errors
