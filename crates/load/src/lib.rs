@@ -9,7 +9,7 @@
 //! Ack ledger (acks/)   the clients' own record of how each transaction ended
 //! Target (net.rs)      the servers: which one a connection gets (hosts.rs), how it is made, encrypted
 //!                      and logged in (connecting.rs, tls.rs)
-//! Gate (gate.rs)       slow start: who may connect again after a failure
+//! SlowStart            who of a group may connect again after a failure (slow_start.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
