@@ -281,17 +281,14 @@ class Load:
     ``skip`` none waits. What takes longer than ``latency_limit_us`` is ``late``; in an open loop
     what is later than that before it is sent is skipped.
 
-    A pool opens ``min_idle`` connections at the start and keeps so many idle; it closes others that
-    have been idle for ``idle_timeout_ms``, and any that is ``max_lifetime_ms`` old, or up to a tenth
-    less. One that was idle for ``after_idle_ms`` is validated before a client gets it; if that fails
-    it is replaced, and the client waits. After ``reconnect_every`` transactions a connection is
-    closed; the next transaction makes another within its wait. With ``slow_start`` connections come
-    back one, two, four … at a time after a failure. ``idle`` clients connect and never send; they
-    need no scripts. ``hold_open_ms`` is a pause before each COMMIT; a script without BEGIN is put
-    into a block.
-
-    ``acks`` keeps the ack ledger: ``pgdyno.record.read_acks`` reads the directory. If it cannot be
-    written, the load ends with the fatal error ``acks-unwritable``.
+    A pool opens ``min_idle`` connections at the start and keeps so many idle; it closes others
+    that have been idle for ``idle_timeout_ms``, and any that is ``max_lifetime_ms`` old, or up to
+    a tenth less. One that was idle for ``after_idle_ms`` is validated before a client gets it; if
+    that fails it is replaced, and the client waits. After ``reconnect_every`` transactions a
+    connection is closed; the next transaction makes another within its wait. With ``slow_start``
+    connections come back one, two, four … at a time after a failure. ``idle`` clients connect and
+    never send; they need no scripts. ``hold_open_ms`` is a pause before each COMMIT; a script
+    without BEGIN is put into a block.
     """
 
     def __init__(self, config_json: str) -> None:

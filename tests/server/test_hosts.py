@@ -22,7 +22,6 @@ from tls_files import Authority
 from pgdyno._engine import EngineError, Load
 from pgdyno.server import Cluster
 
-
 pytestmark = pytest.mark.server
 
 
