@@ -29,6 +29,8 @@ def message(tag: bytes, body: bytes) -> bytes:
 
 LOGIN = message(b"R", struct.pack("!I", 0)) + message(b"Z", b"I")
 READY = message(b"C", b"SELECT 1\0") + message(b"Z", b"I")
+SETTING = message(b"S", b"TimeZone\0UTC\0")
+NOTIFICATION = message(b"A", b"\0\0\0\x01channel\0payload\0")
 NOTICE = message(b"N", b"SNOTICE\0C00000\0Mn\0\0")
 
 
@@ -98,6 +100,15 @@ MISDEEDS = {
     "an unknown state": message(b"Z", b"?"),
     "an error without a code": message(b"E", b"Mwhat\0\0"),
     "nothing at all": b"",
+    "a copy into the server and no more": message(b"G", b"\0\0\0"),
+    "an answer during a copy": message(b"G", b"\0\0\0") + READY,
+    "a copy without a format": message(b"G", b""),
+    "a copy both ways": message(b"W", b"\0\0\0"),
+    "half a copy out": message(b"H", b"\0\0\0") + message(b"d", b"1\n") + b"d\0\0\x10\0half",
+    "a log-in again": LOGIN,
+    "a key in between": message(b"K", b"\0" * 8),
+    "errors without end": message(b"E", b"SERROR\0C22012\0Mm\0\0") * 500,
+    "a column that is too short": message(b"T", b"\0\x02a\0"),
 }
 
 
@@ -119,16 +130,19 @@ def test_a_misdeed_costs_one_connection(misdeed: str) -> None:
     with listening(serve) as port:
         intervals = run(config(port), lambda t: t["reconnects"] >= 2 and t["done"] >= 20)
     codes = {row["sqlstate"] for interval in intervals for row in interval["errors"]}
-    assert codes <= {"protocol-error", "connection-lost"}
+    # What it says against a statement counts with its own code.
+    said = {"22012"} if misdeed == "errors without end" else set()
+    assert codes <= {"protocol-error", "connection-lost"} | said
     assert_balanced(intervals)
 
 
-def test_a_flood_of_notices_is_put_up_with() -> None:
+@pytest.mark.parametrize("flood", [NOTICE, SETTING, NOTIFICATION])
+def test_a_flood_of_what_nobody_asked_for_is_put_up_with(flood: bytes) -> None:
     def serve(connection: socket.socket, _number: int) -> None:
         log_in(connection)
-        connection.sendall(NOTICE * 2000)
+        connection.sendall(flood * 2000)
         while connection.recv(4096):
-            connection.sendall(NOTICE * 2000 + READY)
+            connection.sendall(flood * 2000 + READY)
 
     with listening(serve) as port:
         intervals = run(config(port), lambda t: t["done"] >= 20)
@@ -177,6 +191,46 @@ def test_a_login_that_hangs_later_is_tried_again() -> None:
     assert {(row["sqlstate"], row["statement"]) for row in errors} == {
         ("connect-timeout", "connect")
     }
+
+
+LOGIN_MISDEEDS = {
+    "a flood of notices": NOTICE * 5000,
+    "a flood of settings": SETTING * 5000,
+    "a message of 1 GB": b"E\x3f\xff\xff\xff" + b"S" * 100_000,
+    "a row": message(b"D", b"\0\0"),
+    "half of being let in": LOGIN[:10],
+    "a request that cannot be": message(b"R", struct.pack("!I", 99)),
+    "another version, unasked": message(b"v", struct.pack("!II", 3 << 16, 0)),
+}
+
+
+@pytest.mark.parametrize("misdeed", LOGIN_MISDEEDS)
+def test_a_misdeed_at_the_login_ends_in_an_error(misdeed: str) -> None:
+    """At the start, where it is told, and later, where it is counted and tried again."""
+
+    def serve(connection: socket.socket, number: int) -> None:
+        if spared(number):
+            log_in(connection)
+            while connection.recv(4096):
+                connection.sendall(READY)
+        else:
+            connection.sendall(LOGIN_MISDEEDS[misdeed])
+            connection.recv(4096)
+            time.sleep(0.5)
+
+    def spared(number: int) -> bool:
+        return number == 0 or number > 3
+
+    with listening(serve) as port:
+        intervals = run(
+            config(port, connect_timeout_ms=200), lambda t: t["connects"] == 2 and t["done"] > 5
+        )
+    errors = [row for interval in intervals for row in interval["errors"]]
+    assert sum(row["count"] for row in errors) == 3
+    assert {row["statement"] for row in errors} == {"connect"}
+    codes = {"protocol-error", "connect-timeout", "authentication-failed", "connect-failed"}
+    assert {row["sqlstate"] for row in errors} <= codes
+    assert_balanced(intervals)
 
 
 def test_what_is_no_postgresql_is_told_at_the_start() -> None:
