@@ -108,7 +108,7 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         "pool 2 → 16 gives 2.14x",
         "2,480 →",
         "5,310",
-        "two identical slices differ by up to 3.1 % (6 pairs)",
+        "two identical slices differ by up to 3.2 % (6 pairs)",
         "1.64x [1.57, 1.70]",
         "rejected: no difference",
         "D1: may lose the last acknowledged commits; not drilled.",

@@ -24,7 +24,7 @@ def test_investigation(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-noise   two identical slices differ by up to 3.1 % (6 pairs); nothing smaller will be called an
+noise   two identical slices differ by up to 3.2 % (6 pairs); nothing smaller will be called an
         effect
 
 1  client pool limit    clients wait 5.4 of 6.3 ms for one of 2 connections while the server is 38
@@ -49,7 +49,7 @@ def test_comparison(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-noise       two identical slices differ by up to 4.0 % (6 pairs); nothing smaller will be called
+noise       two identical slices differ by up to 4.2 % (6 pairs); nothing smaller will be called
             an effect
 change      synchronous_commit = off
 throughput  1.64x [1.57, 1.70]   5,310 → 8,700 tps   6 pairs

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pgdyno.investigate.trial import Noise, _measure_of, _Side, _verdict
-from pgdyno.spec import spec_from_fields
+from pgdyno.investigate.trial import Noise, Question, _measure_of, _Side, _verdict, same_rate
+from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import noise_floor, paired_effect
 
 OPEN = {"name": "open", "arrival": {"rate": 100}}
@@ -36,8 +36,25 @@ def test_latency_only_where_all_rates_are_held(
 def test_a_shorter_tail_at_a_held_rate_is_better_and_says_why() -> None:
     still = noise_floor([1.0, 1.01, 1.0, 0.99, 1.0, 1.0], [1.0, 1.0, 1.01, 1.0, 0.99, 1.0])
     effect = paired_effect([10.0, 11, 10, 10, 11, 10], [5.0, 5.2, 5, 5.1, 5, 5])
-    verdict = _verdict(effect, Noise(still, still), "latency_p99")
+    noise = Noise(still, still, "latency_p99")
+    verdict = _verdict(effect, noise, "latency_p99")
     assert verdict.outcome == "better"
     assert verdict.sentence.startswith("both sides held the rate, so throughput is equal")
     slower = paired_effect([5.0, 5.2, 5, 5.1, 5, 5], [10.0, 11, 10, 10, 11, 10])
-    assert _verdict(slower, Noise(still, still), "latency_p99").outcome == "worse"
+    assert _verdict(slower, noise, "latency_p99").outcome == "worse"
+    own = _verdict(effect, noise, "latency_p99", same_rate=False)
+    assert own.sentence.startswith("each side held its own rate; p99 better: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (Change(settings={"work_mem": "8MB"}), True),
+        (Change(spec={"load.protocol": "simple"}), True),
+        (Change(rate={"clients": 2.0}), False),
+        (Change(spec={"clients.arrival.burst.rate": "900"}), False),
+    ],
+)
+def test_whether_both_sides_ask_for_the_same_rate(change: Change, same: bool) -> None:
+    question = Question(kind="compare", title="", a=Change(), b=change, seconds=1)
+    assert same_rate(question) == same

@@ -8,7 +8,7 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
-from pgdyno.investigate.trial import PAIRS_MAX, Answer, Noise, Question, run_trial
+from pgdyno.investigate.trial import PAIRS_MAX, Answer, Measure, Noise, Question, run_trial
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, noise_floor
 
@@ -84,7 +84,13 @@ def measure_noise(
     return Noise(
         noise_floor(answer.tps_a, answer.tps_b),
         noise_floor(answer.latency_p99_a, answer.latency_p99_b),
+        answer.measure,
     )
+
+
+def noise_json(noise: Noise, measure: Measure) -> dict[str, Any]:
+    """The noise floor that verdicts about ``measure`` are held against."""
+    return {"of": measure, "ci95": ci95_json(noise.of(measure))}
 
 
 def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> dict[str, Any]:
@@ -102,7 +108,7 @@ def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> d
             "ci95": ci95_json(answer.latency_p99),
         },
         "compared": answer.measure,
-        "noise_floor": {"ci95": ci95_json(noise.of(answer.measure))},
+        "noise_floor": noise_json(noise, answer.measure),
         "decision": answer.verdict.outcome,
         "sentence": answer.verdict.sentence,
         "pairs_needed": answer.verdict.pairs_needed,

@@ -18,9 +18,9 @@ from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding, verdict
 from pgdyno.errors import SetupError
 from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
-from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
+from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise, noise_json
 from pgdyno.investigate.observe import record_diagnosis
-from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
+from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
 from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
@@ -97,7 +97,7 @@ class _Investigation:
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
         still = NoiseFloor(1.0, 1.0, 0.0)
-        self._noise = Noise(still, still)
+        self._noise = Noise(still, still, "throughput")
 
     def run(self) -> dict[str, Any]:
         baseline = self._measure_baseline()
@@ -345,9 +345,9 @@ class _Investigation:
                 "decision": decision,
             }
         )
+        effect = answer.throughput if answer.measure == "throughput" else answer.latency_p99
         self._session.watcher.note(
-            f"{candidate.title}: {answer.throughput.ratio:.2f}x"
-            f" [{answer.throughput.lo:.2f}, {answer.throughput.hi:.2f}] {decision}"
+            f"{candidate.title}: {answer.gain} [{effect.lo:.2f}, {effect.hi:.2f}] {decision}"
         )
 
     def _leave_out(self, candidate: Candidate, why: str) -> None:
@@ -389,7 +389,7 @@ class _Investigation:
             "final_tps": round(throughput_tps(run, final), 2),
             "baseline_latency_ms_p99": _p99_ms(run, baseline),
             "final_latency_ms_p99": _p99_ms(run, final),
-            "noise_floor": {"ci95": ci95_json(self._noise.throughput)},
+            "noise_floor": noise_json(self._noise, self._noise.measure),
             "next_limit": verdict(progress.findings),
             "out_of_time": self._out_of_time,
             "elapsed_s": round(time.monotonic() - self._began_s, 1),
@@ -402,9 +402,7 @@ class _Investigation:
         limit = verdict(self._progress.findings)
         if not kept:
             return limit
-        gains = "; ".join(
-            f"{k.candidate.title} gives {k.answer.throughput.ratio:.2f}x" for k in kept
-        )
+        gains = "; ".join(f"{k.candidate.title} gives {k.answer.gain}" for k in kept)
         first = kept[0].candidate.finding
         return {"finding": first, "sentence": f"{gains}; next limit: {limit['sentence']}"}
 

@@ -80,6 +80,13 @@ class Answer:
     slices_a: tuple[int, ...]
     slices_b: tuple[int, ...]
 
+    @property
+    def gain(self) -> str:
+        """What the change gave, in a few words."""
+        if self.measure == "throughput":
+            return f"{self.throughput.ratio:.2f}x"
+        return f"p99 {self.latency_p99.ratio:.2f}x at the held rate"
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -87,6 +94,8 @@ class Noise:
 
     throughput: NoiseFloor
     latency_p99: NoiseFloor
+    measure: Measure
+    """What identical slices were compared by."""
 
     def of(self, measure: Measure) -> NoiseFloor:
         """The floor for a verdict about ``measure``."""
@@ -135,7 +144,7 @@ def run_trial(
         measure = _measure_of(session.spec, sides)
         if pair >= PAIRS_MIN and _enough(sides, question, measure, deadline_s):
             break
-    answer = _answer(trial_id, sides, noise, _measure_of(session.spec, sides))
+    answer = _answer(trial_id, sides, noise, _measure_of(session.spec, sides), question)
     session.recorder.update_trial(trial_id, **_columns(answer))
     return answer
 
@@ -195,7 +204,11 @@ def _enough(
 
 
 def _answer(
-    trial_id: int, sides: Mapping[str, _Side], noise: Noise | None, measure: Measure
+    trial_id: int,
+    sides: Mapping[str, _Side],
+    noise: Noise | None,
+    measure: Measure,
+    question: Question,
 ) -> Answer:
     a, b = sides["a"], sides["b"]
     return Answer(
@@ -203,7 +216,7 @@ def _answer(
         throughput=_effect(sides, "throughput"),
         latency_p99=_effect(sides, "latency_p99"),
         measure=measure,
-        verdict=_verdict(_effect(sides, measure), noise, measure),
+        verdict=_verdict(_effect(sides, measure), noise, measure, same_rate=same_rate(question)),
         tps_a=tuple(a.tps),
         tps_b=tuple(b.tps),
         latency_p99_a=tuple(a.latency_p99_ns),
@@ -213,12 +226,25 @@ def _answer(
     )
 
 
-def _verdict(effect: Effect, noise: Noise | None, measure: Measure) -> Verdict:
+def same_rate(question: Question) -> bool:
+    """Whether both sides ask for the same rate, so that holding it makes throughput equal."""
+    a, b = question.a, question.b
+    keys = {key for change in (a, b) for key in change.spec}
+    return a.rate == b.rate and not any("arrival" in key.split(".") for key in keys)
+
+
+def _verdict(
+    effect: Effect, noise: Noise | None, measure: Measure, *, same_rate: bool = True
+) -> Verdict:
     floor = noise.of(measure) if noise else None
     if measure == "throughput":
         return decide(effect, floor)
     verdict = decide(effect, floor, effect_matters=LATENCY_MATTERS, higher_is_better=False)
-    held = "both sides held the rate, so throughput is equal by construction; p99"
+    held = (
+        "both sides held the rate, so throughput is equal by construction; p99"
+        if same_rate
+        else "each side held its own rate; p99"
+    )
     return replace(verdict, sentence=f"{held} {verdict.sentence}")
 
 
@@ -234,6 +260,7 @@ def _columns(answer: Answer) -> dict[str, Any]:
         "latency_p99_ratio_hi": latency.hi,
         "baseline_tps": _mean(answer.tps_a),
         "changed_tps": _mean(answer.tps_b),
+        "compared": answer.measure,
         "verdict": answer.verdict.outcome,
         "pairs_needed": answer.verdict.pairs_needed,
         "sentence": answer.verdict.sentence,

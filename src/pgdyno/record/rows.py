@@ -224,6 +224,7 @@ class Trial:
     latency_p99_ratio_hi: float | None
     baseline_tps: float | None
     changed_tps: float | None
+    compared: str | None
     verdict: str | None
     pairs_needed: int | None
     decision: str | None

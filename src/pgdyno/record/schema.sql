@@ -267,6 +267,7 @@ create table trial (
     throughput_ratio real, throughput_ratio_lo real, throughput_ratio_hi real,
     latency_p99_ratio real, latency_p99_ratio_lo real, latency_p99_ratio_hi real,
     baseline_tps real, changed_tps real,
+    compared text,                        -- throughput or latency_p99: what the verdict is about
     verdict text,                         -- better, worse, no difference, inconclusive
     pairs_needed integer,
     decision text,                        -- kept, rejected, offered, taken back, still earns

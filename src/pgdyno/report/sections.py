@@ -76,7 +76,8 @@ def _value_and_unit(value_ms: float) -> tuple[str, str]:
 
 def _gain_note(story: Story, gain: float | None) -> str:
     if story.comparison and story.comparison.throughput:
-        return str(story.comparison.throughput)
+        held = story.comparison.rate_held
+        return "held by the clients" if held else str(story.comparison.throughput)
     return numbers.times(gain)
 
 
@@ -120,8 +121,8 @@ def _attempts_table(step: Step) -> Table:
         [
             a.title,
             a.durability_class,
-            numbers.times_short(a.trial.predicted_ratio),
-            str(a.throughput or numbers.ABSENT),
+            wording.predicted_words(a) or numbers.ABSENT,
+            wording.measured_words(a) or numbers.ABSENT,
             numbers.change_percent(a.latency_p99.ratio if a.latency_p99 else None),
             numbers.count(a.trial.pairs),
             decision_words(a),
@@ -287,8 +288,9 @@ def _gain(attempt: Attempt, noise: float | None) -> str:
     effect = attempt.throughput
     if effect is None:
         return decision_words(attempt) if attempt.outcome == NOT_MEASURED else "no pairs completed"
-    text = f"{effect} in {attempt.trial.pairs} pairs"
-    if noise is not None and abs(effect.ratio - 1) < noise:
+    text = f"{wording.measured_words(attempt)} in {attempt.trial.pairs} pairs"
+    compared = attempt.latency_p99 if attempt.rate_held and attempt.latency_p99 else effect
+    if noise is not None and max(compared.ratio, 1 / compared.ratio) - 1 < noise:
         text += "; smaller than the noise floor"
     return text
 

@@ -50,7 +50,8 @@ class Row:
 
 
 def chain_charts(story: Story) -> list[Chart]:
-    """Throughput and p99 before and after each change that was measured."""
+    """Throughput and p99 before and after each change that was measured; where clients held a rate,
+    throughput cannot move."""
     charts = [_throughput_chart(story.attempts), _latency_chart(story.attempts)]
     return [chart for chart in charts if chart is not None]
 
@@ -59,7 +60,7 @@ def _throughput_chart(attempts: Sequence[Attempt]) -> Chart | None:
     rows = []
     for attempt in attempts:
         before, effect = attempt.trial.baseline_tps, attempt.throughput
-        if before and effect:
+        if before and effect and not attempt.rate_held:
             rows.append(_row(attempt, before, effect, attempt.trial.predicted_ratio))
     return _dumbbells("chain-tps", "Throughput before and after, tps", rows, numbers.tps, "0,0")
 
@@ -191,12 +192,13 @@ def _strokes(
 def pairs_chart(run: RunFile, story: Story) -> Chart | None:
     """Every pair of a comparison by itself, with the mean, its interval and the noise floor."""
     attempt = story.comparison
-    if attempt is None or attempt.throughput is None:
+    if attempt is None:
         return None
+    effect = attempt.latency_p99 if attempt.rate_held else attempt.throughput
     ratios = _pair_ratios(run, attempt)
-    if not ratios:
+    if not ratios or effect is None:
         return None
-    effect = attempt.throughput
+    what = "p99" if attempt.rate_held else "Throughput"
     plot = plain_figure(230)
     plot.xgrid.visible = False
     pairs = list(ratios)
@@ -214,14 +216,14 @@ def pairs_chart(run: RunFile, story: Story) -> Chart | None:
     plot.x_range = Range1d(start=ends[0], end=ends[1])
     plot.xaxis.ticker = pairs if len(pairs) <= 12 else plot.xaxis.ticker
     plot.yaxis.formatter = NumeralTickFormatter(format="0.00")
-    higher = sum(ratio > 1 for ratio in ratios.values())
+    better = sum((ratio < 1) == attempt.rate_held for ratio in ratios.values() if ratio != 1)
     return Chart(
         id="pairs",
-        title="Throughput ratio of each pair, changed to unchanged",
-        says=f"{higher} of {len(ratios)} pairs were faster with the change; together {effect}.",
+        title=f"{what} ratio of each pair, changed to unchanged",
+        says=f"{better} of {len(ratios)} pairs were faster with the change; together {effect}.",
         plot=plot,
         table=figures_table(
-            "Throughput ratio of each pair",
+            f"{what} ratio of each pair",
             ["Pair", "ratio"],
             [[str(pair), numbers.times(ratio)] for pair, ratio in ratios.items()],
         ),
@@ -230,15 +232,20 @@ def pairs_chart(run: RunFile, story: Story) -> Chart | None:
 
 
 def _pair_ratios(run: RunFile, attempt: Attempt) -> dict[int, float]:
-    """Pair number → throughput of side b over that of side a, for complete pairs."""
+    """Pair number → what was compared of side b over that of side a, for complete pairs."""
     sides: dict[int, dict[str, float]] = {}
     for piece in run.slices(trial_id=attempt.trial.id):
         if piece.pair is not None and piece.side is not None and piece.ended_ms is not None:
-            sides.setdefault(piece.pair, {})[piece.side] = throughput_tps(run, [piece.id])
+            value = (
+                run.histogram("response", [piece.id]).percentile(99)
+                if attempt.rate_held
+                else throughput_tps(run, [piece.id])
+            )
+            sides.setdefault(piece.pair, {})[piece.side] = value
     return {
-        pair: tps["b"] / tps["a"]
-        for pair, tps in sorted(sides.items())
-        if tps.get("a") and tps.get("b")
+        pair: value["b"] / value["a"]
+        for pair, value in sorted(sides.items())
+        if value.get("a") and value.get("b")
     }
 
 

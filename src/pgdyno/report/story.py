@@ -62,6 +62,11 @@ class Attempt:
         return self.durability_class in ("", "D0")
 
     @property
+    def rate_held(self) -> bool:
+        """Whether clients held a rate on both sides, so that p99 is what was compared."""
+        return self.trial.compared == "latency_p99"
+
+    @property
     def outcome(self) -> str:
         """The decision, or the verdict of a trial that nothing was decided by."""
         return self.trial.decision or self.trial.verdict or "not finished"
@@ -118,11 +123,19 @@ class Story:
 
     @property
     def noise_half_width(self) -> float | None:
-        """How far identical slices lie apart, as a share: the larger side of the interval."""
+        """How far identical slices lie apart, as a share: the interval's farther end, on the ratio's
+        logarithm, as verdicts reckon it."""
         said = (self.info.result.get("noise_floor") or {}).get("ci95")
-        if said is None and self.noise and self.noise.throughput:
-            said = (self.noise.throughput.lo, self.noise.throughput.hi)
-        return max(1 - said[0], said[1] - 1) if said else None
+        if said is None and self.noise:
+            effect = self.noise.latency_p99 if self.noise_of_p99 else self.noise.throughput
+            said = (effect.lo, effect.hi) if effect else None
+        return max(1 / said[0], said[1]) - 1 if said else None
+
+    @property
+    def noise_of_p99(self) -> bool:
+        """Whether the noise floor is that of p99, and not of throughput."""
+        of = (self.info.result.get("noise_floor") or {}).get("of")
+        return of == "latency_p99" if of else bool(self.noise and self.noise.rate_held)
 
     @property
     def comparison(self) -> Attempt | None:

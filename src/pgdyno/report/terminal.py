@@ -200,11 +200,11 @@ def _attempt_lines(attempt: Attempt, width: int) -> list[Line]:
         attempt.title if attempt.loses_nothing else f"{attempt.title}  {attempt.durability_class}"
     )
     parts = []
-    if attempt.trial.predicted_ratio is not None:
-        parts.append(f"predicted {numbers.times_short(attempt.trial.predicted_ratio)}")
-    if attempt.throughput is not None:
-        parts.append(f"measured {attempt.throughput}")
-    moved = attempt.latency_p99 and attempt.outcome in ("kept", "offered", "still earns")
+    if predicted := wording.predicted_words(attempt):
+        parts.append(f"predicted {predicted}")
+    if measured := wording.measured_words(attempt):
+        parts.append(f"measured {measured}")
+    moved = attempt.outcome in ("kept", "offered", "still earns") and not attempt.rate_held
     if moved and attempt.latency_p99:
         parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
     parts.append(wording.decision_words(attempt))

@@ -139,7 +139,8 @@ def noise_sentence(story: Story) -> str:
         return ""
     pairs = story.noise.trial.pairs
     return (
-        f"two identical slices differ by up to {numbers.percent(half_width)} ({pairs} pairs);"
+        f"two identical slices differ by up to {numbers.percent(half_width)}"
+        f"{' in p99' if story.noise_of_p99 else ''} ({pairs} pairs);"
         " nothing smaller will be called an effect"
     )
 
@@ -156,6 +157,8 @@ def rechecks_sentence(story: Story) -> str:
     parts = []
     for attempt in story.rechecks:
         measured = numbers.times(attempt.throughput.ratio) if attempt.throughput else ""
+        if attempt.rate_held and attempt.latency_p99:
+            measured = f"p99 {numbers.times(attempt.latency_p99.ratio)}"
         verb = "still earns" if attempt.outcome == "still earns" else f"{attempt.outcome}:"
         parts.append(f"{attempt.title} {verb} {measured}".strip())
     return f"taken back in turn: {numbers.listed(parts)}" if parts else ""
@@ -183,6 +186,25 @@ def _why_it_ended(result: Mapping[str, Any]) -> str:
         return "; nothing else could be measured here"
     least = numbers.percent(EFFECT_MATTERS)
     return f"; nothing else within {result['allow']} is predicted to give more than {least}"
+
+
+def predicted_words(attempt: Attempt) -> str:
+    """What throughput was predicted; '' when nothing was. Clients that hold a rate leave the
+    prediction to more of them: it is of what the server could do."""
+    ratio = attempt.trial.predicted_ratio
+    if ratio is None:
+        return ""
+    said = numbers.times_short(ratio)
+    return f"{said} at full load" if attempt.rate_held else said
+
+
+def measured_words(attempt: Attempt) -> str:
+    """What was measured, with its interval; '' when it was not."""
+    if attempt.throughput is None:
+        return ""
+    if attempt.rate_held and attempt.latency_p99:
+        return f"p99 {attempt.latency_p99} at the held rate"
+    return str(attempt.throughput)
 
 
 def decision_words(attempt: Attempt) -> str:
