@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import psycopg
 import pytest
 
 from pgdyno.cli import _status
+from pgdyno.record import RunFile, read_acks
+from pgdyno.server import Cluster
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "result-run.schema.json"
 Run = Callable[..., dict[str, Any]]
@@ -107,3 +110,84 @@ def test_a_setup_that_fails_names_file_and_line(
     monkeypatch.setattr(sys, "argv", ["pgdyno", "run", "own.toml", "-q"])
     assert _status() == 1
     assert 'setup.sql:2: column "nothing_of_the_sort" does not exist' in capfd.readouterr().err
+
+
+def test_connections_by_the_transaction(run: Run, pg18: Cluster) -> None:
+    server = pg18.conninfo.uri_without_password
+    result = run("select-only", server, "-C", "-c", "2", "-t", "10")
+    (group,) = result["groups"]
+    connections, latency = group["connections"], group["latency_ms"]
+    assert result["ledger"]["done"] == 20
+    # What connected before the measurement began is not in it.
+    assert connections["connects"] >= 16
+    assert connections["connect_ms"]["total"]["count"] == connections["connects"]
+    assert latency["connect"]["max"] > 0
+    assert latency["connect"]["max"] <= latency["wait"]["max"] <= latency["response"]["max"]
+    assert latency["response"]["p9999"] is None, "twenty cannot tell"
+
+
+def test_a_ledger_and_binary_values(run: Run, pg18: Cluster, tmp_path: Path) -> None:
+    server = pg18.conninfo.uri_without_password
+    options = ("--acks", "acks", "--parameters", "binary", "--max-tries", "1")
+    result = run("tpcb-like", server, "-c", "2", "-t", "15", *options)
+    ledger = read_acks(tmp_path / "acks")
+    assert ledger.problems() == []
+    assert len(ledger.records) == result["ledger"]["intended"] == 30
+    assert ledger.columns["done"] == result["ledger"]["done"]
+    assert result["errors"] == [] or result["ledger"]["failed"] > 0
+    assert RunFile(tmp_path / "run.db").run.spec["load"]["parameters"] == "binary"
+
+
+def test_groups_that_park_hold_open_and_connect_anew(
+    run: Run, pg18: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "states.sql").write_text(
+        "select count(*) filter (where state = 'idle in transaction') as held from"
+        " pg_stat_activity where application_name = 'pgdyno' \\gset\n"
+        "insert into seen values (:held);\n"
+    )
+    (tmp_path / "one.sql").write_text("select 1;\n")
+    (tmp_path / "setup.sql").write_text("create table if not exists seen (held int);")
+    (tmp_path / "three.toml").write_text(
+        f"""
+        [server]
+        kind = "existing"
+        conninfo = "{pg18.conninfo.uri_without_password}"
+        [workload]
+        setup = "setup.sql"
+        [[clients]]
+        name = "parked"
+        count = 5
+        idle = true
+        [[clients]]
+        name = "screens"
+        count = 2
+        hold_open = "100ms"
+        script = [{{ file = "one.sql" }}]
+        [[clients]]
+        name = "anew"
+        count = 1
+        think = "5ms"
+        connection = {{ reconnect_every = 3 }}
+        script = [{{ file = "states.sql" }}]
+        [load]
+        hold = "1500ms"
+        """
+    )
+    result = run("three.toml")
+    parked, screens, anew = result["groups"]
+    assert parked["loop"] == "idle"
+    assert parked["connections"]["open"] == 5
+    assert parked["ledger"]["intended"] == 0
+    # Nothing that is held open for 100 ms is done in less.
+    assert screens["latency_ms"]["service"]["p50"] >= 100
+    assert screens["connections"]["open"] == 2
+    done = anew["ledger"]["done"]
+    assert abs(anew["connections"]["connects"] - done / 3) <= 3
+    uri = pg18.conninfo.kwargs() | {"dbname": "pgdyno"}
+    with psycopg.connect(**uri, autocommit=True) as connection:
+        row = connection.execute("select max(held), count(*) from seen").fetchone()
+        connection.execute("drop table seen")
+    assert row is not None
+    assert row[0] == 2
+    assert row[1] >= done

@@ -49,7 +49,7 @@ def test_a_recheck_is_named_after_what_was_taken_back(investigation: Story) -> N
 
 
 def test_the_noise_floor_is_the_larger_side(investigation: Story) -> None:
-    assert investigation.noise_half_width == pytest.approx(0.031)
+    assert investigation.noise_half_width == pytest.approx(1 / 0.969 - 1)
 
 
 def test_a_run_that_broke_off_has_a_verdict_and_no_figures(tmp_path: Path) -> None:
