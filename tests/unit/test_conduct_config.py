@@ -32,7 +32,7 @@ def test_the_defaults_say_nothing_special() -> None:
             "hosts": [{"host": "/run", "hostaddr": None, "port": 5433}],
             "user": "me", "password": "pw", "database": "db", "application_name": "pgdyno",
         },
-        "threads": 1, "seed": None, "protocol": "prepared", "max_tries": 10,
+        "threads": 1, "seed": None, "protocol": "prepared", "max_tries": 10, "connecting_max": 100,
         "groups": [{
             "name": "clients", "clients": 8, "schedule": [], "think_ms": 0,
             "variables": {"scale": "1"},
@@ -101,7 +101,7 @@ def test_everything_at_once() -> None:
     ]  # fmt: skip
     load = {key: value for key, value in made.items() if key not in ("groups", "target")}
     assert load == {
-        "threads": 2, "seed": 9, "protocol": "prepared", "max_tries": 10, "reactor": "mio",
+        "threads": 2, "seed": 9, "protocol": "prepared", "max_tries": 10, "connecting_max": 100, "reactor": "mio",
         "cpus": [0, 1], "nice": 5, "parameters": "binary", "acks": {"directory": "acks"},
     }  # fmt: skip
 

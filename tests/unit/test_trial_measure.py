@@ -10,26 +10,31 @@ from pgdyno.investigate.trial import Noise, Question, _measure_of, _Side, _verdi
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import noise_floor, paired_effect
 
-OPEN = {"name": "open", "arrival": {"rate": 100}}
+OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}
 CLOSED = {"name": "closed"}
 IDLE = {"name": "idle", "idle": True}
 
 
 @pytest.mark.parametrize(
-    ("groups", "done", "measure"),
+    ("groups", "done", "grown", "measure"),
     [
-        ([OPEN], 1000, "latency_p99"),
-        ([OPEN, IDLE], 995, "latency_p99"),
-        ([OPEN], 900, "throughput"),
-        ([OPEN, CLOSED], 1000, "throughput"),
-        ([CLOSED], 1000, "throughput"),
+        ([OPEN], 1000, 0, "latency_p99"),
+        ([OPEN, IDLE], 995, 0, "latency_p99"),
+        ([OPEN], 985, 15, "latency_p99"),
+        ([OPEN], 900, 0, "throughput"),
+        ([OPEN], 900, 100, "throughput"),
+        ([OPEN, CLOSED], 1000, 0, "throughput"),
+        ([CLOSED], 1000, 0, "throughput"),
     ],
 )
 def test_latency_only_where_all_rates_are_held(
-    groups: list[dict[str, Any]], done: int, measure: str
+    groups: list[dict[str, Any]], done: int, grown: int, measure: str
 ) -> None:
     spec = spec_from_fields({"clients": groups})
-    sides = {"a": _Side(intended=1000, done=1000), "b": _Side(intended=1000, done=done)}
+    sides = {
+        "a": _Side(intended=1000, done=1000),
+        "b": _Side(intended=1000, done=done, grown=grown),
+    }
     assert _measure_of(spec, sides) == measure
 
 

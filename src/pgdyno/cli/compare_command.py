@@ -85,7 +85,7 @@ def command(**given: Any) -> None:
         result = compare(
             session,
             change,
-            title=_title(change),
+            title=_title(spec, change),
             budget_s=given["budget"] / 1000,
             slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
             pairs_max=given["pairs"],
@@ -134,9 +134,13 @@ def _live_rates(spec: Any, keys: dict[str, str]) -> dict[str, float]:
     return factors
 
 
-def _title(change: Any) -> str:
+def _title(spec: Any, change: Any) -> str:
     parts = [f"{name} = {value}" for name, value in {**change.settings, **change.spec}.items()]
-    parts += [f"{factor:g} times the rate of {name}" for name, factor in change.rate.items()]
+    rates = {group.name: group.open_loop.rate for group in spec.clients if group.open_loop}
+    parts += [
+        f"{name} at {rates[name] * factor:g}/s instead of {rates[name]:g}/s"
+        for name, factor in change.rate.items()
+    ]
     parts += [f"pool of {size}" for size in set(change.pool_max.values())]
     return ", ".join(parts)
 

@@ -21,7 +21,14 @@ from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise, noise_json
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
-from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
+from pgdyno.investigate.trial import (
+    SLICE_OVERHEAD_SECONDS,
+    Answer,
+    Measure,
+    Noise,
+    Question,
+    run_trial,
+)
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
 from pgdyno.spec import Change
@@ -389,12 +396,18 @@ class _Investigation:
             "final_tps": round(throughput_tps(run, final), 2),
             "baseline_latency_ms_p99": _p99_ms(run, baseline),
             "final_latency_ms_p99": _p99_ms(run, final),
-            "noise_floor": noise_json(self._noise, self._noise.measure),
+            "noise_floor": noise_json(self._noise, self._compared),
             "next_limit": verdict(progress.findings),
             "out_of_time": self._out_of_time,
             "elapsed_s": round(time.monotonic() - self._began_s, 1),
             "verdict": self._verdict(),
         }
+
+    @property
+    def _compared(self) -> Measure:
+        """What the last trial was decided by; before any, what identical slices differ in."""
+        steps = self._progress.steps
+        return steps[-1]["compared"] if steps else self._noise.measure
 
     def _verdict(self) -> dict[str, Any]:
         """The investigation in one sentence."""

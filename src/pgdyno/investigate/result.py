@@ -123,7 +123,9 @@ def steadiness(run: RunFile, slice_ids: list[int]) -> str:
     if len(whole) < POINTS_MIN:
         return f"too short to tell: {len(whole)} s measured, {POINTS_MIN} are needed"
     start = steady_from([interval.throughput_tps for interval in whole])
-    return "never steady" if start is None else f"steady after the first {start} s"
+    if start is None:
+        return "never steady"
+    return f"steady after the first {start} s" if start else "steady from the start"
 
 
 def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:

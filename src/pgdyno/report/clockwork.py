@@ -25,8 +25,11 @@ class Clockwork:
 
 
 def clockwork(run: RunFile) -> Clockwork:
-    """Reads what all time charts need."""
+    """Reads what all time charts need. What ends while the load is being stopped is left out: it
+    would look like a drop."""
     intervals = run.intervals()
+    measured = max((n for n, each in enumerate(intervals) if each.slice_id is not None), default=-1)
+    intervals = intervals[: measured + 1] or intervals
     ends = [interval.at_ms + interval.duration_ms for interval in intervals[-1:]]
     ends += [s.ended_ms for s in run.slices() if s.ended_ms is not None]
     ends += [run.run.ended_ms] if run.run.ended_ms is not None else []

@@ -47,7 +47,13 @@ OTHER = "other statements"
 
 
 def client_charts(run: RunFile) -> list[Chart]:
-    """Throughput and response time against clients, if a ramp or steps made them vary."""
+    """Throughput and response time against clients, if a ramp or steps made them vary.
+
+    Where some send at a rate, what is done follows the rate and not the clients.
+    """
+    groups = run.run.spec.get("clients") or []
+    if any(isinstance(group.get("arrival"), Mapping) for group in groups):
+        return []
     trials = {s.id for s in run.slices() if s.trial_id is not None}
     intervals = [
         i for i in run.intervals()
@@ -65,7 +71,7 @@ def _client_classes(intervals: Sequence[Interval]) -> dict[int, list[Interval]]:
     width = max(1, -(-most // LEVELS_MAX))
     classes: dict[int, list[Interval]] = defaultdict(list)
     for interval in intervals:
-        classes[-(-interval.clients // width) * width].append(interval)
+        classes[min(-(-interval.clients // width) * width, most)].append(interval)
     return dict(sorted(classes.items()))
 
 

@@ -143,7 +143,7 @@ def finding_cards(story: Story) -> list[Card]:
     """What was found, the limits first, step by step."""
     found = [f for f in story.findings if f.status not in ("cleared", "skipped")]
     several = len({finding.step for finding in story.findings}) > 1
-    return [_finding_card(f, _when(story, f.step) if several else "") for f in found]
+    return [_finding_card(story, f, _when(story, f.step) if several else "") for f in found]
 
 
 def _when(story: Story, step: int) -> str:
@@ -152,7 +152,7 @@ def _when(story: Story, step: int) -> str:
     return f"after {kept[-1].title}" if kept and step else "at the start"
 
 
-def _finding_card(finding: FindingRow, when: str) -> Card:
+def _finding_card(story: Story, finding: FindingRow, when: str) -> Card:
     tags = [Tag(finding.status, STATUS_TONES.get(finding.status, "plain"))]
     if finding.rank == 1:
         tags.append(Tag("the limit", "warn"))
@@ -164,7 +164,7 @@ def _finding_card(finding: FindingRow, when: str) -> Card:
         ("Confidence", "" if confidence is None else numbers.percent(confidence)),
         ("Symptom of", causes),
         ("Wrong if", numbers.sentence(finding.false_positives)),
-        ("Might help", numbers.sentence("; ".join(wording.proposals(finding)))),
+        ("Might help", numbers.sentence("; ".join(wording.proposals(finding, story)))),
     ]
     return Card(
         title=numbers.capital(finding_name(finding.finding)),
@@ -212,7 +212,7 @@ def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
 def price_cards(story: Story) -> list[Card]:
     """One card for each change that was measured, or if none was, for each that was proposed."""
     if not story.attempts:
-        return [card for finding in story.limits for card in _proposal_cards(finding)]
+        return [card for finding in story.limits for card in _proposal_cards(finding, story)]
     order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2, NOT_MEASURED: 4}
     attempts = sorted(story.attempts, key=lambda a: order.get(a.outcome, 3))
     return [_price_card(attempt, story.noise_half_width) for attempt in attempts]
@@ -257,7 +257,7 @@ def _price_terms(remedy: Remedy | None) -> list[tuple[str, str]]:
     ]
 
 
-def _proposal_cards(finding: FindingRow) -> list[Card]:
+def _proposal_cards(finding: FindingRow, story: Story) -> list[Card]:
     """What a finding proposes, none of it measured."""
     cards = []
     for row in finding.remedies:
@@ -267,7 +267,7 @@ def _proposal_cards(finding: FindingRow) -> list[Card]:
         change, name = Change.from_json(row.get("change") or {}), remedy.durability_class
         ratio = numbers.times_short(row.get("predicted_ratio"))
         terms = [
-            ("Throughput", f"predicted {ratio}; not measured"),
+            ("Throughput", f"predicted {ratio}{wording.full_load(story.info)}; not measured"),
             ("Because", numbers.sentence(str(row.get("why") or ""))),
             ("Durability", f"{name}: {wording.CLASS_MEANING[name]}."),
             *_price_terms(remedy),

@@ -123,8 +123,8 @@ class Story:
 
     @property
     def noise_half_width(self) -> float | None:
-        """How far identical slices lie apart, as a share: the interval's farther end, on the ratio's
-        logarithm, as verdicts reckon it."""
+        """How far identical slices lie apart, as a share: the interval's farther end, reckoned on
+        the ratio's logarithm as verdicts do it."""
         said = (self.info.result.get("noise_floor") or {}).get("ci95")
         if said is None and self.noise:
             effect = self.noise.latency_p99 if self.noise_of_p99 else self.noise.throughput

@@ -401,7 +401,7 @@ def _found_lines(story: Story, width: int) -> list[Line]:
         text = f"{finding_name(finding.finding)}: {finding.sentence}"
         lines += _labelled(label, text, width, style="yellow" if finding.rank == 1 else "")
     if story.limits:
-        proposals = wording.proposals(story.limits[0])
+        proposals = wording.proposals(story.limits[0], story)
         lines += _labelled("might help", "; ".join(proposals), width)
     for status in ("cleared", "skipped"):
         names = wording.finding_names(story.findings, status)

@@ -198,6 +198,14 @@ def predicted_words(attempt: Attempt) -> str:
     return f"{said} at full load" if attempt.rate_held else said
 
 
+def full_load(info: RunInfo) -> str:
+    """What to add to a predicted throughput where some clients send at a rate: it is of more load
+    than they bring."""
+    groups: Sequence[Mapping[str, Any]] = info.spec.get("clients") or []
+    open_loops = [group for group in groups if isinstance(group.get("arrival"), Mapping)]
+    return " at full load" if open_loops else ""
+
+
 def measured_words(attempt: Attempt) -> str:
     """What was measured, with its interval; '' when it was not."""
     if attempt.throughput is None:
@@ -247,10 +255,12 @@ def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
     return [finding_name(f.finding) for f in findings if f.step == last and f.status == status]
 
 
-def proposals(finding: FindingRow) -> list[str]:
+def proposals(finding: FindingRow, story: Story) -> list[str]:
     """What a finding proposes: change, class and predicted gain of each."""
+    load = full_load(story.info)
     return [
-        f"{title} ({f'{price}, ' if price != 'D0' else ''}predicted {numbers.times_short(ratio)})"
+        f"{title} ({f'{price}, ' if price != 'D0' else ''}"
+        f"predicted {numbers.times_short(ratio)}{load})"
         for title, price, ratio in (_proposal(remedy) for remedy in finding.remedies)
     ]
 
