@@ -101,8 +101,9 @@ def test_everything_at_once() -> None:
     ]  # fmt: skip
     load = {key: value for key, value in made.items() if key not in ("groups", "target")}
     assert load == {
-        "threads": 2, "seed": 9, "protocol": "prepared", "max_tries": 10, "connecting_max": 100, "reactor": "mio",
-        "cpus": [0, 1], "nice": 5, "parameters": "binary", "acks": {"directory": "acks"},
+        "threads": 2, "seed": 9, "protocol": "prepared", "max_tries": 10, "connecting_max": 100,
+        "reactor": "mio", "cpus": [0, 1], "nice": 5, "parameters": "binary",
+        "acks": {"directory": "acks"},
     }  # fmt: skip
 
 

@@ -125,6 +125,33 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         assert said.lower() in text.lower(), said
 
 
+def test_where_a_rate_is_held_the_page_speaks_of_p99(tmp_path: Path) -> None:
+    writer = report_runs.Writer(tmp_path / "run.db", 60, command="compare", spec_text="")
+    held = {"compared": "latency_p99"}
+    free, change = report_runs.FREE, {"settings": {"synchronous_commit": "off"}}
+    noise = report_runs.Tried("noise", "identical slices", free, free, columns=held)
+    compared = report_runs.Tried(
+        "compare", "synchronous_commit = off", free, report_runs.ASYNC, change,
+        columns=held | {"verdict": "better", "predicted_ratio": 1.9},
+    )  # fmt: skip
+    report_runs.write_trial(writer, noise)
+    report_runs.write_trial(writer, compared)
+    run = RunFile(writer.finish())
+    page = make_page(run)
+    assert ("Throughput", "p99 0.74x [0.69, 0.80] at the held rate in 6 pairs") in page.prices[
+        0
+    ].terms
+    assert page.headline[0].note == "held by the clients"
+    charts = {chart.id: chart for chart in page.charts}
+    assert charts["pairs"].title == "p99 ratio of each pair, changed to unchanged"
+    assert charts["pairs"].says.startswith("6 of 6 pairs were faster with the change")
+    assert "chain-p99" in charts
+    assert "chain-tps" not in charts
+    assert "differ by up to 8.0 % in p99 (6 pairs)" in Outline(render(run)).text.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+
+
 def test_a_single_run_prices_what_its_findings_propose(tmp_path: Path) -> None:
     page = make_page(RunFile(report_runs.plain_run(tmp_path / "run.db")))
     assert [card.title for card in page.prices] == ["pool 16"]

@@ -86,11 +86,10 @@ def told_ms(histogram: Histogram, percentile: float) -> str:
 
 
 def shown_times(run: RunFile, slice_ids: Collection[int] | None) -> dict[ScriptKind, Histogram]:
-    """Response, wait and service, and the parts of the wait if it has more than one."""
+    """Response, wait and service, and the parts of the wait that are not zero."""
     times = {kind: run.histogram(kind, slice_ids) for kind in LATENCY_PARTS}
     parts: tuple[ScriptKind, ...] = ("client_lag", "pool_wait", "connect")
-    more = [kind for kind in parts if times[kind].max]
-    left_out = [kind for kind in parts if kind not in more or len(more) < 2]
+    left_out = [kind for kind in parts if not times[kind].max]
     return {kind: histogram for kind, histogram in times.items() if kind not in left_out}
 
 
