@@ -13,8 +13,6 @@ use io_uring::types::BufRingEntry;
 const BUFFERS: u16 = 512;
 /// Bytes of one. Answers to writes are short; longer ones take several.
 const BUFFER_BYTES: usize = 2048;
-/// The same, as a request has it.
-pub(super) const BYTES: u32 = BUFFER_BYTES as u32;
 const ENTRIES_BYTES: usize = BUFFERS as usize * size_of::<BufRingEntry>();
 const MAPPED_BYTES: usize = ENTRIES_BYTES + BUFFERS as usize * BUFFER_BYTES;
 /// The group's number; there is one.
@@ -84,7 +82,7 @@ impl Buffers {
         unsafe {
             let entry = &mut *entries.add(index);
             entry.set_addr(self.buffer(id) as u64);
-            entry.set_len(BYTES);
+            entry.set_len(BUFFER_BYTES as u32);
             entry.set_bid(id);
             self.tail = self.tail.wrapping_add(1);
             let tail = BufRingEntry::tail(entries).cast_mut();

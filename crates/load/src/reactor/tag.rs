@@ -1,7 +1,7 @@
 //! What comes back from the kernel with a result: which request it was.
 
 /// Highest number of a socket; after it they begin anew.
-pub(super) const GENERATION_MAX: u32 = 0x3fff_ffff;
+pub(super) const GENERATION_MAX: u32 = 0x1fff_ffff;
 
 /// What a request was for, packed into the number that comes back with its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub(super) enum Purpose {
     Send,
     /// Waits until the socket is writable.
     Writable,
+    /// Waits for the end of the stream.
+    End,
     /// Waits for the bell.
     Bell,
 }
@@ -34,18 +36,20 @@ impl Tag {
             Purpose::Receive => 0,
             Purpose::Send => 1,
             Purpose::Writable => 2,
-            Purpose::Bell => 3_u64,
+            Purpose::End => 3,
+            Purpose::Bell => 4_u64,
         };
-        purpose << 62 | u64::from(self.generation) << 32 | (self.index as u64 & 0xffff_ffff)
+        purpose << 61 | u64::from(self.generation) << 32 | (self.index as u64 & 0xffff_ffff)
     }
 
     /// From what [`Self::pack`] gave.
     pub(super) fn unpack(packed: u64) -> Self {
         Self {
-            purpose: match packed >> 62 {
+            purpose: match packed >> 61 {
                 0 => Purpose::Receive,
                 1 => Purpose::Send,
                 2 => Purpose::Writable,
+                3 => Purpose::End,
                 _ => Purpose::Bell,
             },
             generation: (packed >> 32) as u32 & GENERATION_MAX,
@@ -64,6 +68,7 @@ mod tests {
             Purpose::Receive,
             Purpose::Send,
             Purpose::Writable,
+            Purpose::End,
             Purpose::Bell,
         ] {
             for (generation, index) in [(0, 0), (1, 77), (GENERATION_MAX, 0xffff_ffff)] {

@@ -204,6 +204,30 @@ fn the_end_of_a_connection_is_told_after_its_last_words() {
 }
 
 #[test]
+fn an_end_right_behind_data_is_not_missed() {
+    each("behind", |reactor, _, server| {
+        let mut buffer = vec![0; RECEIVE_BYTES_MAX];
+        for round in 0..300 {
+            let mut peer = connected(reactor, 0, server);
+            let closer = std::thread::spawn(move || {
+                peer.write_all(&[7; 40]).expect("open");
+            });
+            let mut got = 0;
+            loop {
+                match next(reactor, &mut buffer) {
+                    Some(Event::Received(0, count)) => got += count,
+                    Some(Event::Closed(0, None)) => break,
+                    other => panic!("round {round}: {other:?} after {got} bytes"),
+                }
+            }
+            assert_eq!(got, 40);
+            closer.join().expect("closed");
+            reactor.close(0, b"");
+        }
+    });
+}
+
+#[test]
 fn a_refused_connection_is_told() {
     each("refused", |reactor, _, _| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("free");
