@@ -63,6 +63,16 @@ def test_open_loop_and_acks(bench: Bench) -> None:
     assert "throughput with ack ledger / without, tpcb-like, c=2" in page
 
 
+def test_connections(bench: Bench) -> None:
+    crowd = ["--crowd", "50", "--storm", "4"]
+    results, page = bench("--only", "memory,storm", "--clients", "2", *crowd)
+    assert [row["use"] for row in results["memory"]["rows"]] == ["idle", "after use"]
+    assert all(row["connects_per_s"] > 0 for row in results["memory"]["rows"])
+    assert all(count > 0 for count in results["storm"]["at_once"].values())
+    assert all(count > 0 for count in results["storm"]["reconnecting"].values())
+    assert "## Connections" in page
+
+
 def test_probe_cost(bench: Bench) -> None:
     results, page = bench("--only", "probes", "--clients", "1", "--scripts", "select-only")
     assert all(effect["ratio"] > 0 for effect in results["probes"]["effects"].values())
