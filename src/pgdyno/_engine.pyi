@@ -50,8 +50,9 @@ class ScriptRow(TypedDict):
 
     The histograms are HDR V2 deflate, see :class:`Histogram`, each of all transactions that are
     done: response = intended → done, wait = intended → sent, service = sent → done. The wait has
-    three parts: ``pool_wait`` in the pool's queue, ``connect`` while a connection was established,
-    and ``client_lag``, the rest. ``late`` of those done took longer than the group's limit.
+    three parts: ``pool_wait`` in the pool's queue, ``connect`` from when the client asked for a
+    connection of its own until it had it (pauses after failures included), and ``client_lag``, the
+    rest. ``late`` of those done took longer than the group's limit.
     ``backlog`` is as of the interval's end.
     """
 
@@ -242,7 +243,8 @@ class Load:
          "parameters": "text" | "binary",
          "acks": {"directory" (required)} | null,
          "max_tries": 10, "connect_timeout_ms": 10000,
-         "connecting_max": 100 | null (connections on their way at once), "backoff_ms_min": 50,
+         "connecting_max": 100 | null (connections on their way at once; those that transactions
+         make with reconnect_every count only after a failure), "backoff_ms_min": 50,
          "backoff_ms_max": 2000, "give_up_after_ms": 30000,
          "groups" (required): [
             {"name" (required), "clients" (required),

@@ -177,15 +177,15 @@ def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
     result = begun.result()
     assert result["ledger"]["failed"] == 0
     assert result["errors"] == []
+    # A slow machine only makes the pause longer than it was meant: what is asserted is the least.
     responses = begun.responses()
-    assert PAUSE_S * 0.95e9 < responses.max < PAUSE_S * 1e9 + 2e9
+    assert responses.count == result["ledger"]["done"]
+    assert responses.max > PAUSE_S * 0.95e9
     above = sum(
-        1
-        for rank in range(1, responses.count)
-        if responses.percentile(100 * rank / responses.count) > 1e9
+        responses.percentile(100 * rank / responses.count) > 1e9
+        for rank in range(1, responses.count + 1)
     )
-    expected = RATE * (PAUSE_S - 1.0)
-    assert 0.8 * expected < above < 2.2 * expected, "those that came in the first second, or more"
+    assert above > 0.9 * RATE * (PAUSE_S - 1.0), "those that came in the pause's first second"
 
 
 @pytest.mark.parametrize("major", [18, 15])

@@ -167,6 +167,8 @@ pub struct Link {
     pub failure: Option<Box<Failure>>,
     /// Statements known to the server, one bit each.
     pub prepared: Prepared,
+    /// Since when its client is without a connection, unless it shares those of a pool.
+    pub asked_ns: u64,
     /// How far establishing it has come.
     pub marks: ConnectMarks,
     /// Whether it holds one of the places for connections on their way.
@@ -207,6 +209,7 @@ impl Link {
             pipeline: Pipeline::default(),
             failure: None,
             prepared: Prepared::default(),
+            asked_ns: 0,
             marks: ConnectMarks::default(),
             at_gate: false,
             failures: 0,

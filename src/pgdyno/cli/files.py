@@ -19,8 +19,9 @@ def run_path(output: str | None, name: str) -> Path:
         return _unused(path)
     path = Path(output)
     if path.exists():
+        kind = "folder" if path.is_dir() else "file"
         raise UsageError(
-            f"{path}: there is a file of this name",
+            f"{path}: there is a {kind} of this name",
             code="output-exists",
             hint="runs are never overwritten; choose another name or move it away",
         )

@@ -138,7 +138,9 @@ def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
     if run.run.engine.get("profile") == "debug":
         reasons.append("the load engine is a debug build")
     if run.ledger().done == 0:
-        reasons.append("no transaction was done")
+        first = next(iter(run.errors()), None)
+        why = f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
+        reasons.append(f"no transaction was done{why}")
     return reasons
 
 

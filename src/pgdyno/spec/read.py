@@ -130,7 +130,7 @@ def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > SPEC_BYTES_MAX:
             raise UsageError(f"{path}: larger than 1 MiB, which no spec is", code="spec-unreadable")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as problem:
         raise UsageError(
             f"{path}: {problem.strerror or problem}",

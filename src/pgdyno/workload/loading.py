@@ -120,7 +120,7 @@ def _distinct_names(stems: list[str]) -> list[str]:
 def _read(file: str) -> str:
     try:
         content = Path(file).expanduser().read_bytes()
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise UsageError(
             f"the script {file} cannot be read: {error.strerror}", code="script-file"

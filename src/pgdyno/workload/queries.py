@@ -24,7 +24,9 @@ def setup_errors(what: str) -> Iterator[None]:
     except psycopg.Error as error:
         message = (error.diag.message_primary or str(error)).strip()
         hint = error.diag.message_hint
-        if error.sqlstate == "42501":
+        if error.sqlstate == "42501" and "for table" in message:
+            hint = "the tables are another role's: run as their owner, or GRANT ALL ON them"
+        elif error.sqlstate == "42501":
             hint = "as a superuser: GRANT CREATE ON SCHEMA public TO the role, in that database"
         if error.sqlstate == "53100":
             hint = "free some space, or choose a smaller scale with -s"

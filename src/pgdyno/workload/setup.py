@@ -36,7 +36,7 @@ def run_setup(conninfo: ConnInfo, file: str) -> None:
 def read_setup(file: str) -> str:
     """The text of a setup file. Raises UsageError."""
     try:
-        return Path(file).expanduser().read_text(encoding="utf-8")
+        return Path(file).expanduser().read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(
             f"the setup {file} cannot be read: {error.strerror}", code="setup-file"

@@ -30,9 +30,11 @@
 
 mod binary;
 mod builtin;
+mod draft;
 mod error;
 mod eval;
 mod expr;
+mod fill;
 mod functions;
 mod lexer;
 mod meta;

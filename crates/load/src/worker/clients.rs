@@ -40,7 +40,9 @@ impl Worker {
     /// Gives a client a connection of its own.
     pub(super) fn connect_own(&mut self, client: Box<Client>) {
         let slot = self.new_link(client.group, false);
-        self.links[slot].client = Some(client);
+        let link = &mut self.links[slot];
+        link.asked_ns = monotonic_ns();
+        link.client = Some(client);
         self.connect_in_turn(slot);
     }
 
@@ -55,8 +57,8 @@ impl Worker {
         };
         let state = &self.shared.groups[client.group];
         if client.open {
-            let began_ns = link.marks.began_ns.max(client.intended_ns);
-            client.connect_ns = now_ns.saturating_sub(began_ns);
+            let asked_ns = link.asked_ns.max(client.intended_ns);
+            client.connect_ns = now_ns.saturating_sub(asked_ns);
             client.granted_ns = now_ns;
             if Self::is_too_late(&self.shared, client, now_ns) {
                 Self::skip(&self.shared, &mut self.tally, client);

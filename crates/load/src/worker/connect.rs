@@ -281,7 +281,10 @@ impl Worker {
         }
         drop(slow_start);
         link.doing = Doing::Pausing;
-        link.again |= was_established;
+        if was_established {
+            link.again = true;
+            link.asked_ns = now_ns;
+        }
         link.failures = link.failures.saturating_add(1);
         let failures = link.failures;
         let Some(client) = link.client.as_deref() else {

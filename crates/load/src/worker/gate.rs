@@ -68,9 +68,22 @@ impl Worker {
 
     /// Connects when it is this connection's turn: in the next pass if the gate is open.
     pub(super) fn connect(&mut self, slot: usize) {
+        if self.is_load(slot) {
+            return self.begin_connecting(slot);
+        }
         let link = &mut self.links[slot];
         link.doing = Doing::Pausing;
         self.gate.queue.push_back((slot, link.id));
+    }
+
+    /// Whether connecting is part of the load: an open transaction of a group whose clients connect
+    /// again and again makes this connection. Held back, the load would not be what was asked for.
+    /// After a failure there is a gate for these too.
+    fn is_load(&self, slot: usize) -> bool {
+        let link = &self.links[slot];
+        let connects_again = self.shared.plan.groups[link.group].reconnect_every != u64::MAX;
+        let opened_by_transaction = link.client.as_ref().is_some_and(|client| client.open);
+        connects_again && opened_by_transaction && link.failures == 0
     }
 
     /// Lets in as many as may be.

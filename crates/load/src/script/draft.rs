@@ -1,0 +1,384 @@
+//! A script on its way: commands in turn, blocks as jumps, and what may stand where.
+
+use super::error::{Fault, place};
+use super::expr::Expr;
+use super::meta::{self, Meta};
+use super::names::{Names, Scope, Slot, Uses};
+use super::parse::{Assigned, Source};
+use super::rows::Rows;
+use super::sql::{self, RawStatement, Stop};
+use super::{Capture, Command, SCRIPT_BYTES_MAX, Script, Statement};
+
+/// A script whose statements are not yet looked into.
+#[derive(Default)]
+pub(super) struct Draft<'a> {
+    steps: Vec<Step<'a>>,
+    offsets: Vec<usize>,
+    blocks: Vec<Block>,
+    pipeline: Pipeline,
+    expect: Option<([u8; 5], usize)>,
+    /// Where the statement is that a `\gset` right here would belong to.
+    last_statement: Option<usize>,
+    /// What it can give a value to.
+    pub(super) sets: Assigned,
+    uses: Uses,
+}
+
+enum Step<'a> {
+    Sql {
+        raw: RawStatement<'a>,
+        expect: Option<[u8; 5]>,
+        capture: Option<Capture>,
+        rows: Option<Rows>,
+    },
+    Other(Command),
+}
+
+/// An `\if` that is not closed yet.
+struct Block {
+    offset: usize,
+    /// The condition whose jump leads to the next branch; none after `\else`.
+    condition: Option<usize>,
+    /// Jumps to the end of the block.
+    exits: Vec<usize>,
+}
+
+/// Where pipelines stand, as far as that can be known without running the script: once a pipeline
+/// command depends on a condition, nothing is.
+#[derive(Default, PartialEq, Eq)]
+enum Pipeline {
+    #[default]
+    Off,
+    On(usize),
+    Unknown,
+}
+
+impl<'a> Draft<'a> {
+    /// Reads statements and meta-commands in turn.
+    pub(super) fn read(text: &'a str, scope: &mut Scope) -> Result<Self, Fault> {
+        if text.len() > SCRIPT_BYTES_MAX {
+            let limit = SCRIPT_BYTES_MAX >> 20;
+            return Err(Fault::new(
+                0,
+                format!("the script is larger than {limit} MiB"),
+            ));
+        }
+        if let Some(offset) = text.find('\0') {
+            return Err(Fault::new(offset, "the script contains a zero byte"));
+        }
+        let mut draft = Self::default();
+        draft.sets.add(&Names::BUILT_IN);
+        let mut at = 0;
+        loop {
+            let (raw, stop, next) = sql::scan(text, at)?;
+            if let Some(raw) = raw {
+                draft.statement(raw)?;
+            }
+            at = match stop {
+                Stop::Semicolon => next,
+                Stop::Meta(start) => {
+                    let (meta, next) = meta::parse(text, start, scope)?;
+                    draft.meta(meta, start - 1)?;
+                    next
+                }
+                Stop::End => break,
+            };
+        }
+        draft.uses = std::mem::take(&mut scope.uses);
+        draft.check_end()?;
+        Ok(draft)
+    }
+
+    fn statement(&mut self, raw: RawStatement<'a>) -> Result<(), Fault> {
+        if let Pipeline::On(_) = self.pipeline {
+            self.check_piped(&raw)?;
+        }
+        self.last_statement = Some(self.steps.len());
+        self.offsets.push(raw.offset);
+        let expect = self.expect.take().map(|(code, _)| code);
+        self.steps.push(Step::Sql {
+            raw,
+            expect,
+            capture: None,
+            rows: None,
+        });
+        Ok(())
+    }
+
+    /// What cannot stand in a pipeline; `\gset` comes later.
+    fn check_piped(&self, raw: &RawStatement<'_>) -> Result<(), Fault> {
+        let (expect, offset) = self
+            .expect
+            .map_or((None, raw.offset), |(code, offset)| (Some(code), offset));
+        let statement = Statement {
+            joined: raw.joined,
+            copy_in: raw.is_copy_in(),
+            expect,
+            ..Statement::default()
+        };
+        statement
+            .unpipable()
+            .map_or(Ok(()), |why| Err(Fault::new(offset, why)))
+    }
+
+    fn meta(&mut self, meta: Meta, offset: usize) -> Result<(), Fault> {
+        if let Meta::Nothing = meta {
+            return Ok(());
+        }
+        if let Some((_, offset)) = self.expect {
+            return Err(misplaced_expect(offset));
+        }
+        let last_statement = self.last_statement.take();
+        match meta {
+            Meta::Nothing => {}
+            Meta::Set { slot, name, expr } => self.set(slot, name, expr, offset),
+            Meta::Sleep(sleep) => self.push(Command::Sleep(sleep), offset),
+            Meta::If(condition) => self.open_block(condition, offset),
+            Meta::Elif(condition) => self.next_branch("elif", Some(condition), offset)?,
+            Meta::Else => self.next_branch("else", None, offset)?,
+            Meta::Endif => self.close_block(offset)?,
+            Meta::Capture(capture) => self.capture(capture, last_statement, offset)?,
+            Meta::Rows(rows) => self.rows(rows, last_statement, offset)?,
+            Meta::Expect(code) => self.expect = Some((code, offset)),
+            Meta::StartPipeline | Meta::SyncPipeline | Meta::EndPipeline => {
+                self.pipeline(&meta, offset)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, command: Command, offset: usize) {
+        self.steps.push(Step::Other(command));
+        self.offsets.push(offset);
+    }
+
+    fn set(&mut self, slot: Slot, name: String, expr: Expr, offset: usize) {
+        self.sets.names.insert(name);
+        self.push(Command::Set { slot, expr }, offset);
+    }
+
+    fn open_block(&mut self, condition: Expr, offset: usize) {
+        let index = self.steps.len();
+        self.push(
+            Command::JumpUnless {
+                condition,
+                target: 0,
+            },
+            offset,
+        );
+        self.blocks.push(Block {
+            offset,
+            condition: Some(index),
+            exits: Vec::new(),
+        });
+    }
+
+    /// `\elif` with its condition, or `\else`.
+    fn next_branch(
+        &mut self,
+        word: &str,
+        condition: Option<Expr>,
+        offset: usize,
+    ) -> Result<(), Fault> {
+        let exit = self.steps.len();
+        let Some(block) = self.blocks.last_mut() else {
+            return Err(Fault::new(offset, format!("\\{word} without \\if")));
+        };
+        let Some(before) = block.condition.take() else {
+            return Err(Fault::new(offset, format!("\\{word} after \\else")));
+        };
+        block.exits.push(exit);
+        block.condition = condition.is_some().then_some(exit + 1);
+        self.push(Command::Jump { target: 0 }, offset);
+        self.aim(before, exit + 1);
+        if let Some(condition) = condition {
+            self.push(
+                Command::JumpUnless {
+                    condition,
+                    target: 0,
+                },
+                offset,
+            );
+        }
+        Ok(())
+    }
+
+    fn close_block(&mut self, offset: usize) -> Result<(), Fault> {
+        let block = self
+            .blocks
+            .pop()
+            .ok_or_else(|| Fault::new(offset, "\\endif without \\if"))?;
+        let end = self.steps.len();
+        for jump in block.exits.into_iter().chain(block.condition) {
+            self.aim(jump, end);
+        }
+        Ok(())
+    }
+
+    /// Lets the jump at `index` lead to `to`.
+    fn aim(&mut self, index: usize, to: usize) {
+        if let Step::Other(Command::Jump { target } | Command::JumpUnless { target, .. }) =
+            &mut self.steps[index]
+        {
+            *target = to;
+        }
+    }
+
+    /// `\gset` or `\aset`: belongs to the statement just before.
+    fn capture(
+        &mut self,
+        capture: Capture,
+        last_statement: Option<usize>,
+        offset: usize,
+    ) -> Result<(), Fault> {
+        let word = capture.word();
+        if let Pipeline::On(_) = self.pipeline {
+            return Err(Fault::new(
+                offset,
+                format!("\\{word} cannot be used in a pipeline"),
+            ));
+        }
+        self.sets.prefixes.insert(capture.prefix.clone());
+        match last_statement.map(|index| &mut self.steps[index]) {
+            Some(Step::Sql { capture: to, .. }) => {
+                *to = Some(capture);
+                Ok(())
+            }
+            _ => Err(Fault::new(
+                offset,
+                format!("\\{word} must follow an SQL statement"),
+            )),
+        }
+    }
+
+    /// `\rows`: belongs to the statement just before.
+    fn rows(
+        &mut self,
+        rows: Rows,
+        last_statement: Option<usize>,
+        offset: usize,
+    ) -> Result<(), Fault> {
+        match last_statement.map(|index| &mut self.steps[index]) {
+            Some(Step::Sql { raw, rows: to, .. }) => {
+                rows.check(raw, offset)?;
+                *to = Some(rows);
+                self.sets.add(&[Names::ROW]);
+                Ok(())
+            }
+            _ => Err(Fault::new(offset, "\\rows must follow an SQL statement")),
+        }
+    }
+
+    fn pipeline(&mut self, meta: &Meta, offset: usize) -> Result<(), Fault> {
+        if !self.blocks.is_empty() {
+            self.pipeline = Pipeline::Unknown;
+        }
+        let known = self.pipeline != Pipeline::Unknown;
+        let on = matches!(self.pipeline, Pipeline::On(_));
+        let (command, after) = match meta {
+            Meta::StartPipeline if known && on => {
+                return Err(Fault::new(offset, "\\startpipeline inside a pipeline"));
+            }
+            Meta::StartPipeline => (Command::StartPipeline, Pipeline::On(offset)),
+            Meta::SyncPipeline if known && !on => {
+                return Err(Fault::new(offset, "\\syncpipeline outside a pipeline"));
+            }
+            Meta::SyncPipeline => (Command::SyncPipeline, Pipeline::On(offset)),
+            _ if known && !on => {
+                return Err(Fault::new(offset, "\\endpipeline outside a pipeline"));
+            }
+            _ => (Command::EndPipeline, Pipeline::Off),
+        };
+        if known {
+            self.pipeline = after;
+        }
+        self.push(command, offset);
+        Ok(())
+    }
+
+    fn check_end(&self) -> Result<(), Fault> {
+        if let Some(block) = self.blocks.last() {
+            return Err(Fault::new(block.offset, "\\if without \\endif"));
+        }
+        if let Pipeline::On(offset) = self.pipeline {
+            return Err(Fault::new(offset, "the script ends inside a pipeline")
+                .hint("close it with \\endpipeline"));
+        }
+        if let Some((_, offset)) = self.expect {
+            return Err(misplaced_expect(offset));
+        }
+        if !self
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Sql { .. }))
+        {
+            return Err(Fault::new(
+                0,
+                "the script has no SQL statement: it would never send anything",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The script, now that it is known which names can be variables.
+    pub(super) fn finish(
+        mut self,
+        source: &Source<'_>,
+        definable: &Assigned,
+        scope: &mut Scope,
+    ) -> Result<Script, Fault> {
+        scope.uses = std::mem::take(&mut self.uses);
+        let mut commands = Vec::with_capacity(self.steps.len());
+        let mut position = 0;
+        for step in self.steps {
+            commands.push(match step {
+                Step::Other(command) => command,
+                Step::Sql {
+                    raw,
+                    expect,
+                    capture,
+                    rows,
+                } => {
+                    let statement = Statement {
+                        position,
+                        expect,
+                        capture,
+                        rows,
+                        ..Statement::default()
+                    };
+                    position += 1;
+                    Command::Sql(statement.fill(&raw, definable, scope)?)
+                }
+            });
+        }
+        let uses = std::mem::take(&mut scope.uses);
+        Ok(Script {
+            name: source.name.to_owned(),
+            file: source.file.to_owned(),
+            commands,
+            places: places(source.text, &self.offsets),
+            variables_unset: uses
+                .list
+                .into_iter()
+                .filter(|name| !self.sets.contains(name))
+                .collect(),
+        })
+    }
+}
+
+fn misplaced_expect(offset: usize) -> Fault {
+    Fault::new(offset, "\\expect must stand right before an SQL statement")
+}
+
+/// Line and column of each offset; they ascend. Each look starts at the line of the one before.
+fn places(text: &str, offsets: &[usize]) -> Vec<(u32, u32)> {
+    let (mut from, mut line) = (0, 1);
+    let mut places = Vec::with_capacity(offsets.len());
+    for &offset in offsets {
+        let (further, column) = place(&text[from..], offset.saturating_sub(from));
+        line += further - 1;
+        from = text[..offset].rfind('\n').map_or(0, |at| at + 1);
+        places.push((line, column));
+    }
+    places
+}
