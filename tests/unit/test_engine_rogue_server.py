@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgdyno._engine import EngineError, Load
+from pgdyno._engine import EngineError, Histogram, Load
 
 if TYPE_CHECKING:
     from pgdyno._engine import Interval
@@ -27,6 +27,7 @@ def message(tag: bytes, body: bytes) -> bytes:
     return tag + struct.pack("!I", len(body) + 4) + body
 
 
+GROUP = {"name": "g", "scripts": [{"name": "s", "text": "select 1;"}]}
 LOGIN = message(b"R", struct.pack("!I", 0)) + message(b"Z", b"I")
 READY = message(b"C", b"SELECT 1\0") + message(b"Z", b"I")
 SETTING = message(b"S", b"TimeZone\0UTC\0")
@@ -285,15 +286,64 @@ def test_so_many_connections_are_on_their_way_at_once(pool: object) -> None:
 
     scripts = [{"name": "s", "text": "select 1;"}]
     group = {"name": "g", "clients": 9, "scripts": scripts, "pool": pool}
-    keys = {"connecting_max": 4, "connect_timeout_ms": 300, "threads": 2, "groups": [group]}
+    keys = {"connecting_max": 4, "connect_timeout_ms": 1500, "threads": 2, "groups": [group]}
     with listening(serve) as port:
         load = Load(config(port, **keys))
         load.start()
-        time.sleep(0.15)
+        wait_until(lambda: len(waiting) >= 4, "the first four come")
+        time.sleep(0.1)
         assert len(waiting) == 4
-        deadline = time.monotonic() + 10
-        while len(waiting) < 9:
-            assert time.monotonic() < deadline, "those that gave up make room for the others"
-            time.sleep(0.01)
+        wait_until(lambda: len(waiting) >= 9, "those that gave up make room for the others")
         assert load.connections() == 0
         load.stop(0)
+
+
+def test_connections_that_transactions_make_are_not_held_back() -> None:
+    """They are the load: with fewer at once, it would not be what was asked for."""
+    waiting: list[int] = []
+
+    def serve(connection: socket.socket, number: int) -> None:
+        if number == 0:
+            log_in(connection)
+            return
+        waiting.append(number)
+        while connection.recv(4096):
+            pass
+
+    group = GROUP | {"clients": 9, "connection": {"reconnect_every": 1}}
+    with listening(serve) as port:
+        load = Load(config(port, connecting_max=2, threads=2, groups=[group]))
+        load.start()
+        wait_until(lambda: len(waiting) == 9, "all clients knock, however few get in")
+        load.stop(0)
+
+
+def test_waiting_for_a_connection_counts_as_connecting_from_the_first_try() -> None:
+    """The pause after a failure is the connection's doing, not the client's."""
+    pause_ms = 300
+
+    def serve(connection: socket.socket, number: int) -> None:
+        if number == 1:
+            return
+        log_in(connection)
+        while connection.recv(4096):
+            connection.sendall(READY)
+
+    group = GROUP | {"clients": 1, "connection": {"reconnect_every": 1}}
+    keys = {"backoff_ms_min": pause_ms, "backoff_ms_max": pause_ms, "protocol": "simple"}
+    with listening(serve) as port:
+        intervals = run(config(port, groups=[group], **keys), lambda t: t["done"] > 0)
+    assert_balanced(intervals)
+    connect, lag = Histogram(), Histogram()
+    for row in (row for interval in intervals for row in interval["scripts"]):
+        connect.add_encoded(row["connect"])
+        lag.add_encoded(row["client_lag"])
+    assert connect.max >= pause_ms / 2 * 0.99e6
+    assert lag.max < connect.max
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)

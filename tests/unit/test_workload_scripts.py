@@ -75,6 +75,12 @@ def test_unusable_files_are_told_plainly(
         load_mix([ScriptPart(file=str(path))])
 
 
+def test_a_byte_order_mark_is_no_part_of_a_script(tmp_path: Path) -> None:
+    path = tmp_path / "own.sql"
+    path.write_bytes(b"\xef\xbb\xbfselect 1;\r\n")
+    assert load_mix([ScriptPart(file=str(path))]).scripts[0].text.startswith("select")
+
+
 def test_a_mistake_is_told_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     path.write_text("select 1;\n\\set id randum(1, 10)\n")
