@@ -147,6 +147,7 @@ def test_a_server_that_goes_away(
     _, err = run.communicate(timeout=60)
     assert run.returncode == 2
     assert err.startswith("error: ")
+    assert "what was recorded is kept: pgdyno show run.db" in err
     assert "Traceback" not in err
     kept = RunFile(tmp_path / "run.db")
     assert kept.run.status == "failed"

@@ -116,6 +116,7 @@ def encrypted(
 
 def works(load: str) -> None:
     with Run(load) as run:
+        run.wait_for(lambda run: run.total["connects"] == 4)
         run.wait_for_more("done", 20)
     run.assert_balanced()
     assert not run.errors

@@ -25,7 +25,7 @@ from pgdyno.conduct.load import RunningLoad
 from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.errors import Interrupted, PgdynoError, UsageError
+from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import sweep
@@ -330,6 +330,8 @@ def _finished(recorder: Recorder) -> Iterator[None]:
         detail = problem.message
         if not isinstance(problem, UsageError):
             kept = f"what was recorded is kept: pgdyno show {recorder.path}"
+            if isinstance(problem, RunError) and problem.hint:
+                problem.hint = f"{problem.hint}; {kept}"
             problem.hint = problem.hint or kept
         raise
     except BaseException as problem:

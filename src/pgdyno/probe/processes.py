@@ -237,13 +237,14 @@ def find_postmaster(backend_pid: int, started_unix_s: float) -> int | None:
     """The postmaster of the backend with this process ID, if both run where we can see them.
 
     ``started_unix_s`` is when that backend began, by pg_stat_activity: a process of another
-    machine's server could have the same number here, but hardly the same two seconds of birth.
+    machine's server could have the same number here, but hardly the same ten seconds of birth.
+    A backend says that it began a little after its process did, on a busy machine by seconds.
     """
     backend = read_process(backend_pid)
     if backend is None or not backend.command.startswith("postgres"):
         return None
     began_unix_s = _boot_unix_s() + backend.started * TICK_MS / 1000
-    return backend.parent if abs(began_unix_s - started_unix_s) < 2.0 else None
+    return backend.parent if abs(began_unix_s - started_unix_s) < 10.0 else None
 
 
 def _boot_unix_s() -> float:
