@@ -330,7 +330,7 @@ def _finished(recorder: Recorder) -> Iterator[None]:
         detail = problem.message
         if not isinstance(problem, UsageError):
             kept = f"what was recorded is kept: pgdyno show {recorder.path}"
-            if isinstance(problem, RunError) and problem.hint:
+            if problem.hint and problem.exit_status == RunError.exit_status:
                 problem.hint = f"{problem.hint}; {kept}"
             problem.hint = problem.hint or kept
         raise
