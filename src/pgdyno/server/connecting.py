@@ -128,12 +128,8 @@ def resolve_conninfo(
         params["dbname"] = chosen
     # The load engine has no GSSAPI.
     without = {"gssencmode": "disable"} if params.get("gssencmode") != "require" else {}
-    try:
-        conn = _connect({**params, **without})
-    except SetupError as error:
-        if (error.code, chosen) != ("no-database", OWN_NAME):
-            raise
-        conn = _connect({**params, **without, "dbname": "postgres"})
+    way = _connect_own if chosen == OWN_NAME else _connect
+    conn = way({**params, **without})
     with conn:
         _refuse_old(conn.info.server_version)
         return _resolved(conn, params)
@@ -165,6 +161,22 @@ def own_database(conninfo: ConnInfo) -> ConnInfo:
                     hint=f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}",
                 ) from None
     return replace(conninfo, database=OWN_NAME)
+
+
+def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
+    """To pgdyno's own database, or while that is missing to ``postgres``.
+
+    Which it is, is asked in ``postgres``: a pooler that was sent to a database that is not there
+    refuses it for a while, also when it has been made.
+    """
+    try:
+        with _connect({**params, "dbname": "postgres"}) as conn:
+            asked = conn.execute("select 1 from pg_database where datname = %s", [OWN_NAME])
+            there = asked.fetchone() is not None
+    except SetupError:
+        # Not everybody may go there.
+        there = True
+    return _connect({**params, "dbname": OWN_NAME if there else "postgres"})
 
 
 def _connect(params: dict[str, Any]) -> psycopg.Connection:
