@@ -9,7 +9,7 @@ from typing import Any
 
 from benches.asked import Asked, asked_of_matrix, asked_of_parts
 from benches.compare import Metric, best, cases_of, ratio, typical
-from benches.matrix import Matrix
+from benches.matrix import Matrix, is_asked
 from benches.results import matrix_from, read_results
 from benches.sample import Case
 from pgdyno.stats import Effect
@@ -52,6 +52,7 @@ def page(results_path: Path) -> str:
         _machine(results["machine"]),
         _commands(measured),
         _asked_table([*asked_of_matrix(matrix), *asked_of_parts(measured)]),
+        _floor(matrix),
         *_matrix_tables(matrix),
         _open_loops(_rows(measured, "openloop")),
         _acks(_rows(measured, "acks")),
@@ -101,6 +102,26 @@ def _asked_table(figures: Sequence[Asked]) -> str:
     ]
     head = ("figure", "asked", "measured", "95 % interval", "pairs", "met")
     return "## Asked and measured\n\n" + _table(head, rows)
+
+
+def _floor(matrix: Matrix) -> str:
+    """What the bare loop takes of pgbench's CPU: less is not to be had by sending and receiving."""
+    found = []
+    for case in (case for case in cases_of(matrix) if is_asked(case)):
+        bare, pgbench = (best(matrix, case, family, "cpu") for family in ("bare", "pgbench"))
+        if bare is None or pgbench is None:
+            continue
+        effect = ratio(matrix, case, "cpu", pgbench, over=bare).effect
+        if effect is not None:
+            interval = f"[{_number(effect.lo)}, {_number(effect.hi)}]"
+            found.append(f"c={case.clients} {_number(effect.ratio)} {interval}")
+    if not found:
+        return ""
+    return (
+        "The bare loop's own CPU per transaction over pgbench's at its best -j, as the floor:"
+        f" {', '.join(found)}. Nearly all of it is the kernel's: waking the server's process, and"
+        " taking its answer.\n"
+    )
 
 
 def _matrix_tables(matrix: Matrix) -> Iterator[str]:
