@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -244,13 +245,14 @@ def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
 
 @contextlib.contextmanager
 def stopped_backends(cluster: Cluster) -> Iterator[None]:
-    """Every client backend stands still."""
+    """Every client backend stands still, and the process that would start more."""
     with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
         rows = connection.execute(
             "select pid from pg_stat_activity"
             " where backend_type = 'client backend' and pid <> pg_backend_pid()"
         ).fetchall()
     pids = [pid for (pid,) in rows]
+    pids.append(int(Path(f"/proc/{pids[0]}/stat").read_text().split()[3]))
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
