@@ -15,6 +15,8 @@ pub struct SlowStart {
     /// After a failure: how many may try at the same time.
     window: Option<usize>,
     trying: usize,
+    /// After a failure: nobody tries before this time.
+    closed_until_ns: u64,
     waiting: VecDeque<LinkRef>,
 }
 
@@ -26,13 +28,14 @@ impl SlowStart {
             enabled,
             window: None,
             trying: 0,
+            closed_until_ns: 0,
             waiting: VecDeque::new(),
         }
     }
 
     /// Whether this connection may be tried now; else it waits until [`SlowStart::admit`] names it.
-    pub fn enter(&mut self, link: LinkRef) -> bool {
-        let open = self.has_room();
+    pub fn enter(&mut self, link: LinkRef, now_ns: u64) -> bool {
+        let open = self.has_room(now_ns);
         if open {
             self.trying += 1;
         } else {
@@ -42,8 +45,8 @@ impl SlowStart {
     }
 
     /// One that waited and may be tried now.
-    pub fn admit(&mut self) -> Option<LinkRef> {
-        if !self.has_room() {
+    pub fn admit(&mut self, now_ns: u64) -> Option<LinkRef> {
+        if !self.has_room(now_ns) {
             return None;
         }
         let first = self.waiting.pop_front()?;
@@ -51,8 +54,9 @@ impl SlowStart {
         Some(first)
     }
 
-    fn has_room(&self) -> bool {
-        self.window.is_none_or(|window| self.trying < window)
+    fn has_room(&self, now_ns: u64) -> bool {
+        let room = |window| self.trying < window && now_ns >= self.closed_until_ns;
+        self.window.is_none_or(room)
     }
 
     /// A connection that was tried is established.
@@ -64,9 +68,11 @@ impl SlowStart {
         }
     }
 
-    /// A connection that was tried could not be established. It pauses, and then tries again.
-    pub fn failed(&mut self) {
+    /// A connection that was tried could not be established. It pauses until `until_ns`, and so do
+    /// all others; [`SlowStart::admit`] is to be called then.
+    pub fn failed(&mut self, until_ns: u64) {
         self.trying -= 1;
+        self.closed_until_ns = until_ns;
         self.slow_down();
     }
 
@@ -100,28 +106,41 @@ mod tests {
     #[test]
     fn after_a_failure_they_come_back_one_two_four_at_a_time() {
         let mut start = SlowStart::new(true);
-        assert!((0..20).all(|id| start.enter(link(id))));
-        (0..20).for_each(|_| start.failed());
-        assert_eq!((0..20).filter(|id| start.enter(link(*id))).count(), 1);
+        assert!((0..20).all(|id| start.enter(link(id), 9)));
+        (0..20).for_each(|_| start.failed(9));
+        assert_eq!((0..20).filter(|id| start.enter(link(*id), 9)).count(), 1);
         let mut rounds = vec![];
         let mut trying = 1;
         while trying > 0 {
             rounds.push(trying);
             (0..trying).for_each(|_| start.succeeded());
-            trying = std::iter::from_fn(|| start.admit()).count();
+            trying = std::iter::from_fn(|| start.admit(9)).count();
         }
         assert_eq!(rounds[..2], [1, 2]);
         assert_eq!(rounds.iter().sum::<usize>(), 20);
-        assert!((0..9).all(|id| start.enter(link(id))), "open to all again");
+        assert!(
+            (0..9).all(|id| start.enter(link(id), 9)),
+            "open to all again"
+        );
+    }
+
+    #[test]
+    fn after_a_failure_all_pause() {
+        let mut start = SlowStart::new(true);
+        assert!(start.enter(link(0), 1));
+        start.failed(5);
+        assert!(!start.enter(link(1), 4));
+        assert!(start.admit(4).is_none());
+        assert_eq!(start.admit(5), Some(link(1)));
     }
 
     #[test]
     fn without_slow_start_nobody_waits() {
         let mut start = SlowStart::new(false);
-        assert!(start.enter(link(0)));
-        start.failed();
+        assert!(start.enter(link(0), 9));
+        start.failed(9);
         start.slow_down();
-        assert!((0..9).all(|id| start.enter(link(id))));
+        assert!((0..9).all(|id| start.enter(link(id), 9)));
     }
 
     proptest! {
@@ -131,7 +150,7 @@ mod tests {
         fn nobody_waits_for_ever(outcomes in prop::collection::vec(any::<bool>(), 0..200)) {
             let mut start = SlowStart::new(true);
             let mut trying: VecDeque<LinkRef> = (0..10).map(link).collect();
-            prop_assert!(trying.iter().all(|link| start.enter(*link)));
+            prop_assert!(trying.iter().all(|link| start.enter(*link, 9)));
             let mut connected = 0;
             for good in outcomes.into_iter().chain(std::iter::repeat_n(true, 20)) {
                 let Some(tried) = trying.pop_front() else { break };
@@ -139,10 +158,10 @@ mod tests {
                     start.succeeded();
                     connected += 1;
                 } else {
-                    start.failed();
-                    trying.extend(start.enter(tried).then_some(tried));
+                    start.failed(9);
+                    trying.extend(start.enter(tried, 9).then_some(tried));
                 }
-                trying.extend(std::iter::from_fn(|| start.admit()));
+                trying.extend(std::iter::from_fn(|| start.admit(9)));
             }
             prop_assert_eq!(connected, 10);
         }

@@ -47,6 +47,8 @@ enum Timer {
     PoolWait(usize),
     /// A group's pool may open connections again.
     PoolOpen(usize),
+    /// After a failure, another connection of a group may be tried.
+    Turn(usize),
     /// Connections of a group's pool may have become too old.
     PoolSweep(usize),
     /// The next of an open loop's transactions is due.
@@ -388,6 +390,7 @@ impl Worker {
                     self.pool_timers[group].open = false;
                     self.grow_pool(group, now_ns);
                 }
+                Timer::Turn(group) => self.admit(group),
                 Timer::PoolSweep(group) => self.sweep_pool(group, now_ns),
                 Timer::Arrival(group) => self.on_arrival(group, at_ns),
             }

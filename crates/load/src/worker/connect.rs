@@ -1,8 +1,9 @@
 //! Connections: being made, lost, made again, and closed.
 
+use std::cmp::Reverse;
 use std::io;
 
-use super::Worker;
+use super::{Timer, Worker};
 use crate::connecting::{Connecting, Trouble};
 use crate::link::{Doing, Failure, Link};
 use crate::net::connect;
@@ -272,12 +273,15 @@ impl Worker {
     /// now and waits.
     fn lose_own(&mut self, slot: usize, was_established: bool, now_ns: u64) {
         self.rest_no_more(slot);
+        let pause_ns = self.pause_ns(self.links[slot].failures.saturating_add(1));
         let link = &mut self.links[slot];
         let mut slow_start = lock(&self.shared.groups[link.group].slow_start);
         if was_established {
             slow_start.slow_down();
         } else {
-            slow_start.failed();
+            slow_start.failed(now_ns + pause_ns);
+            let turn = Timer::Turn(link.group);
+            self.timers.push(Reverse((now_ns + pause_ns, turn)));
         }
         drop(slow_start);
         link.doing = Doing::Pausing;
@@ -286,7 +290,6 @@ impl Worker {
             link.asked_ns = now_ns;
         }
         link.failures = link.failures.saturating_add(1);
-        let failures = link.failures;
         let Some(client) = link.client.as_deref() else {
             return;
         };
@@ -304,7 +307,6 @@ impl Worker {
         if was_established && !open && !rests && client.think_until_ns <= now_ns {
             self.begin(slot, now_ns);
         }
-        let pause_ns = self.pause_ns(failures);
         self.set_timer(slot, now_ns + pause_ns);
     }
 

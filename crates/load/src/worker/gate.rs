@@ -11,6 +11,7 @@ use super::Worker;
 use crate::link::Doing;
 use crate::pool::LinkRef;
 use crate::shared::{Mail, lock};
+use crate::sys::monotonic_ns;
 
 /// A thread's share of the connections that may be on their way.
 #[derive(Debug)]
@@ -37,7 +38,9 @@ impl Worker {
     pub(super) fn connect_in_turn(&mut self, slot: usize) {
         let link_ref = self.link_ref(slot);
         let link = &self.links[slot];
-        if link.pooled || lock(&self.shared.groups[link.group].slow_start).enter(link_ref) {
+        if link.pooled
+            || lock(&self.shared.groups[link.group].slow_start).enter(link_ref, monotonic_ns())
+        {
             self.connect(slot);
         }
     }
@@ -57,7 +60,8 @@ impl Worker {
 
     /// Lets those try to connect that may now.
     pub(super) fn admit(&mut self, group: usize) {
-        while let Some(link) = { lock(&self.shared.groups[group].slow_start).admit() } {
+        let now_ns = monotonic_ns();
+        while let Some(link) = { lock(&self.shared.groups[group].slow_start).admit(now_ns) } {
             if link.thread == self.thread {
                 self.on_admitted(group, link);
             } else {
