@@ -28,6 +28,7 @@ ROOMS = [
     "diagnose",
     "remedy",
     "investigate",
+    "drill",
     "report",
     "cli",
 ]

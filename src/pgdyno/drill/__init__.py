@@ -1,0 +1,1 @@
+"""Drills: what a crash costs, found by really breaking the server and looking afterwards."""

@@ -1,0 +1,332 @@
+"""What a drill says: proofs, checks, ledger counts, cuts, and the result over all cuts.
+
+A cut is one repetition: load, fault, proof that the fault happened, verification. Plain data; what
+makes it lies in the faults and in ``verify``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Literal
+
+Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
+"""clean: nothing acknowledged is missing; lost: consistent, yet acknowledged commits are missing;
+refused: the server does not start; corrupt: it starts, and a check finds it damaged; no-fault: the
+fault did not happen, so that nothing is known."""
+
+SCHEMA_VERSION = 1
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Whether the fault happened, shown by what the machine says and not by what was ordered."""
+
+    happened: bool
+    sentence: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """For results and run files."""
+        return {"happened": self.happened, "sentence": self.sentence, "facts": self.facts}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a database that came up after a fault."""
+
+    name: str
+    passed: bool | None
+    """``None``: it was not made, and ``detail`` says why."""
+    detail: str
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """For results and run files."""
+        return {
+            "passed": self.passed,
+            "detail": self.detail,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+@dataclass(frozen=True)
+class LedgerCount:
+    """The clients' acknowledged commits against what is in the database."""
+
+    acked: int
+    """Acknowledged by the server before the cut."""
+    lost: int = 0
+    """Acknowledged and absent."""
+    lost_ms: float = 0.0
+    """From the oldest lost acknowledgement to the cut; 0 when none is lost."""
+    ghost: int = 0
+    """Nobody could know, and yet in the database."""
+    unknown: int = 0
+    """Nobody can know: in flight when the connection ended."""
+    holes: int = 0
+    """A later commit of the same client is present, an earlier acknowledged one is absent."""
+    phantoms: int = 0
+    """Present although it surely was not committed."""
+    duplicates: int = 0
+    """Present more than once."""
+
+    @property
+    def inconsistent(self) -> int:
+        """What no setting excuses."""
+        return self.holes + self.phantoms + self.duplicates
+
+    def to_json(self) -> dict[str, Any]:
+        """For results and run files."""
+        return {
+            "acked": self.acked,
+            "lost": self.lost,
+            "lost_ms": round(self.lost_ms, 3),
+            "ghost": self.ghost,
+            "unknown": self.unknown,
+            "holes": self.holes,
+            "phantoms": self.phantoms,
+            "duplicates": self.duplicates,
+        }
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What verification found after one fault."""
+
+    outcome: Outcome
+    ledger: LedgerCount | None
+    """``None`` when the server refused to start, so that nothing could be counted."""
+    recovery_s: float | None
+    """From the start of the server to its first answer; ``None`` when it refused."""
+    checks: tuple[Check, ...] = ()
+    seen_by: str = ""
+    """The check that decided the outcome; '' when all is well."""
+    server_said: str = ""
+    """The server's decisive words: why it refused, or what it logged of damage."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One repetition of a fault."""
+
+    number: int
+    fault: str
+    variant: str
+    seed: int
+    at_ms: float
+    """When the fault struck, since the load began."""
+    proof: Proof
+    verified: Verified | None
+    """``None`` when there was nothing to verify: the fault did not happen."""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome:
+        """A fault that did not happen proves nothing, whatever was verified."""
+        if self.verified is None or not self.proof.happened:
+            return "no-fault"
+        return self.verified.outcome
+
+    @property
+    def ledger(self) -> LedgerCount | None:
+        """The ledger of a cut that happened and came up."""
+        return self.verified.ledger if self.verified and self.outcome != "no-fault" else None
+
+    def to_json(self) -> dict[str, Any]:
+        """For results."""
+        ledger, verified = self.ledger, self.verified
+        recovery_s = verified.recovery_s if verified else None
+        return {
+            "number": self.number,
+            "variant": self.variant,
+            "seed": self.seed,
+            "at_ms": round(self.at_ms, 1),
+            "proof": self.proof.to_json(),
+            "acked": ledger.acked if ledger else None,
+            "lost": ledger.lost if ledger else None,
+            "lost_ms": round(ledger.lost_ms, 3) if ledger else None,
+            "ghost": ledger.ghost if ledger else None,
+            "unknown": ledger.unknown if ledger else None,
+            "holes": ledger.holes if ledger else None,
+            "phantoms": ledger.phantoms if ledger else None,
+            "duplicates": ledger.duplicates if ledger else None,
+            "recovery_s": None if recovery_s is None else round(recovery_s, 3),
+            "outcome": self.outcome,
+            "seen_by": verified.seen_by if verified else "",
+            "server_said": verified.server_said if verified else "",
+            "checks": {
+                check.name: check.to_json() for check in (verified.checks if verified else ())
+            },
+            "facts": self.facts,
+        }
+
+    def to_row(self) -> dict[str, Any]:
+        """For a line of CSV: no nested values."""
+        whole = self.to_json()
+        del whole["checks"], whole["facts"]
+        proof = whole.pop("proof")
+        return {"fault": self.fault, **whole, "proof": proof["sentence"]}
+
+
+@dataclass(frozen=True)
+class DrillOptions:
+    """What is asked of a drill besides its spec."""
+
+    fault: str
+    cuts: int = 20
+    seed: int = 1
+    sham: bool = False
+    """Do everything but the fault."""
+    load_s: float | None = None
+    """How long the load runs before a cut; ``None``: as the fault likes it, by seed."""
+    sector_bytes: int = 512
+    """What a disk writes as a whole (power)."""
+    minimise: bool = False
+    """Reduce failing cuts to what they need to fail (power)."""
+    budget_s: float | None = None
+    """Begin no new cut after so long."""
+    variant: str | None = None
+    """Only this variant of a fault that has several."""
+
+
+@dataclass(frozen=True)
+class DrillResult:
+    """All cuts of one drill."""
+
+    fault: str
+    title: str
+    """What was done to which server, in one sentence."""
+    spec: dict[str, Any]
+    server: dict[str, Any]
+    settings: dict[str, str]
+    """Settings in force that decide what may be lost."""
+    cuts: tuple[Cut, ...]
+    bound_ms: float | None
+    """Documented bound of loss; ``None``: there is no such bound, ``bound`` says why."""
+    bound: str
+    run_file: str = ""
+    seed: int = 0
+    sham: bool = False
+
+    def summary(self) -> dict[str, Any]:
+        """The figures over all cuts; see ``result-drill.schema.json``."""
+        return summarise(self.cuts, self.bound_ms)
+
+    @property
+    def fault_missing(self) -> bool:
+        """Whether some cut's fault did not happen, so that the drill cannot be trusted."""
+        return not self.cuts or any(cut.outcome == "no-fault" for cut in self.cuts)
+
+    def worse_than_bound(self) -> list[Cut]:
+        """Cuts that lost more than the settings' documentation allows, or are damaged."""
+        if self.bound_ms is None:
+            return []
+        return [cut for cut in self.cuts if _beyond(cut, self.bound_ms)]
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``docs/reference/result-drill.schema.json`` describes it."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run_file": self.run_file,
+            "fault": self.fault,
+            "title": self.title,
+            "seed": self.seed,
+            "sham": self.sham,
+            "server_version": str(self.server.get("version", "")),
+            "settings": dict(self.settings),
+            "bound": self.bound,
+            "cuts": [cut.to_json() for cut in self.cuts],
+            "summary": self.summary(),
+        }
+
+
+def _beyond(cut: Cut, bound_ms: float) -> bool:
+    if cut.outcome in ("refused", "corrupt"):
+        return True
+    ledger = cut.ledger
+    return ledger is not None and ledger.lost > 0 and ledger.lost_ms > bound_ms
+
+
+def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
+    """Figures over ``cuts``; those whose fault did not happen count only under ``cuts``."""
+    happened = [cut for cut in cuts if cut.outcome != "no-fault"]
+    ledgers = [cut.ledger for cut in happened if cut.ledger is not None]
+    lost = [ledger.lost for ledger in ledgers]
+    lost_ms = [ledger.lost_ms for ledger in ledgers]
+    recoveries = [
+        cut.verified.recovery_s
+        for cut in happened
+        if cut.verified is not None and cut.verified.recovery_s is not None
+    ]
+    counts = {
+        outcome: sum(cut.outcome == outcome for cut in happened)
+        for outcome in ("corrupt", "refused", "lost", "clean")
+    }
+    harmed = len(happened) - counts["clean"]
+    return {
+        "cuts": len(cuts),
+        "happened": len(happened),
+        "acked": sum(ledger.acked for ledger in ledgers),
+        "lost_max": max(lost, default=None),
+        "lost_median": median(lost) if lost else None,
+        "lost_ms_max": round(max(lost_ms), 3) if lost_ms else None,
+        "lost_ms_median": round(median(lost_ms), 3) if lost_ms else None,
+        "bound_ms": bound_ms,
+        **counts,
+        "recovery_s_median": round(median(recoveries), 3) if recoveries else None,
+        "recovery_s_max": round(max(recoveries), 3) if recoveries else None,
+        "upper_bound": share_upper_bound(harmed, len(happened)),
+        "sentence": _sentence(len(cuts), len(happened), counts, lost, lost_ms),
+    }
+
+
+def share_upper_bound(harmed: int, n: int) -> float | None:
+    """One-sided 95 % upper bound of the share of harmed cuts when ``harmed`` of ``n`` were.
+
+    Clopper and Pearson's exact bound; with none harmed it is 1 - 0.05 ** (1 / n), about 3 / n.
+    ``None`` when nothing was seen.
+    """
+    if n == 0:
+        return None
+    if harmed >= n:
+        return 1.0
+    if harmed == 0:
+        return float(round(1 - (1 - CONFIDENCE) ** (1 / n), 4))
+    from scipy.stats import beta
+
+    return float(round(beta.ppf(CONFIDENCE, harmed + 1, n - harmed), 4))
+
+
+def _sentence(
+    cuts: int, n: int, counts: Mapping[str, int], lost: Sequence[int], lost_ms: Sequence[float]
+) -> str:
+    if n == 0:
+        return f"the fault did not happen in any of {_cuts(cuts)}: nothing is known"
+    parts = []
+    if counts["corrupt"]:
+        parts.append(f"{counts['corrupt']} of {_cuts(n)} came up corrupt")
+    if counts["refused"]:
+        parts.append(f"after {counts['refused']} of {_cuts(n)} the server refused to start")
+    losing = sum(number > 0 for number in lost)
+    if losing:
+        parts.append(
+            f"{losing} of {_cuts(n)} lost acknowledged commits: at most {max(lost):,} of them, the"
+            f" oldest from {max(lost_ms):.3g} ms before; median {median(lost):,.10g} and"
+            f" {median(lost_ms):.3g} ms"
+        )
+    bound = share_upper_bound(n - counts["clean"], n)
+    if not parts and bound is not None:
+        parts.append(
+            f"0 of {_cuts(n)} lost anything: at most {bound * 100:.2g} % of such crashes would,"
+            f" with {CONFIDENCE * 100:.0f} % confidence"
+        )
+    if n < cuts:
+        parts.append(f"in {cuts - n} of {_cuts(cuts)} the fault did not happen")
+    return "; ".join(parts)
+
+
+def _cuts(number: int) -> str:
+    return f"{number} cut" if number == 1 else f"{number} cuts"

@@ -1,0 +1,123 @@
+"""What drills say: cuts as JSON and rows, figures over cuts, the bound that n cuts allow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.drill.model import (
+    Check,
+    Cut,
+    DrillResult,
+    LedgerCount,
+    Outcome,
+    Proof,
+    Verified,
+    share_upper_bound,
+)
+
+HAPPENED = Proof(True, "12 processes were there and are gone", {"pids": 12})
+
+
+def a_cut(
+    outcome: Outcome = "clean",
+    *,
+    number: int = 1,
+    lost: int = 0,
+    lost_ms: float = 0.0,
+    happened: bool = True,
+) -> Cut:
+    ledger = None if outcome == "refused" else LedgerCount(acked=1000, lost=lost, lost_ms=lost_ms)
+    verified = Verified(
+        outcome,
+        ledger,
+        None if outcome == "refused" else 0.25,
+        (Check("ledger", outcome == "clean", "1,000 of 1,000 are there", 0.1),),
+        seen_by="" if outcome == "clean" else "ledger",
+    )
+    proof = replace(HAPPENED, happened=happened)
+    return Cut(number, "kill", "", 7, 1234.56, proof, verified)
+
+
+def a_result(*cuts: Cut, bound_ms: float | None = 0.0, **more: Any) -> DrillResult:
+    return DrillResult(
+        "kill", "killed", {}, {"version": "18.6"}, {}, cuts, bound_ms, "nothing may be lost", **more
+    )
+
+
+def test_a_cut_as_json_and_as_a_row() -> None:
+    cut = a_cut("lost", lost=12, lost_ms=34.5678)
+    whole = json.loads(json.dumps(cut.to_json()))
+    assert (whole["outcome"], whole["lost"], whole["lost_ms"]) == ("lost", 12, 34.568)
+    assert whole["proof"]["happened"] is True
+    assert whole["checks"]["ledger"]["passed"] is False
+    row = cut.to_row()
+    assert row["proof"] == HAPPENED.sentence
+    assert all(isinstance(value, str | int | float) for value in row.values())
+
+
+def test_a_fault_that_did_not_happen_proves_nothing() -> None:
+    cut = a_cut("lost", lost=12, happened=False)
+    assert cut.outcome == "no-fault"
+    assert cut.to_json()["lost"] is None
+    result = a_result(a_cut(), cut)
+    assert result.fault_missing
+    assert result.summary()["happened"] == 1
+    assert result.summary()["lost_max"] == 0
+    assert "in 1 of 2 cuts the fault did not happen" in result.summary()["sentence"]
+    assert "nothing is known" in a_result(cut).summary()["sentence"]
+    assert a_result().fault_missing
+
+
+def test_the_figures_over_all_cuts() -> None:
+    cuts = [a_cut("lost", lost=n, lost_ms=n / 10) for n in (10, 30, 20)]
+    summary = a_result(*cuts, a_cut(), a_cut("corrupt"), a_cut("refused")).summary()
+    assert (summary["cuts"], summary["happened"]) == (6, 6)
+    assert (summary["lost"], summary["corrupt"], summary["refused"], summary["clean"]) == (
+        3, 1, 1, 1,
+    )  # fmt: skip
+    assert (summary["lost_max"], summary["lost_median"]) == (30, 10)
+    assert (summary["lost_ms_max"], summary["recovery_s_max"]) == (3.0, 0.25)
+    assert "1 of 6 cuts came up corrupt" in summary["sentence"]
+    assert "at most 30 of them" in summary["sentence"]
+
+
+def test_twenty_clean_cuts_in_words() -> None:
+    summary = a_result(*[a_cut(number=n) for n in range(1, 21)]).summary()
+    assert summary["sentence"] == (
+        "0 of 20 cuts lost anything: at most 14 % of such crashes would, with 95 % confidence"
+    )
+    assert summary["upper_bound"] == pytest.approx(0.1391, abs=1e-4)
+
+
+def test_worse_than_the_bound() -> None:
+    late = a_cut("lost", lost=5, lost_ms=700)
+    soon = a_cut("lost", lost=5, lost_ms=100)
+    assert a_result(late, soon, bound_ms=600).worse_than_bound() == [late]
+    assert a_result(soon, bound_ms=0).worse_than_bound() == [soon]
+    assert a_result(a_cut("corrupt"), bound_ms=600).worse_than_bound()
+    assert not a_result(late, a_cut("corrupt"), bound_ms=None).worse_than_bound()
+
+
+@given(st.integers(1, 400), st.data())
+def test_the_upper_bound_is_the_exact_one(n: int, data: st.DataObject) -> None:
+    harmed = data.draw(st.integers(0, n))
+    bound = share_upper_bound(harmed, n)
+    assert bound is not None
+    assert harmed / n <= bound + 1e-4
+    assert bound <= 1
+    if harmed == 0:
+        assert bound <= 3 / n + 1e-4, "the rule of three is an upper bound of it"
+    if 0 < harmed < n:
+        from scipy.stats import binom
+
+        assert binom.cdf(harmed, n, bound) == pytest.approx(0.05, abs=0.02)
+
+
+def test_nothing_seen_has_no_bound() -> None:
+    assert share_upper_bound(0, 0) is None
