@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,7 +17,9 @@ import pytest
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
+from pgdyno.server.account import give, server_account
 from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
+from pgdyno.server.template import copy_tree
 
 pytestmark = pytest.mark.server
 
@@ -61,11 +64,12 @@ def owner(request: pytest.FixtureRequest, installation_of: Find) -> Iterator[Own
     sweep()
 
 
-def processes_in(data_dir: Path) -> list[int]:
+def processes_in(data_dir: Path, program: str = "") -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if str((entry / "cwd").readlink()).startswith(str(data_dir)):
+            inside = str((entry / "cwd").readlink()).startswith(str(data_dir))
+            if inside and program in (entry / "cmdline").read_text():
                 found.append(int(entry.name))
         except OSError:
             continue
@@ -194,6 +198,194 @@ def test_kept_cluster_is_taken_up_again(open_dir: Path, installation_of: Find) -
         Cluster.create(installation_of(15), {}, keep_dir=kept)
     with Cluster.create(installation_of(18), {}, keep_dir=kept) as cluster:
         assert value_of(cluster, "select count(*) from kept") == 1
+
+
+class Shelves:
+    """Places on plain folders, which stay when they are closed so that a test can look."""
+
+    def __init__(self, data: Path | None = None, wal: Path | None = None) -> None:
+        self.data, self.wal = data, wal
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def shelf(parent: Path, name: str) -> Path:
+    """A folder that the server's account may write to."""
+    folder = parent / name
+    folder.mkdir(mode=0o700)
+    give(folder, server_account())
+    return folder
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_data_and_wal_lie_where_the_places_say(
+    open_dir: Path, installation_of: Find, major: int
+) -> None:
+    places = Shelves(shelf(open_dir, "a"), shelf(open_dir, "b"))
+    asked = []
+
+    def disks(folder: Path) -> Shelves:
+        asked.append(folder)
+        return places
+
+    with Cluster.create(installation_of(major), {}, disks=disks) as cluster:
+        assert asked == [cluster.folder]
+        assert cluster.data_dir == open_dir / "a/pgdata"
+        assert cluster.wal_dir == open_dir / "b/pg_wal"
+        assert (cluster.data_dir / "pg_wal").readlink() == cluster.wal_dir
+        assert list(cluster.wal_dir.glob("0000*"))
+        assert value_of(cluster, "select pg_is_in_recovery()") is False
+        assert value_of(cluster, "show data_directory") == str(open_dir / "a/pgdata")
+    assert places.closed == 1
+    assert not processes_in(open_dir)
+
+
+def test_places_are_closed_when_the_cluster_cannot_be_made(
+    open_dir: Path, installation_of: Find
+) -> None:
+    places = Shelves(wal=shelf(open_dir, "wal"))
+    (open_dir / "wal/pg_wal").mkdir()
+    with pytest.raises(SetupError, match="has a pg_wal already"):
+        Cluster.create(installation_of(18), {}, disks=lambda _: places)
+    assert places.closed == 1
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_the_wal_moves_on_a_stopped_server(
+    open_dir: Path, installation_of: Find, major: int
+) -> None:
+    with Cluster.create(installation_of(major), {}) as cluster:
+        value_of(cluster, "select count(*) from pg_class")
+        with pytest.raises(UsageError, match="while the server runs"):
+            cluster.move_wal(open_dir)
+        inside = cluster.wal_dir
+        for count, place in enumerate([shelf(open_dir, "a"), shelf(open_dir, "b"), None, None]):
+            with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
+                conn.execute(f"create table t{count} as select 1 as id".encode())
+            cluster.stop()
+            before = cluster.wal_dir
+            cluster.move_wal(place)
+            assert cluster.wal_dir == (inside if place is None else place / "pg_wal")
+            assert cluster.wal_dir.stat().st_mode & 0o777 == 0o700
+            assert before.resolve() == cluster.wal_dir or not before.exists()
+            cluster.start()
+        tables = "select count(*) from pg_class where relname ~ '^t[0-9]$'"
+        assert value_of(cluster, tables) == 4
+        assert not (cluster.data_dir / "pg_wal.before").exists()
+
+
+def test_a_move_of_the_wal_that_was_broken_off_is_undone(
+    open_dir: Path, installation_of: Find
+) -> None:
+    with Cluster.create(installation_of(18), {}, keep_dir=open_dir / "kept") as cluster:
+        inside = cluster.wal_dir
+    inside.rename(inside.with_name("pg_wal.before"))
+    with Cluster.create(installation_of(18), {}, keep_dir=open_dir / "kept") as cluster:
+        assert cluster.wal_dir == inside
+        assert value_of(cluster, "select 1") == 1
+
+
+@pytest.mark.parametrize("major", [18, 15])
+@pytest.mark.parametrize("checksums", [True, False, None])
+def test_checksums_as_wanted(installation_of: Find, major: int, checksums: bool | None) -> None:
+    with Cluster.create(installation_of(major), {}, checksums=checksums) as cluster:
+        default = major >= 18
+        wanted = default if checksums is None else checksums
+        assert value_of(cluster, "show data_checksums") == ("on" if wanted else "off")
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_a_copy_of_a_crashed_server_shares_nothing_with_it(
+    open_dir: Path, installation_of: Find, major: int
+) -> None:
+    places = Shelves(wal=shelf(open_dir, "wal"))
+    with Cluster.create(installation_of(major), {}, disks=lambda _: places) as original:
+        with psycopg.connect(**original.conninfo.kwargs()) as conn:
+            conn.execute("create table kept as select 1 as id")
+        original.kill()
+        with Cluster.create(installation_of(major), {}, source=original.data_dir) as copy:
+            assert copy.wal_dir == copy.data_dir / "pg_wal"
+            assert value_of(copy, "select count(*) from kept") == 1
+            other = 15 if major == 18 else 18
+            with pytest.raises(UsageError, match=f"is of PostgreSQL {major}, not {other}"):
+                Cluster.create(installation_of(other), {}, source=original.data_dir)
+        original.start()
+        assert value_of(original, "select count(*) from kept") == 1
+
+
+def test_a_data_directory_that_the_place_holds_is_taken_up(
+    open_dir: Path, installation_of: Find
+) -> None:
+    """As after a power cut: copies of both disks, mounted elsewhere, with the old link."""
+    places = Shelves(shelf(open_dir, "a"), shelf(open_dir, "b"))
+    with Cluster.create(installation_of(18), {}, disks=lambda _: places) as original:
+        with psycopg.connect(**original.conninfo.kwargs()) as conn:
+            conn.execute("create table kept as select 1 as id")
+        original.kill()
+        copies = Shelves(open_dir / "a2", open_dir / "b2")
+        copy_tree(open_dir / "a", open_dir / "a2")
+        copy_tree(open_dir / "b", open_dir / "b2")
+    with Cluster.create(installation_of(18), {}, disks=lambda _: copies) as copy:
+        assert copy.wal_dir == open_dir / "b2/pg_wal"
+        assert value_of(copy, "select count(*) from kept") == 1
+
+
+def test_a_lost_wal_is_named(open_dir: Path, installation_of: Find) -> None:
+    places = Shelves(shelf(open_dir, "a"), shelf(open_dir, "b"))
+    Cluster.create(installation_of(18), {}, disks=lambda _: places).destroy()
+    shutil.rmtree(open_dir / "b/pg_wal")
+    places.wal = None
+    with pytest.raises(SetupError, match=r"the WAL is missing: \S+ leads to \S+/b/pg_wal"):
+        Cluster.create(installation_of(18), {}, disks=lambda _: places)
+
+
+def test_a_kept_cluster_takes_no_disks(open_dir: Path, installation_of: Find) -> None:
+    places = Shelves()
+    with pytest.raises(UsageError, match="is kept: it takes no disks"):
+        Cluster.create(installation_of(18), {}, keep_dir=open_dir / "kept", disks=lambda _: places)
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_kill_ends_all_processes_at_once(installation_of: Find, major: int) -> None:
+    with (
+        Cluster.create(installation_of(major), {}) as cluster,
+        psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn,
+    ):
+        conn.pgconn.send_query(b"copy (select 1) to program 'sleep 600'")
+        while not (sleeping := processes_in(cluster.data_dir, "sleep")):
+            time.sleep(0.02)
+        expected = {cluster.pid, *sleeping, *processes_in(cluster.data_dir)}
+        killed = cluster.kill()
+        assert set(killed) >= expected
+        assert not any(alive(pid) for pid in killed)
+        assert cluster.kill() == []
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("owner", [18], indirect=True)
+def test_sweep_lets_the_disks_go_before_it_removes_the_folder(owner: Owner) -> None:
+    owner.kill()
+    assert gone_within(owner.folder / "data", 5)
+    released = []
+
+    def release(folder: Path) -> list[str]:
+        released.append((folder, (folder / "cluster.json").exists()))
+        return ["unmounted something"]
+
+    said = sweep(release)
+    assert released == [(owner.folder, True)]
+    assert said == [
+        "unmounted something",
+        f"removed the server of a crashed run in {owner.folder}",
+    ]
 
 
 def test_long_state_paths_get_a_short_socket(

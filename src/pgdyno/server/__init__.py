@@ -9,6 +9,7 @@ from pgdyno.server.connecting import connect, own_database, resolve_conninfo
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.facts import server_facts
 from pgdyno.server.installation import Installation, discover_installations, find_installation
+from pgdyno.server.layout import Disks, OwnFolder, Places
 from pgdyno.server.pooler import server_behind
 from pgdyno.server.setting_values import Setting
 from pgdyno.server.settings import Settings
@@ -17,7 +18,10 @@ from pgdyno.server.sweep import sweep
 __all__ = [
     "Cluster",
     "ConnInfo",
+    "Disks",
     "Installation",
+    "OwnFolder",
+    "Places",
     "Setting",
     "Settings",
     "connect",

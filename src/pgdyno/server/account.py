@@ -72,6 +72,19 @@ def give(path: Path, account: Account | None) -> None:
         os.chown(path, account.uid, account.gid)
 
 
+def give_tree(top: Path, account: Account | None) -> None:
+    """Make a data directory and all in it the property of ``account``, closed to others.
+
+    Nothing is touched that is so already; links are not followed.
+    """
+    if account is not None and top.stat().st_uid != account.uid:
+        for folder, folders, files in os.walk(top):
+            for name in (".", *folders, *files):
+                os.chown(Path(folder, name), account.uid, account.gid, follow_symlinks=False)
+    if top.stat().st_mode & 0o077:
+        top.chmod(0o700)
+
+
 def require_reach(directory: Path) -> None:
     """Raise SetupError when the account that runs servers cannot enter ``directory``."""
     account = server_account()

@@ -1,45 +1,42 @@
 """One PostgreSQL server that pgdyno starts, watches and takes away again.
 
-A cluster is a folder::
-
-    cluster.json     what it is: version, programs, where its socket lies
-    lock             held by the owning pgdyno for as long as it lives
-    postgresql.conf  settings, pg_hba.conf beside it: outside the data directory, so that a drill
-                     which loses unflushed writes does not lose these
-    data/            the data directory (mode 0700, owned by the account that runs the server)
-    socket/          the Unix socket (mode 0700 likewise)
-    server.log       what the server says
-
-Whoever may enter ``socket/`` is trusted; TCP, on loopback only, asks for a random password.
+Where its parts lie is told in layout.py. Whoever may enter ``socket/`` is trusted; TCP, on loopback
+only, asks for a random password.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.account import give, require_reach, server_account
+from pgdyno.errors import UsageError
+from pgdyno.server.account import server_account
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.installation import Installation
-from pgdyno.server.leftovers import end_leftovers
-from pgdyno.server.locks import locked, try_lock
-from pgdyno.server.places import clusters_dir
+from pgdyno.server.layout import (
+    Disks,
+    OwnFolder,
+    Places,
+    check_keeping,
+    claim_folder,
+    describe,
+    fill,
+    make_socket_dir,
+)
 from pgdyno.server.postmaster import Postmaster
+from pgdyno.server.sharedmem import remove_shared_memory
 from pgdyno.server.startup import check_before_start, explain_failure
-from pgdyno.server.template import OWN_NAME, clone_data_directory, runnable
+from pgdyno.server.template import OWN_NAME, runnable
+from pgdyno.server.waldir import move_wal, real_wal_dir
 
-_SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
 _START_TRIES = 5
 
 _HBA = """\
@@ -63,7 +60,6 @@ class Cluster:
         settings: Mapping[str, str],
         *,
         lock: int,
-        socket_dir: Path,
         keep: bool,
     ) -> None:
         """Internal; use ``create``."""
@@ -72,7 +68,9 @@ class Cluster:
         self.settings = dict(settings)
         self._lock = lock
         self._keep = keep
-        self._socket_dir = socket_dir
+        self._places: Places = OwnFolder()
+        self._data_dir = folder / "data"
+        self._socket_dir = folder / "socket"
         self._password = secrets.token_urlsafe(18)
         self._password_set = False
         self._port = 0
@@ -85,43 +83,54 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         *,
         keep_dir: Path | None = None,
+        disks: Disks | None = None,
+        checksums: bool | None = None,
+        source: Path | None = None,
     ) -> Self:
         """A new cluster, not yet started.
 
         ``settings`` are checked against the build (UsageError). With ``keep_dir`` the cluster lies
         there, outlives ``destroy``, and is taken up again when one of the same major version is
         there already.
+
+        ``disks`` is called with the cluster's folder and tells where data and WAL go; ``destroy``
+        closes what it gave. ``checksums`` turns data checksums on or off (``None``: as this
+        version's initdb does). The data directory is a copy of ``source`` (no server may run in
+        it) instead of a fresh one, unless ``disks`` leads to a place that holds one already.
         """
         settings = dict(settings or {})
         check_before_start(installation, settings)
         installation = runnable(installation)
-        folder, lock = _claim_folder(keep_dir)
+        folder, lock = claim_folder(keep_dir)
+        cluster = cls(installation, folder, settings, lock=lock, keep=keep_dir is not None)
         try:
-            _check_kept_version(installation, folder)
-            if (folder / "data").exists():
-                end_leftovers(folder / "data")
-            else:
-                clone_data_directory(installation, folder / "data")
-            socket_dir = _make_socket_dir(folder)
-            description = {
-                "version": installation.version,
-                "bindir": str(installation.bindir),
-                "socket_dir": str(socket_dir),
-                "keep": keep_dir is not None,
-            }
-            (folder / "cluster.json").write_text(json.dumps(description))
+            if cluster._keep:
+                check_keeping(folder, disks=disks is not None, source=source)
+            cluster._settle(disks, checksums, source)
         except BaseException:
-            os.close(lock)
-            if keep_dir is None:
-                shutil.rmtree(folder, ignore_errors=True)
+            cluster.destroy()
             raise
-        keep = keep_dir is not None
-        return cls(installation, folder, settings, lock=lock, socket_dir=socket_dir, keep=keep)
+        return cluster
+
+    def _settle(self, disks: Disks | None, checksums: bool | None, source: Path | None) -> None:
+        """Fill the folder with all that a start needs."""
+        if disks is not None:
+            self._places = disks(self.folder)
+        self._data_dir = fill(
+            self.installation, self.folder, self._places, checksums=checksums, source=source
+        )
+        self._socket_dir = make_socket_dir(self.folder)
+        describe(self.folder, self.installation, self._data_dir, self._socket_dir, keep=self._keep)
 
     @property
     def data_dir(self) -> Path:
         """The data directory."""
-        return self.folder / "data"
+        return self._data_dir
+
+    @property
+    def wal_dir(self) -> Path:
+        """The directory in which the WAL really lies, links followed."""
+        return real_wal_dir(self._data_dir)
 
     @property
     def log_path(self) -> Path:
@@ -187,23 +196,41 @@ class Cluster:
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if line.split(" ", 1)[0] not in names))
 
-    def kill(self) -> None:
-        """``kill -9`` of the postmaster, and wait until its children have left too."""
-        if self._postmaster is not None:
-            self._postmaster.kill()
-            self._postmaster = None
+    def move_wal(self, to: Path | None) -> None:
+        """Move the WAL to the folder ``to``, as its ``pg_wal``; ``None``: into the data directory.
+
+        UsageError while the server runs. The folder is the caller's to keep and to clear away.
+        """
+        if self.running:
+            raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
+        move_wal(self._data_dir, to)
+
+    def kill(self) -> list[int]:
+        """``kill -9`` of all of the server's processes at once; which, once they are gone."""
+        if self._postmaster is None:
+            return []
+        killed = self._postmaster.kill()
+        self._postmaster = None
+        remove_shared_memory(self._data_dir)
+        return killed
 
     def destroy(self) -> None:
-        """Stop the server at once and remove its folder, unless it is a kept one."""
+        """Stop the server at once, close its disks and remove its folder, unless it is kept.
+
+        When a disk cannot be closed its error is raised and the folder stays, for the next sweep.
+        """
         if self._lock < 0:
             return
-        self.stop("fast" if self._keep else "immediate")
-        if self._socket_dir.parent != self.folder:
-            shutil.rmtree(self._socket_dir, ignore_errors=True)
-        if not self._keep:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        os.close(self._lock)
-        self._lock = -1
+        try:
+            self.stop("fast" if self._keep else "immediate")
+            if self._socket_dir.parent != self.folder:
+                shutil.rmtree(self._socket_dir, ignore_errors=True)
+            self._places.close()
+            if not self._keep:
+                shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            os.close(self._lock)
+            self._lock = -1
 
     def __enter__(self) -> Self:
         try:
@@ -263,47 +290,6 @@ class Cluster:
             statement = sql.SQL("alter role {} password {}")
             conn.execute(statement.format(sql.Identifier(OWN_NAME), sql.Literal(self._password)))
         self._password_set = True
-
-
-def _claim_folder(keep_dir: Path | None) -> tuple[Path, int]:
-    """The folder and the descriptor of its held lock."""
-    home = clusters_dir()
-    folder = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
-    # A sweep holds this lock too, so it never sees a folder whose lock is not yet held.
-    with locked(home / ".lock"):
-        try:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=keep_dir is not None)
-        except OSError as error:
-            raise SetupError(
-                f"cannot make the directory {folder}: {error.strerror}", code="state-directory"
-            ) from error
-        lock = try_lock(folder / "lock")
-        require_reach(folder)
-    if lock is None:
-        raise UsageError(f"another pgdyno is using the cluster in {folder}", code="cluster-in-use")
-    return folder, lock
-
-
-def _check_kept_version(installation: Installation, folder: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        major = (folder / "data/PG_VERSION").read_text().strip()
-        if major != str(installation.major):
-            raise UsageError(
-                f"the cluster in {folder} is of PostgreSQL {major}, not {installation.major}",
-                code="pg-version",
-                hint="choose its programs with --pg-bindir, or another directory",
-            )
-
-
-def _make_socket_dir(folder: Path) -> Path:
-    """A directory that only the server's account and root can enter, with a short enough path."""
-    account = server_account()
-    directory = folder / "socket"
-    if len(os.fsencode(directory / ".s.PGSQL.65535.lock")) > _SOCKET_PATH_BYTES_MAX:
-        directory = Path(tempfile.mkdtemp(prefix="pgdyno-", dir="/tmp"))
-    directory.mkdir(mode=0o700, exist_ok=True)
-    give(directory, account)
-    return directory
 
 
 def _free_port() -> int:

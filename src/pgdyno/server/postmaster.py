@@ -17,7 +17,6 @@ from pgdyno.server.account import Account, plain_environment
 
 _POLL_S = 0.005
 _STOP_S_MAX = 300.0
-_CHILDREN_S_MAX = 10.0
 _PID_FILE_STATUS_LINE = 7  # LOCK_FILE_LINE_PM_STATUS, counted from 0
 
 
@@ -97,14 +96,24 @@ class Postmaster:
                 code="stop-timeout",
             )
 
-    def kill(self) -> None:
-        """SIGKILL, and wait until the children have noticed and left."""
-        children = _children(self.pid)
-        self._signal(signal.SIGKILL)
+    def kill(self) -> list[int]:
+        """SIGKILL to the postmaster and every process below it, at once; their ids, when all left.
+
+        The postmaster is stopped first: it can then neither start another process nor give an id
+        free that was just read.
+        """
+        if not self.running:
+            return []
+        os.kill(self.pid, signal.SIGSTOP)
+        pids = [self.pid, *_below(self.pid)]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.wait_exit(_STOP_S_MAX)
-        deadline = time.monotonic() + _CHILDREN_S_MAX
-        while any(_alive(child) for child in children) and time.monotonic() < deadline:
+        deadline = time.monotonic() + _STOP_S_MAX
+        while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
+        return pids
 
     def end(self) -> None:
         """Let go: the guardian shuts the server down at once, and ends with it."""
@@ -122,24 +131,27 @@ class Postmaster:
         self._answers.close()
 
 
-def _children(pid: int) -> list[int]:
-    """The direct children, which for a postmaster are all of its processes."""
-    found = []
+def _below(pid: int) -> list[int]:
+    """All descendants: the server's processes and what those started, as an archiver's command."""
+    parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after_name = entry.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(after_name[1]) == pid:
-            found.append(int(entry.parent.name))
-    return found
+        if fields := _stat_fields(int(entry.parent.name)):
+            parents[int(entry.parent.name)] = int(fields[1])
+    found = [pid]
+    for above in found:
+        found += [child for child, parent in parents.items() if parent == above]
+    return found[1:]
 
 
 def _alive(pid: int) -> bool:
+    """Whether the process runs: one that has ended and not been waited for does not."""
+    fields = _stat_fields(pid)
+    return bool(fields) and fields[0] not in "ZX"
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """What /proc tells about a process from its state on; empty when it is gone."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

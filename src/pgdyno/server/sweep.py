@@ -6,26 +6,37 @@ its lock is free, because the kernel frees it with the process that held it.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.layout import described
 from pgdyno.server.leftovers import end_leftovers
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir, undo_dir
 from pgdyno.server.settings import Settings
 from pgdyno.server.undo import conninfo_of, read_undo, try_lock_undo
 
-
-def sweep() -> list[str]:
-    """Clear up after crashed runs; a sentence for each thing done or found impossible."""
-    return [*_sweep_clusters(), *_sweep_undo_files()]
+Release = Callable[[Path], list[str]]
+"""Gives back what holds the disks of the cluster in a folder; a sentence for each thing done."""
 
 
-def _sweep_clusters() -> list[str]:
+def _nothing_held(_: Path) -> list[str]:
+    return []
+
+
+def sweep(release: Release = _nothing_held) -> list[str]:
+    """Clear up after crashed runs; a sentence for each thing done or found impossible.
+
+    ``release`` is called with the folder of each dead cluster, once its server has ended.
+    """
+    return [*_sweep_clusters(release), *_sweep_undo_files()]
+
+
+def _sweep_clusters(release: Release) -> list[str]:
     done = []
     home = clusters_dir()
     with locked(home / ".lock"):
@@ -34,23 +45,26 @@ def _sweep_clusters() -> list[str]:
             if lock is None:
                 continue
             try:
-                end_leftovers(folder / "data")
-                _remove_far_socket_dir(folder)
-                shutil.rmtree(folder, ignore_errors=True)
+                done += _sweep_cluster(folder, release)
+            except PgdynoError as error:
+                done.append(f"{folder} of a crashed run cannot be removed yet: {error.message}")
             finally:
                 os.close(lock)
-            done.append(f"removed the server of a crashed run in {folder}")
     return done
 
 
-def _remove_far_socket_dir(folder: Path) -> None:
-    """A socket directory that lies in /tmp, because the folder's own path was too long."""
-    try:
-        directory = Path(json.loads((folder / "cluster.json").read_text())["socket_dir"])
-    except (OSError, ValueError, KeyError):
-        return
-    if directory.parent == Path("/tmp") and directory.name.startswith("pgdyno-"):
-        shutil.rmtree(directory, ignore_errors=True)
+def _sweep_cluster(folder: Path, release: Release) -> list[str]:
+    data_dir = described(folder, "data_dir") or folder / "data"
+    end_leftovers(data_dir)
+    released = release(folder)
+    # A path that was too long put it in /tmp.
+    far = described(folder, "socket_dir")
+    if far and far.parent == Path("/tmp") and far.name.startswith("pgdyno-"):
+        shutil.rmtree(far, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    done = f"removed the server of a crashed run in {folder}"
+    left = f"could not remove all of the server of a crashed run in {folder}"
+    return [*released, left if folder.exists() else done]
 
 
 def _sweep_undo_files() -> list[str]:

@@ -1,0 +1,201 @@
+"""Where the parts of a cluster lie, and how its data directory comes to be.
+
+A cluster is a folder::
+
+    cluster.json     what it is: version, programs, where its socket and its data directory lie
+    lock             held by the owning pgdyno for as long as it lives
+    postgresql.conf  settings, pg_hba.conf beside it: outside the data directory, so that a drill
+                     which loses unflushed writes does not lose these
+    data/            the data directory (mode 0700, owned by the account that runs the server),
+                     unless it has a disk of its own: then that disk's pgdata/ is the data directory
+    disks/ROLE/      what the disk of ROLE (data, wal) needs: its mount point, its image
+    socket/          the Unix socket (mode 0700 likewise)
+    server.log       what the server says
+
+With a disk of its own the WAL is that disk's ``pg_wal/``, and the data directory has a link there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server.account import give, give_tree, require_reach, run_as, server_account
+from pgdyno.server.installation import Installation
+from pgdyno.server.leftovers import end_leftovers
+from pgdyno.server.locks import locked, try_lock
+from pgdyno.server.places import clusters_dir
+from pgdyno.server.template import clone_data_directory, copy_tree
+from pgdyno.server.waldir import copy_linked_wal, place_wal
+
+_SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
+
+
+class Places(Protocol):
+    """Where the files of a cluster go; ``None`` means into its own folder."""
+
+    @property
+    def data(self) -> Path | None:
+        """A folder for the data directory, which becomes its ``pgdata``."""
+
+    @property
+    def wal(self) -> Path | None:
+        """A folder for the WAL, which becomes its ``pg_wal``, linked from the data directory."""
+
+    def close(self) -> None:
+        """Give back what holds the places. The server has ended; the files may go."""
+
+
+Disks = Callable[[Path], Places]
+"""Makes the places for the cluster in a folder, below that folder."""
+
+
+class OwnFolder:
+    """The places of a cluster that has no disks: all in its folder."""
+
+    data: Path | None = None
+    wal: Path | None = None
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def claim_folder(keep_dir: Path | None) -> tuple[Path, int]:
+    """The folder and the descriptor of its held lock."""
+    home = clusters_dir()
+    folder = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
+    # A sweep holds this lock too, so it never sees a folder whose lock is not yet held.
+    with locked(home / ".lock"):
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=keep_dir is not None)
+        except OSError as error:
+            raise SetupError(
+                f"cannot make the directory {folder}: {error.strerror}", code="state-directory"
+            ) from error
+        lock = try_lock(folder / "lock")
+        require_reach(folder)
+    if lock is None:
+        raise UsageError(f"another pgdyno is using the cluster in {folder}", code="cluster-in-use")
+    return folder, lock
+
+
+def check_keeping(folder: Path, *, disks: bool, source: Path | None) -> None:
+    """Refuse what a kept cluster in ``folder`` cannot have."""
+    if disks or (source is not None and (folder / "data").exists()):
+        raise UsageError(
+            f"the cluster in {folder} is kept: it takes no disks and no other data directory",
+            code="kept-cluster",
+        )
+
+
+def fill(
+    installation: Installation,
+    folder: Path,
+    places: Places,
+    *,
+    checksums: bool | None,
+    source: Path | None,
+) -> Path:
+    """Make the data directory where it belongs, or take up the one that is there; its path."""
+    data_dir = folder / "data" if places.data is None else places.data / "pgdata"
+    if data_dir.exists():
+        _check_version(installation, data_dir)
+        end_leftovers(data_dir)
+    elif source is None:
+        clone_data_directory(installation, data_dir)
+    else:
+        _check_version(installation, source)
+        _copy_data_directory(source, data_dir)
+    give_tree(data_dir, server_account())
+    place_wal(data_dir, places.wal)
+    if checksums is not None:
+        _set_checksums(installation, data_dir, wanted=checksums)
+    return data_dir
+
+
+def describe(
+    folder: Path, installation: Installation, data_dir: Path, socket_dir: Path, *, keep: bool
+) -> None:
+    """Write down what a later pgdyno needs to know to clear the cluster away."""
+    description = {
+        "version": installation.version,
+        "bindir": str(installation.bindir),
+        "data_dir": str(data_dir),
+        "socket_dir": str(socket_dir),
+        "keep": keep,
+    }
+    (folder / "cluster.json").write_text(json.dumps(description))
+
+
+def described(folder: Path, name: str) -> Path | None:
+    """A path from the description of the cluster in ``folder``, if it got that far."""
+    try:
+        return Path(json.loads((folder / "cluster.json").read_text())[name])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def make_socket_dir(folder: Path) -> Path:
+    """A directory that only the server's account and root can enter, with a short enough path."""
+    account = server_account()
+    directory = folder / "socket"
+    if len(os.fsencode(directory / ".s.PGSQL.65535.lock")) > _SOCKET_PATH_BYTES_MAX:
+        directory = Path(tempfile.mkdtemp(prefix="pgdyno-", dir="/tmp"))
+    directory.mkdir(mode=0o700, exist_ok=True)
+    give(directory, account)
+    return directory
+
+
+def _check_version(installation: Installation, data_dir: Path) -> None:
+    """UsageError unless ``data_dir`` is of the installation's major version."""
+    try:
+        major = (data_dir / "PG_VERSION").read_text().strip()
+    except OSError as error:
+        raise UsageError(
+            f"{data_dir} is no data directory: {error.strerror}", code="data-directory"
+        ) from error
+    if major != str(installation.major):
+        raise UsageError(
+            f"the cluster in {data_dir} is of PostgreSQL {major}, not {installation.major}",
+            code="pg-version",
+            hint="choose its programs with --pg-bindir, or another directory",
+        )
+
+
+def _copy_data_directory(source: Path, target: Path) -> None:
+    """A copy that shares nothing with ``source``: what ``source`` only links to is copied too."""
+    if any((source / "pg_tblspc").iterdir()):
+        raise SetupError(
+            f"{source} has tablespaces, which lie outside it and would be shared with its copy",
+            code="tablespaces",
+        )
+    copy_tree(source, target)
+    with contextlib.suppress(FileNotFoundError):
+        (target / "postmaster.pid").unlink()
+    copy_linked_wal(target)
+
+
+def _set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -> None:
+    """Turn data checksums on or off in a data directory that no server uses."""
+    account = server_account()
+    control = run_as(account, [installation.program("pg_controldata"), "-D", data_dir])
+    version = re.search(r"^Data page checksum version: +(\d+)", control.stdout, re.MULTILINE)
+    if version is not None and (version[1] != "0") == wanted:
+        return
+    switch = "--enable" if wanted else "--disable"
+    program = installation.program("pg_checksums")
+    done = run_as(account, [program, switch, "--no-sync", "-D", data_dir])
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["no message"])[0]
+        raise SetupError(
+            f"cannot turn data checksums {'on' if wanted else 'off'}: {said}",
+            code="checksums",
+        )

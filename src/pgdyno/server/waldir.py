@@ -1,0 +1,106 @@
+"""The WAL's directory: in the data directory, or elsewhere with a link to it from there.
+
+Moving it copies first and switches the link last, so that at each moment the data directory or its
+``pg_wal.before`` leads to the whole WAL; :func:`heal` ends a move that was broken off in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from pgdyno.errors import SetupError
+from pgdyno.server.template import copy_tree
+
+_NAME = "pg_wal"
+_BEFORE = "pg_wal.before"
+
+
+def real_wal_dir(data_dir: Path) -> Path:
+    """Where the WAL really lies."""
+    return (data_dir / _NAME).resolve()
+
+
+def place_wal(data_dir: Path, place: Path | None) -> None:
+    """Have the WAL in ``place`` before a first start; ``None`` leaves it where it is.
+
+    A ``pg_wal`` that is in ``place`` already is what the data directory then uses, if it linked to
+    one before: both come from another mount of the same disks.
+    """
+    heal(data_dir)
+    link = data_dir / _NAME
+    if place is not None and (place / _NAME).is_dir() and link.is_symlink():
+        link.unlink()
+        link.symlink_to(place / _NAME)
+    elif not link.is_dir():
+        raise SetupError(
+            f"the WAL is missing: {link} leads to {real_wal_dir(data_dir)}", code="wal-directory"
+        )
+    elif place is not None:
+        move_wal(data_dir, place)
+
+
+def move_wal(data_dir: Path, place: Path | None) -> None:
+    """Move the WAL to ``place/pg_wal`` (``None``: into the data directory); no server may run."""
+    heal(data_dir)
+    link, now = data_dir / _NAME, real_wal_dir(data_dir)
+    linked = link.is_symlink()
+    if not linked if place is None else now == place.resolve() / _NAME:
+        return
+    fresh = data_dir / (_NAME + ".new") if place is None else place / _NAME
+    if place is None:
+        shutil.rmtree(fresh, ignore_errors=True)
+    elif fresh.exists():
+        raise SetupError(f"{place} has a {_NAME} already", code="wal-directory")
+    _copy_durably(now, fresh)
+    link.rename(data_dir / _BEFORE)
+    if place is None:
+        fresh.rename(link)
+    else:
+        link.symlink_to(fresh)
+    _fsync(data_dir)
+    heal(data_dir)
+    if linked:
+        shutil.rmtree(now)
+
+
+def heal(data_dir: Path) -> None:
+    """End a move: undone if the data directory does not lead to the new place yet."""
+    before, link = data_dir / _BEFORE, data_dir / _NAME
+    if not os.path.lexists(link) and os.path.lexists(before):
+        before.rename(link)
+    elif before.is_symlink():
+        before.unlink()
+    elif before.exists():
+        shutil.rmtree(before)
+
+
+def copy_linked_wal(data_dir: Path) -> None:
+    """Give a copied data directory a WAL of its own in place of its link to the original's."""
+    link = data_dir / _NAME
+    if link.is_symlink():
+        original = link.resolve()
+        link.unlink()
+        copy_tree(original, link)
+
+
+def _copy_durably(source: Path, target: Path) -> None:
+    """Copy a tree and have it on the disk before this returns."""
+    copy_tree(source, target)
+    for folder, _, files in os.walk(target):
+        for name in files:
+            _fsync(Path(folder) / name)
+        _fsync(Path(folder))
+    _fsync(target.parent)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        # Some file systems do not sync directories and say so with EINVAL.
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
