@@ -13,7 +13,7 @@ from typing import Any
 
 from pgdyno.errors import UsageError
 
-_CHANGEABLE = ("load", "workload", "clients")
+_CHANGEABLE = ("load", "workload", "clients", "standby")
 _FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
 
 

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, ScriptMix, ScriptPart, files_only
+from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.units import format_duration
 
 DurabilityClass = Literal["D0", "D1", "D2", "D3"]
@@ -190,6 +191,7 @@ class Spec(Part):
     description: str = ""
     server: ServerSpec = Field(default_factory=ServerSpec)
     disk: DiskSpec = Field(default_factory=DiskSpec)
+    standby: StandbySpec = Field(default_factory=StandbySpec)
     workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
     clients: list[ClientGroup] = Field(default_factory=lambda: [ClientGroup()], min_length=1)
     load: LoadSpec = Field(default_factory=LoadSpec)
@@ -201,6 +203,17 @@ class Spec(Part):
         names = [group.name for group in self.clients]
         if len(set(names)) != len(names):
             raise ValueError("two client groups have the same name")
+        return self
+
+    @model_validator(mode="after")
+    def _standbys_are_ours(self) -> Spec:
+        if not self.standby.receivers:
+            return self
+        if self.server.kind == "existing":
+            raise ValueError("standby is for a server that pgdyno starts (kind = embedded)")
+        for name in MODE_SETTINGS:
+            if name in self.server.settings:
+                raise ValueError(f"{name} is what standby.mode sets; leave it out of the settings")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,215 @@
+"""A TCP relay on loopback that makes the way between two servers longer, or holds it up.
+
+Bytes of each direction leave again so many milliseconds after they came, in order; ``hold`` keeps
+everything back until ``release``, as a link does that has stalled. A direction that holds back more
+than 64 MB reads no further, so that the sender feels it as it would feel a slow link.
+
+What a peer sent before it closed still arrives, unless the relay is held: then it is lost, as what
+had not left the building. The relay is a thread of pgdyno's and ends with it; it sleeps until
+something comes or falls due.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+
+_CHUNK_BYTES = 1 << 16
+_QUEUED_BYTES_MAX = 64 << 20
+_CONNECT_S_MAX = 10.0
+
+
+@dataclass
+class _Direction:
+    """One way of one connection: what came and has not left."""
+
+    source: socket.socket
+    sink: socket.socket
+    queue: deque[tuple[float, memoryview]] = field(default_factory=deque)
+    queued_bytes: int = 0
+    ended: bool = False
+    """The source has sent all it will."""
+    blocked: bool = False
+    """The sink took nothing more; it will say when it does."""
+
+    @property
+    def reads(self) -> bool:
+        return not self.ended and self.queued_bytes < _QUEUED_BYTES_MAX
+
+    def receive(self, due: float) -> None:
+        """Take in what the source has sent."""
+        data = self.source.recv(_CHUNK_BYTES)
+        if not data:
+            self.ended = True
+            return
+        self.queue.append((due, memoryview(data)))
+        self.queued_bytes += len(data)
+
+    def send_due(self, now: float) -> None:
+        """Send what is due, as far as the sink takes it."""
+        self.blocked = False
+        while self.queue and self.queue[0][0] <= now:
+            due, data = self.queue[0]
+            try:
+                sent = self.sink.send(data)
+            except BlockingIOError:
+                self.blocked = True
+                return
+            self.queued_bytes -= sent
+            if sent < len(data):
+                self.queue[0] = (due, data[sent:])
+            else:
+                self.queue.popleft()
+
+    def due_at(self) -> float | None:
+        """When there is something to do without anything coming in; ``None``: never."""
+        return self.queue[0][0] if self.queue and not self.blocked else None
+
+
+class Relay:
+    """Forwards loopback connections to ``target`` (host, port), late. ``port`` is its own."""
+
+    def __init__(self, target: tuple[str, int], *, delay_ms: float = 0.0) -> None:
+        self._target = target
+        self._delay_s = delay_ms / 1000
+        self._held = False
+        self._closing = False
+        self._links: list[tuple[_Direction, _Direction]] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+        self._thread.start()
+
+    @property
+    def delay_ms(self) -> float:
+        """How long bytes are under way, each way."""
+        return self._delay_s * 1000
+
+    @delay_ms.setter
+    def delay_ms(self, delay_ms: float) -> None:
+        """What comes from now on is under way so long; what is under way keeps its time."""
+        self._delay_s = delay_ms / 1000
+
+    @property
+    def held(self) -> bool:
+        """Whether nothing is let through."""
+        return self._held
+
+    def hold(self) -> None:
+        """Let nothing through from now on."""
+        self._held = True
+        self._wake()
+
+    def release(self) -> None:
+        """Let go what was held, and what comes."""
+        self._held = False
+        self._wake()
+
+    def close(self) -> None:
+        """End all connections at once; what is under way is lost."""
+        if not self._closing:
+            self._closing = True
+            self._wake()
+            self._thread.join()
+            os.close(self._wake_write)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_write, b"x")
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._turn()
+        finally:
+            for link in list(self._links):
+                self._drop(link)
+            self._selector.close()
+            self._listener.close()
+            os.close(self._wake_read)
+
+    def _turn(self) -> None:
+        """Sleep until something comes or is due, and deal with it."""
+        for key, _ in self._selector.select(self._sleep_s()):
+            if key.fd == self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+            elif key.fileobj is self._listener:
+                self._accept()
+        for link in list(self._links):
+            try:
+                alive = self._serve(link)
+            except OSError:
+                alive = False
+            if not alive:
+                self._drop(link)
+
+    def _sleep_s(self) -> float | None:
+        if self._held:
+            return None
+        due = [at for link in self._links for way in link if (at := way.due_at()) is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            client, _ = self._listener.accept()
+            try:
+                server = socket.create_connection(self._target, timeout=_CONNECT_S_MAX)
+            except OSError:
+                client.close()
+                return
+            for end in (client, server):
+                end.setblocking(False)
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._selector.register(end, selectors.EVENT_READ)
+            self._links.append((_Direction(client, server), _Direction(server, client)))
+
+    def _serve(self, link: tuple[_Direction, _Direction]) -> bool:
+        """Move what can be moved; ``False`` when the connection has ended."""
+        now = time.monotonic()
+        for way in link:
+            # A held link takes in what the sender's buffers hold, and forgets it if that ends.
+            if way.reads:
+                with contextlib.suppress(BlockingIOError):
+                    way.receive(now + self._delay_s)
+            if not self._held:
+                way.send_due(time.monotonic())
+            if way.ended and (self._held or not way.queue):
+                return False
+        self._watch(link)
+        return True
+
+    def _watch(self, link: tuple[_Direction, _Direction]) -> None:
+        """Ask to be woken for what each end can now do."""
+        to_server, to_client = link
+        for reading, writing in ((to_server, to_client), (to_client, to_server)):
+            wanted = selectors.EVENT_READ if reading.reads else 0
+            wanted |= selectors.EVENT_WRITE if writing.blocked and not self._held else 0
+            self._set_events(reading.source, wanted)
+
+    def _set_events(self, end: socket.socket, wanted: int) -> None:
+        known = self._selector.get_map().get(end)
+        if wanted == 0:
+            if known is not None:
+                self._selector.unregister(end)
+        elif known is None:
+            self._selector.register(end, wanted)
+        elif known.events != wanted:
+            self._selector.modify(end, wanted)
+
+    def _drop(self, link: tuple[_Direction, _Direction]) -> None:
+        self._links.remove(link)
+        for way in link:
+            self._set_events(way.source, 0)
+            way.source.close()

@@ -1,0 +1,57 @@
+"""The standbys of an embedded server: how many, what commits wait for, how far away they are."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from pgdyno.spec.base import Duration, Part
+
+StandbyMode = Literal["async", "remote_write", "on", "remote_apply", "local"]
+STANDBYS_MAX = 4
+# What the mode sets on the primary, and nobody else may set beside it.
+MODE_SETTINGS = ("synchronous_commit", "synchronous_standby_names")
+
+
+class StandbySpec(Part):
+    """Streaming standbys, and what commits on the primary wait for."""
+
+    count: int = Field(0, ge=0, le=STANDBYS_MAX, description="Streaming standbys")
+    mode: StandbyMode = Field(
+        "async",
+        description="What a commit waits for: nothing (async), or synchronous_commit with these"
+        " standbys named; local names them and does not wait",
+    )
+    quorum: int = Field(
+        1, ge=1, le=STANDBYS_MAX + 1, description="How many receivers a commit waits for (ANY n)"
+    )
+    delay_ms: Duration = Field(
+        0, alias="delay", description="Of the replication connection, each way"
+    )
+    receivewal: bool = Field(
+        False, description="Also pg_receivewal --synchronous, as one more receiver"
+    )
+
+    @property
+    def receivers(self) -> int:
+        """How many there are that commits could wait for."""
+        return self.count + self.receivewal
+
+    @property
+    def waits(self) -> bool:
+        """Whether commits wait for a receiver."""
+        return self.receivers > 0 and self.mode not in ("async", "local")
+
+    @model_validator(mode="after")
+    def _can_be_had(self) -> StandbySpec:
+        if self.receivewal and self.mode == "remote_apply":
+            raise ValueError(
+                "receivewal applies nothing, so that with mode = remote_apply every commit would"
+                " wait for ever; mode = on waits for its flush"
+            )
+        if self.receivers and self.quorum > self.receivers:
+            raise ValueError(
+                f"quorum = {self.quorum} of {self.receivers} receivers can never be reached"
+            )
+        return self
