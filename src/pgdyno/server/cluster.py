@@ -19,6 +19,7 @@ from typing import Literal, Self
 
 from pgdyno.errors import UsageError
 from pgdyno.server.account import server_account
+from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.installation import Installation
 from pgdyno.server.layout import (
@@ -32,6 +33,7 @@ from pgdyno.server.layout import (
     make_socket_dir,
 )
 from pgdyno.server.postmaster import Postmaster
+from pgdyno.server.reloading import reload
 from pgdyno.server.sharedmem import remove_shared_memory
 from pgdyno.server.startup import check_before_start, explain_failure
 from pgdyno.server.template import OWN_NAME, runnable
@@ -154,7 +156,13 @@ class Cluster:
 
     @property
     def conninfo_tcp(self) -> ConnInfo:
-        """The way in through loopback TCP, by password."""
+        """The way in through loopback TCP, by password, which the running server is told now.
+
+        Not sooner, for that is a write: a server started to see what a crash has left is not to
+        give out the transaction ids that were lost.
+        """
+        if self.running:
+            self._set_password()
         return ConnInfo("127.0.0.1", self._port, OWN_NAME, self._password, OWN_NAME)
 
     def start(self) -> None:
@@ -167,7 +175,6 @@ class Cluster:
             log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
             self._postmaster = self._launch()
             if self._postmaster.wait_ready(self.data_dir):
-                self._set_password()
                 return
             failure = explain_failure(self.installation, self.log_path, log_start)
             self._postmaster.end()
@@ -186,6 +193,21 @@ class Cluster:
         """A fast stop and a start; port, password and data stay."""
         self.stop()
         self.start()
+
+    def configure(self, changes: Mapping[str, str | None]) -> None:
+        """Change ``settings``, below what ALTER SYSTEM says; ``None`` takes one away.
+
+        A running server has reread them when this returns; what needs a restart waits for one.
+        """
+        settings = {name: value for name, value in self.settings.items() if name not in changes}
+        settings |= {name: value for name, value in changes.items() if value is not None}
+        if settings == self.settings:
+            return
+        self.settings = settings
+        if self.running:
+            self._write_configuration()
+            with connect(self.conninfo) as conn:
+                reload(self.conninfo, conn)
 
     def forget_settings(self, names: Collection[str]) -> None:
         """Drop what ALTER SYSTEM wrote for ``names``, while the server is down.
@@ -283,10 +305,9 @@ class Cluster:
     def _set_password(self) -> None:
         if self._password_set:
             return
-        import psycopg
         from psycopg import sql
 
-        with psycopg.connect(**self.conninfo.kwargs(), autocommit=True) as conn:
+        with connect(self.conninfo) as conn:
             statement = sql.SQL("alter role {} password {}")
             conn.execute(statement.format(sql.Identifier(OWN_NAME), sql.Literal(self._password)))
         self._password_set = True

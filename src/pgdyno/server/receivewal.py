@@ -1,7 +1,7 @@
 """``pg_receivewal --synchronous``: a receiver of WAL that commits can wait for, without a standby.
 
-It flushes what it receives at once and says so, so that with it a primary whose WAL is lost can be
-given back every commit that waited for it. It applies nothing: ``remote_apply`` would wait for ever.
+It flushes what it receives at once and says so: a primary that has lost its WAL can be given back
+every commit that waited for it. It applies nothing, so that ``remote_apply`` would wait for ever.
 
 The WAL lies in ``receivewal/`` of the primary's folder, away from the data directory and its disks,
 as segments and one ``.partial``. The process dies with pgdyno as a server does.
@@ -84,7 +84,7 @@ class WalReceiver:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def give_back(self, wal_dir: Path) -> list[str]:
-        """Put what was received into ``wal_dir`` of a server that does not run; the segments' names.
+        """Put what was received into ``wal_dir``, of a server that does not run; its segments.
 
         What is there under such a name is replaced; the unfinished segment loses its ``.partial``.
         """

@@ -8,7 +8,6 @@ command.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -17,14 +16,13 @@ from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.queries import query
+from pgdyno.server.reloading import reload
 from pgdyno.server.setting_values import Setting, check_value, unknown_setting
 from pgdyno.server.undo import UndoLog, undo_path_for
 
 if TYPE_CHECKING:
     import psycopg
 
-_RELOAD_S_MAX = 15.0
-_RELOAD_POLL_S = 0.005
 _LISTS = frozenset(  # Settings whose elements ALTER SYSTEM wants quoted one by one.
     (
         "local_preload_libraries",
@@ -110,7 +108,7 @@ class Settings:
             log.remember(_altered_before(conn, list(settings)))
             for name, value in settings.items():
                 self._alter(conn, name, value)
-            self._reload(conn)
+            reload(self._conninfo, conn)
         self._check_in_force(settings)
 
     def reset(self, names: Iterable[str]) -> None:
@@ -141,7 +139,7 @@ class Settings:
         with connect(self._conninfo) as conn:
             for name, old in back.items():
                 self._alter(conn, name, old)
-            self._reload(conn)
+            reload(self._conninfo, conn)
         self._undo.forget(set(back))
 
     def _undo_log(self, conn: psycopg.Connection) -> UndoLog:
@@ -164,23 +162,6 @@ class Settings:
             conn.execute(statement)
         except psycopg.Error as error:
             raise _alter_error(name, error, conn) from None
-
-    def _reload(self, conn: psycopg.Connection) -> None:
-        """Make the postmaster reread its files and wait until it has."""
-        before = _load_time(conn)
-        _signal_reload(conn)
-        deadline = time.monotonic() + _RELOAD_S_MAX
-        while time.monotonic() < deadline:
-            # A new connection inherits the postmaster's view; an old one would have its own.
-            with connect(self._conninfo) as fresh:
-                if _load_time(fresh) > before:
-                    return
-            time.sleep(_RELOAD_POLL_S)
-        raise SetupError(
-            "the server did not reload its configuration",
-            code="reload-failed",
-            hint=_file_error(conn),
-        )
 
     def _check_in_force(self, settings: Mapping[str, str]) -> None:
         for setting in self.describe(settings).values():
@@ -234,35 +215,6 @@ def _altered_before(conn: psycopg.Connection, names: list[str]) -> dict[str, str
 def _sees_sources(conn: psycopg.Connection) -> bool:
     row = conn.execute("select pg_has_role(current_user, 'pg_read_all_settings', 'usage')")
     return bool((row.fetchone() or (False,))[0])
-
-
-def _load_time(conn: psycopg.Connection) -> float:
-    row = conn.execute("select extract(epoch from pg_conf_load_time())::float8").fetchone()
-    assert row is not None
-    return float(row[0])
-
-
-def _signal_reload(conn: psycopg.Connection) -> None:
-    import psycopg
-
-    try:
-        conn.execute("select pg_reload_conf()")
-    except psycopg.errors.InsufficientPrivilege:
-        raise SetupError(
-            f"the role {conn.info.user} may not reload the server's configuration",
-            code="no-permission",
-            hint=f"as a superuser: GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {conn.info.user}",
-        ) from None
-
-
-def _file_error(conn: psycopg.Connection) -> str | None:
-    import psycopg
-
-    try:
-        row = conn.execute(query("file_errors")).fetchone()
-    except psycopg.Error:
-        return None
-    return f"{row[0]}: {row[1]}" if row else None
 
 
 def _alter_error(name: str, error: psycopg.Error, conn: psycopg.Connection) -> PgdynoError:

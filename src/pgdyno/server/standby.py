@@ -38,6 +38,10 @@ _OWN = {
     "hot_standby": "on",
     # Back at once when the link returns; PostgreSQL's own default is 5 s.
     "wal_retrieve_retry_interval": "200ms",
+    # What pg_rewind asks for after a promotion: WAL back to the last checkpoint before it, and
+    # every change of a page.
+    "wal_keep_size": "128MB",
+    "wal_log_hints": "on",
 }
 
 
@@ -129,8 +133,8 @@ class Standby:
     def rebuild(self) -> str:
         """Make it a standby of its running primary again, whatever has become of it; returns how.
 
-        ``"rewound"``: by pg_rewind, after a promotion, where page checksums or wal_log_hints allow
-        that; ``"fresh"``: from a new base backup. It is left stopped.
+        ``"rewound"``: by pg_rewind, after a promotion, where that is possible; ``"fresh"``: from a
+        new base backup. It is left stopped.
         """
         self.cluster.stop()
         drop_slot(self.primary, self.name)
@@ -236,7 +240,7 @@ def _base_backup(primary: Cluster, target: Path) -> None:
     target.mkdir(mode=0o700)
     give(target, account)
     there = primary.conninfo
-    command = [
+    command: list[str | Path] = [
         primary.installation.program("pg_basebackup"),
         f"--dbname=host={there.host} port={there.port} user={there.user}",
         f"--pgdata={target}",

@@ -1,0 +1,67 @@
+"""Making a running server reread its configuration, and waiting until it has."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import SetupError
+from pgdyno.server.connecting import connect
+from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.queries import query
+
+if TYPE_CHECKING:
+    import psycopg
+
+_RELOAD_S_MAX = 15.0
+_RELOAD_POLL_S = 0.005
+
+
+def reload(conninfo: ConnInfo, conn: psycopg.Connection) -> None:
+    """Make the postmaster reread its files and wait until it has; SetupError if it does not.
+
+    ``conn`` is a connection to the server at ``conninfo``.
+    """
+    before = _load_time(conn)
+    _signal_reload(conn)
+    deadline = time.monotonic() + _RELOAD_S_MAX
+    while time.monotonic() < deadline:
+        # A new connection inherits the postmaster's view; an old one would have its own.
+        with connect(conninfo) as fresh:
+            if _load_time(fresh) > before:
+                return
+        time.sleep(_RELOAD_POLL_S)
+    raise SetupError(
+        "the server did not reload its configuration",
+        code="reload-failed",
+        hint=_file_error(conn),
+    )
+
+
+def _load_time(conn: psycopg.Connection) -> float:
+    row = conn.execute("select extract(epoch from pg_conf_load_time())::float8").fetchone()
+    assert row is not None
+    return float(row[0])
+
+
+def _signal_reload(conn: psycopg.Connection) -> None:
+    import psycopg
+
+    try:
+        conn.execute("select pg_reload_conf()")
+    except psycopg.errors.InsufficientPrivilege:
+        raise SetupError(
+            f"the role {conn.info.user} may not reload the server's configuration",
+            code="no-permission",
+            hint=f"as a superuser: GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {conn.info.user}",
+        ) from None
+
+
+def _file_error(conn: psycopg.Connection) -> str | None:
+    import psycopg
+
+    try:
+        row = conn.execute(query("file_errors")).fetchone()
+    except psycopg.Error:
+        return None
+    return f"{row[0]}: {row[1]}" if row else None
