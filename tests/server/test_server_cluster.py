@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.server.account import give, server_account
@@ -64,7 +65,7 @@ def owner(request: pytest.FixtureRequest, installation_of: Find) -> Iterator[Own
     yield owner
     owner.kill()
     assert gone_within(owner.folder / "data", 5)
-    sweep()
+    sweep(dismantle)
 
 
 def processes_in(data_dir: Path, program: str = "") -> list[int]:
@@ -153,13 +154,13 @@ def test_an_error_in_the_block_leaves_nothing_either(installation_of: Find) -> N
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
 def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
     data_dir = owner.folder / "data"
-    assert sweep() == []
+    assert sweep(dismantle) == []
     assert processes_in(data_dir)
     owner.kill()
     assert gone_within(data_dir, 5)
-    assert sweep() == [f"removed the server of a crashed run in {owner.folder}"]
+    assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
     assert not owner.folder.exists()
-    assert sweep() == []
+    assert sweep(dismantle) == []
 
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
@@ -185,7 +186,7 @@ def test_sweep_removes_shared_memory_of_a_killed_postmaster(owner: Owner) -> Non
     assert files
     assert all(file.exists() for file in files)
     owner.kill()
-    sweep()
+    sweep(dismantle)
     assert not any(file.exists() for file in files)
     assert f" {segment[1]} " not in Path("/proc/sysvipc/shm").read_text()
 

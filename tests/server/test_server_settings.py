@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, ConnInfo, Settings, sweep
 from pgdyno.server.undo import undo_path_for
@@ -192,7 +193,7 @@ def test_settings_of_a_killed_run_go_back_at_the_next_sweep(
     assert run("show max_wal_size") == "4GB"
     path = undo_path_for(pg.conninfo)
     assert str(pg.conninfo.password) not in path.read_text()
-    said = sweep()
+    said = sweep(dismantle)
     assert said == [
         f"restored max_wal_size, work_mem on {pg.conninfo.uri_without_password} after a crashed run"
     ]
@@ -207,7 +208,7 @@ def test_a_later_run_restores_what_the_crashed_one_found(
     run("alter system set work_mem = '6MB'")
     crash(pg.conninfo)
     theirs.apply({"work_mem": "9MB"})
-    assert sweep() == []
+    assert sweep(dismantle) == []
     theirs.restore_all()
     assert run("show work_mem") == "6MB"
     assert run("show max_wal_size") == "1GB"
@@ -220,11 +221,11 @@ def test_an_undo_file_that_cannot_be_used_is_kept_and_told(
     crash(cluster.conninfo)
     path = undo_path_for(cluster.conninfo)
     cluster.stop()
-    (said,) = sweep()
+    (said,) = sweep(dismantle)
     assert said.startswith("settings that a crashed run changed are not yet back: no PostgreSQL")
     assert path.exists()
     path.write_text("{}")
-    (said,) = sweep()
+    (said,) = sweep(dismantle)
     assert f"the undo file {path} cannot be read" in said
     assert path.exists()
     path.unlink()

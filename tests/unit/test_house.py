@@ -21,6 +21,7 @@ ROOMS = [
     "spec",
     "record",
     "server",
+    "disk",
     "workload",
     "probe",
     "conduct",

@@ -210,10 +210,15 @@ def test_a_spec_of_another_version_is_shown_all_the_same(tmp_path: Path) -> None
 
 
 def test_an_emulated_disk_is_named_on_top(tmp_path: Path) -> None:
-    spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "slow:5ms"}}
+    spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "slow:flush=5ms"}}
     page = make_page(RunFile(report_runs.plain_run(tmp_path / "run.db", spec=spec)))
-    assert any("WAL on an emulated disk (slow)" in banner.text for banner in page.banners)
-    assert "WAL on an emulated disk (slow)" in page.subtitle
+    disk = "WAL on an emulated slow disk (a flush takes 5 ms more)"
+    assert any(f"Measured with {disk}: these" in banner.text for banner in page.banners)
+    assert disk in page.subtitle
+    spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "tmpfs:1GB"}}
+    page = make_page(RunFile(report_runs.plain_run(tmp_path / "run2.db", spec=spec)))
+    assert not page.banners
+    assert "WAL on tmpfs of 1GB" in page.subtitle
 
 
 def test_hours_are_drawn_with_few_points(tmp_path: Path) -> None:

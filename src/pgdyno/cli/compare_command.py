@@ -81,7 +81,7 @@ def command(**given: Any) -> None:
         )
     path = run_path(given["output"], spec.name)
     with session_for("compare", given, spec, spec_text, path) as session:
-        session.target.settings.check(settings)
+        session.provide(change)
         result = compare(
             session,
             change,
@@ -96,12 +96,12 @@ def command(**given: Any) -> None:
 
 
 def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> Any:
-    from pgdyno.spec import Change
+    from pgdyno.spec import Change, spec_from_fields
     from pgdyno.spec.dotted import with_keys
 
     keys = parse_assignments(given["vary"], "--vary")
     fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    with_keys(fields, keys)
+    spec_from_fields(with_keys(fields, keys))
     rates = _live_rates(spec, keys)
     pools = {group.name: given["pool_max"] for group in spec.clients if given["pool_max"]}
     change = Change(settings=settings, pool_max=pools, rate=rates, spec=keys)

@@ -177,6 +177,20 @@ _SERVER_OPTIONS = [
     click.option("--pg-version", type=int, metavar="N", help="Major version to start."),
 ]
 
+_DISK_OPTIONS = [
+    click.option(
+        "--data-disk",
+        metavar="DISK",
+        help="Disk of the server to start: plain, plain:/dir, tmpfs:1GB, slow:flush=2ms, blackout.",
+    ),
+    click.option("--wal-disk", metavar="DISK", help="Another one for its WAL."),
+    click.option(
+        "--checksums/--no-checksums",
+        default=None,
+        help="Data checksums (default as its version does).",
+    ),
+]
+
 _OUTPUT_OPTIONS = [
     click.option("-o", "--output", metavar="FILE", help="Run file (default in pgdyno-runs/)."),
     click.option(
@@ -214,6 +228,7 @@ load_options = _all_of(
         *_SCRIPT_OPTIONS,
         *_ENGINE_OPTIONS,
         *_SERVER_OPTIONS,
+        *_DISK_OPTIONS,
     ]
 )
 output_options = _all_of(_OUTPUT_OPTIONS)
@@ -244,6 +259,9 @@ _LOAD_KEYS = (
     "threads", "connecting_max", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus",
     "nice", "acks",
 )  # fmt: skip
+
+# Options of the server to start, which one that runs cannot have.
+_STARTED_ONLY = ("pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums")
 
 
 @dataclass(frozen=True)
@@ -318,7 +336,8 @@ def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
         "transactions": given.get("transactions"),
         **{name: given[name] for name in _LOAD_KEYS},
     }
-    for key, fields in (("workload", workload), ("load", load)):
+    disk = {"data": given["data_disk"], "wal": given["wal_disk"]}
+    for key, fields in (("disk", disk), ("workload", workload), ("load", load)):
         if present := _without_none(fields):
             overrides[key] = present
     return overrides
@@ -344,13 +363,16 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
                 "bindir": given["pg_bindir"],
                 "version": given["pg_version"],
                 "settings": settings or None,
+                "checksums": given["checksums"],
             }
         )
-    if given["pg_bindir"] or given["pg_version"]:
-        raise UsageError(
-            "--pg-bindir and --pg-version choose a server to start; you named one that runs",
-            code="contradiction",
-        )
+    for option in _STARTED_ONLY:
+        if given[option] is not None:
+            raise UsageError(
+                f"--{option.replace('_', '-')} is for a server that pgdyno starts; you named one"
+                " that runs",
+                code="contradiction",
+            )
     if given.get("settings"):
         raise UsageError(
             "--set is for a server that pgdyno starts; you named one that runs",

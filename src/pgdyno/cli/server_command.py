@@ -52,7 +52,8 @@ def list_servers(pg_bindir: str | None, output_format: str) -> None:
 @command.command("sweep")
 def sweep_leftovers() -> None:
     """Remove what crashed runs left, and undo what they changed on your servers."""
+    from pgdyno.disk import dismantle
     from pgdyno.server import sweep
 
-    for line in sweep():
+    for line in sweep(dismantle):
         click.echo(line)

@@ -30,6 +30,8 @@ class Step:
     settings_back: set[str] = field(default_factory=set)
     table_options: dict[str, dict[str, str]] = field(default_factory=dict)
     table_options_back: dict[str, set[str]] = field(default_factory=dict)
+    wal_disk: str | None = None
+    """Where the WAL is to be, if that differs."""
     needs_restart: bool = False
     needs_load_restart: bool = False
 
@@ -41,8 +43,10 @@ class Step:
 class InForce:
     """The change in force, and the server's control connection."""
 
-    def __init__(self, target: Target, recorder: Recorder) -> None:
+    def __init__(self, target: Target, recorder: Recorder, wal_disk: str) -> None:
+        """``wal_disk`` is the spec's."""
         self._target = target
+        self._wal_disk = wal_disk
         self._recorder = recorder
         self.change = Change()
 
@@ -68,6 +72,8 @@ class InForce:
             for table, options in now.table_options.items()
             if (gone := set(options) - set(change.table_options.get(table, {})))
         }
+        wanted = change.spec.get("disk.wal", self._wal_disk)
+        wal_disk = wanted if wanted != self._target.wal_disk else None
         restart = bool(self._target.settings.needs_restart([*settings, *back]))
         return Step(
             start=now,
@@ -76,7 +82,8 @@ class InForce:
             settings_back=back,
             table_options=tables,
             table_options_back=tables_back,
-            needs_restart=restart,
+            wal_disk=wal_disk,
+            needs_restart=restart or wal_disk is not None,
             needs_load_restart=restart or dict(now.spec) != dict(change.spec),
         )
 
@@ -103,7 +110,7 @@ class InForce:
         before, touched = self.change.settings, {*step.settings, *step.settings_back}
         self.apply(step)
         try:
-            self._target.restart(touched)
+            self._target.restart(touched, wal_disk=step.wal_disk)
         except SetupError:
             left = {name: value for name, value in before.items() if name not in touched}
             self.change = replace(step.to, settings=left)

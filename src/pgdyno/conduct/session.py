@@ -25,6 +25,7 @@ from pgdyno.conduct.load import RunningLoad
 from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
+from pgdyno.disk import dismantle
 from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
@@ -55,7 +56,7 @@ class Session:
     _reader: RunFile | None = None
 
     def __post_init__(self) -> None:
-        self._in_force = InForce(self.target, self.recorder)
+        self._in_force = InForce(self.target, self.recorder, self.spec.disk.wal)
 
     def reader(self) -> RunFile:
         """The run file as it stands now; the reader handed out before is closed."""
@@ -133,6 +134,15 @@ class Session:
             time.sleep(seconds)
         else:
             self._load.wait(seconds)
+
+    def provide(self, change: Change) -> None:
+        """Get what ``change`` needs, so that what is missing fails now and not in a trial's middle.
+
+        Disks that it brings in are opened and stay open until the session ends.
+        """
+        self.target.settings.check(dict(change.settings))
+        if (disk := change.spec.get("disk.wal")) is not None:
+            self.target.wal_place(disk)
 
     def put_in_force(self, change: Change, *, checkpoint: bool = False) -> None:
         """Make ``change`` the only difference from the spec and let the load settle under it.
@@ -247,7 +257,7 @@ def open_session(
         read_setup(spec.workload.setup)
     with ExitStack() as stack:
         stack.enter_context(stop_signals())
-        for line in sweep():
+        for line in sweep(dismantle):
             watcher.note(line)
         target = open_target(spec, stack, watcher, may_apply=may_apply)
         stack.callback(ignore_stop_signals)

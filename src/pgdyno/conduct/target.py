@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct.watch import Watcher
-from pgdyno.errors import SetupError
+from pgdyno.disk import OpenPlaces, open_places
+from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import (
     Cluster,
     ConnInfo,
@@ -47,25 +48,45 @@ class Target:
     facts: dict[str, Any]
     cluster: Cluster | None
     """The embedded server; ``None`` when the server is not ours."""
+    places: OpenPlaces | None = None
+    """Its disks."""
+    wal_disk: str = "data"
+    """On which of them its WAL is, as a spec says it."""
 
     @property
     def ours(self) -> bool:
         """Whether pgdyno started it, so that restarts and settings are ours to make."""
         return self.cluster is not None
 
-    def restart(self, changed: Collection[str] = ()) -> None:
-        """Restart an embedded server; one that does not start with the ``changed`` settings is
-        started without them, and the reason raised as :class:`SetupError`."""
+    def restart(self, changed: Collection[str] = (), *, wal_disk: str | None = None) -> None:
+        """Restart an embedded server, meanwhile moving its WAL to ``wal_disk``, if given.
+
+        One that does not start with the ``changed`` settings is started without them, and the
+        reason raised as :class:`SetupError`.
+        """
         if self.cluster is None:
             raise SetupError(
                 "pgdyno does not restart a server that it did not start", code="restart-refused"
             )
         try:
-            self.cluster.restart()
+            self.cluster.stop()
+            if wal_disk is not None:
+                self.cluster.move_wal(self.wal_place(wal_disk))
+                self.wal_disk = wal_disk
+            self.cluster.start()
         except SetupError:
             self.cluster.forget_settings(changed)
             self.cluster.start()
             raise
+
+    def wal_place(self, disk: str) -> Path | None:
+        """Where the WAL goes on ``disk``, which is opened if it is not yet."""
+        if self.places is None:
+            raise UsageError(
+                "disk.wal: pgdyno does not move the WAL of a server that it did not start",
+                code="restart-refused",
+            )
+        return self.places.wal_place(disk)
 
 
 def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
@@ -118,7 +139,16 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
     if "max_connections" not in settings:
         wanted = _connections_needed(spec) * 2 + _CONNECTIONS_BESIDE
         settings["max_connections"] = str(max(_MAX_CONNECTIONS_DEFAULT, wanted))
-    cluster = stack.enter_context(Cluster.create(installation, settings))
+    opened: list[OpenPlaces] = []
+
+    def disks(folder: Path) -> OpenPlaces:
+        opened.append(open_places(spec.disk)(folder))
+        return opened[0]
+
+    cluster = Cluster.create(installation, settings, disks=disks, checksums=spec.server.checksums)
+    stack.enter_context(cluster)
+    for note in opened[0].notes:
+        watcher.note(note)
     conninfo = cluster.conninfo
     facts = {
         **server_facts(conninfo),
@@ -133,6 +163,8 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
         settings=Settings(conninfo, undo_path=None, may_apply=True),
         facts=facts,
         cluster=cluster,
+        places=opened[0],
+        wal_disk=spec.disk.wal,
     )
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.investigate.result import SCHEMA_VERSION, ci95_json, distrust, effect_json
+from pgdyno.investigate.result import ci95_json, effect_json, head_json
 from pgdyno.investigate.trial import PAIRS_MAX, Answer, Measure, Noise, Question, run_trial
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, noise_floor
@@ -95,12 +95,8 @@ def noise_json(noise: Noise, measure: Measure) -> dict[str, Any]:
 
 def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> dict[str, Any]:
     run = session.reader()
-    reasons = distrust(run, [])
     result = {
-        "schema_version": SCHEMA_VERSION,
-        "run_file": str(run.path),
-        "trustworthy": not reasons,
-        "distrust": reasons,
+        **head_json(run, []),
         "change": change.to_json(),
         "effect": effect_json(answer.throughput),
         "latency_p99": {

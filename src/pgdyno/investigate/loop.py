@@ -20,7 +20,7 @@ from pgdyno.errors import SetupError
 from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise, noise_json
 from pgdyno.investigate.observe import record_diagnosis
-from pgdyno.investigate.result import SCHEMA_VERSION, distrust, effect_json
+from pgdyno.investigate.result import effect_json, head_json
 from pgdyno.investigate.trial import (
     SLICE_OVERHEAD_SECONDS,
     Answer,
@@ -378,13 +378,9 @@ class _Investigation:
     def _result(self, baseline: list[int]) -> dict[str, Any]:
         run = self._session.reader()
         progress = self._progress
-        reasons = distrust(run, progress.findings)
         final = progress.state_slices
         return {
-            "schema_version": SCHEMA_VERSION,
-            "run_file": str(run.path),
-            "trustworthy": not reasons,
-            "distrust": reasons,
+            **head_json(run, progress.findings),
             "steps": progress.steps,
             "not_measured": [
                 {"remedy": candidate.remedy.id, "title": candidate.title, "why": why}

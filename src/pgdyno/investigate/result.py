@@ -10,6 +10,7 @@ from pgdyno.diagnose import Finding, verdict
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.latencies import ConnectKind, ScriptKind
+from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import (
     POINTS_MIN,
     Effect,
@@ -39,12 +40,8 @@ _LEDGER_COLUMNS = (
 
 def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) -> dict[str, Any]:
     """The result of one run: throughput and latency over ``slice_ids``, the ledger over all."""
-    reasons = distrust(run, findings)
     return {
-        "schema_version": SCHEMA_VERSION,
-        "run_file": str(run.path),
-        "trustworthy": not reasons,
-        "distrust": reasons,
+        **head_json(run, findings),
         "verdict": verdict(findings),
         "ledger": ledger_json(run),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
@@ -75,6 +72,18 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         ],
         "generator": generator_json(run, slice_ids),
         "findings": [finding_json(finding) for finding in findings],
+    }
+
+
+def head_json(run: RunFile, findings: Sequence[Finding]) -> dict[str, Any]:
+    """What every result opens with: where it comes from and how far it can be relied on."""
+    reasons = distrust(run, findings)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run_file": str(run.path),
+        "trustworthy": not reasons,
+        "distrust": reasons,
+        "emulated": emulated_in_words(run.run.spec, (part.change for part in run.slices())),
     }
 
 

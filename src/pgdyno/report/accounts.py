@@ -310,7 +310,7 @@ def _run_facts(info: RunInfo, file_name: str) -> list[list[str]]:
         ["status", f"{info.status} {info.status_detail}".strip()],
         ["run file", file_name],
         ["pgdyno", info.pgdyno_version],
-        ["disk", wording.emulated_disk(info)],
+        ["disks", wording.disks(info)],
     ]
     return [row for row in rows if row[1]]
 

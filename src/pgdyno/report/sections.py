@@ -97,9 +97,9 @@ def banners(run: RunFile, story: Story) -> list[Banner]:
         detail = numbers.sentence(info.status_detail)
         text = f"{detail} What was recorded until then is shown.".strip()
         found.append(Banner(ENDINGS[info.status], text, bad=info.status == "failed"))
-    if disk := wording.emulated_disk(info):
-        text = f"All numbers of this page were measured with {disk}; another disk gives others."
-        found.append(Banner("Not an ordinary disk.", text))
+    if disk := story.emulated:
+        text = f"Measured with {disk}: these are not the speeds of a real disk."
+        found.append(Banner("Emulated disk.", text))
     return found
 
 

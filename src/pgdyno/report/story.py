@@ -15,6 +15,7 @@ from pgdyno.record import FindingRow, RunFile, Trial, throughput_tps
 from pgdyno.remedy import Remedy, catalogue
 from pgdyno.report import numbers
 from pgdyno.spec.change import Change
+from pgdyno.spec.disk import emulated_in_words
 
 NOT_MEASURED = "not measured"
 KEPT = ("kept", "still earns")
@@ -98,6 +99,11 @@ class Story:
         self._run = run
         self.info = run.run
         self.findings = run.findings()
+
+    @property
+    def emulated(self) -> str | None:
+        """Which emulated disks figures come from, of the spec or of a change; None: none."""
+        return emulated_in_words(self.info.spec, (part.change for part in self._run.slices()))
 
     @cached_property
     def all_attempts(self) -> list[Attempt]:

@@ -414,8 +414,9 @@ def _found_lines(story: Story, width: int) -> list[Line]:
 def _warnings(story: Story, width: int) -> list[Line]:
     """What a reader must know before relying on any of it."""
     lines = []
-    if disk := wording.emulated_disk(story.info):
-        lines += _labelled("disk", f"measured with {disk}", width, style="yellow")
+    if disk := story.emulated:
+        text = f"{disk}: these are not the speeds of a real disk"
+        lines += _labelled("emulated", text, width, style="yellow")
     if story.info.status not in ("done", "running", "broken"):
         detail = story.info.status_detail
         said = f"{story.info.status}{f': {detail}' if detail else ''}"

@@ -12,6 +12,7 @@ from pgdyno.remedy import catalogue
 from pgdyno.report import numbers
 from pgdyno.report.story import NOT_MEASURED, Attempt, Story
 from pgdyno.spec.change import Change
+from pgdyno.spec.disk import in_words
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 
 GROUPS_NAMED_MAX = 3
@@ -35,7 +36,7 @@ KIND_MEANING = {
 
 def setting_of_run(info: RunInfo) -> list[str]:
     """What was run where, in a few words each, for the line under the title."""
-    parts = [_server_words(info), _host_words(info.host), emulated_disk(info)]
+    parts = [_server_words(info), _host_words(info.host), disks(info)]
     parts.append(_workload_words(info.spec))
     parts += _client_words(info.spec)
     return [part for part in parts if part]
@@ -118,18 +119,9 @@ def _arrival_words(group: Mapping[str, Any]) -> str:
     return f" at {numbers.tps(arrival.get('rate'))}/s ({arrival.get('process', 'poisson')})"
 
 
-def emulated_disk(info: RunInfo) -> str:
-    """What to know of the disk behind the numbers; empty for the machine's own."""
-    disk = info.spec.get("disk") or {}
-    parts = []
-    for role, name in (("data", "data"), ("wal", "WAL")):
-        place = disk.get(role, "plain")
-        kind = str(place.get("kind") if isinstance(place, dict) else place).split(":")[0]
-        if kind == "tmpfs":
-            parts.append(f"{name} in memory (tmpfs)")
-        elif kind != "plain":
-            parts.append(f"{name} on an emulated disk ({kind})")
-    return numbers.listed(parts)
+def disks(info: RunInfo) -> str:
+    """Which disks the run had; empty for the machine's own."""
+    return numbers.listed(in_words(info.spec))
 
 
 def noise_sentence(story: Story) -> str:

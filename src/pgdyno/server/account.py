@@ -85,12 +85,18 @@ def give_tree(top: Path, account: Account | None) -> None:
         top.chmod(0o700)
 
 
+def can_enter(directory: Path) -> bool:
+    """Whether the account that runs servers can enter ``directory``."""
+    account = server_account()
+    if account is None:
+        return os.access(directory, os.X_OK)
+    return run_as(account, ["/bin/sh", "-c", 'cd "$1"', "sh", directory]).returncode == 0
+
+
 def require_reach(directory: Path) -> None:
     """Raise SetupError when the account that runs servers cannot enter ``directory``."""
     account = server_account()
-    if account is None:
-        return
-    if run_as(account, ["/bin/sh", "-c", 'cd "$1"', "sh", directory]).returncode != 0:
+    if account is not None and not can_enter(directory):
         raise SetupError(
             f"PostgreSQL runs as {account.name} here, who cannot enter {directory}",
             code="state-directory",

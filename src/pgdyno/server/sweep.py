@@ -24,11 +24,7 @@ Release = Callable[[Path], list[str]]
 """Gives back what holds the disks of the cluster in a folder; a sentence for each thing done."""
 
 
-def _nothing_held(_: Path) -> list[str]:
-    return []
-
-
-def sweep(release: Release = _nothing_held) -> list[str]:
+def sweep(release: Release) -> list[str]:
     """Clear up after crashed runs; a sentence for each thing done or found impossible.
 
     ``release`` is called with the folder of each dead cluster, once its server has ended.

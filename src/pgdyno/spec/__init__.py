@@ -8,13 +8,14 @@ from pgdyno.spec.arrival import Arrival
 from pgdyno.spec.change import Change
 from pgdyno.spec.clients import ClientGroup, Pool
 from pgdyno.spec.mix import ScriptPart
-from pgdyno.spec.model import Event, LoadStep, Spec
+from pgdyno.spec.model import DiskSpec, Event, LoadStep, Spec
 from pgdyno.spec.read import read_spec, spec_from_fields, spec_schema, spec_to_toml
 
 __all__ = [
     "Arrival",
     "Change",
     "ClientGroup",
+    "DiskSpec",
     "Event",
     "LoadStep",
     "Pool",

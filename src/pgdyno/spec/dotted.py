@@ -1,7 +1,8 @@
 """Dotted keys of a spec, as ``load.protocol`` or ``clients.web.think``, for changes of one key.
 
-Only what a load can take over between two slices may be named: the load, the workload's scripts and
-variables, and the client groups. Server and disk are other experiments.
+Only what can change between two slices of one run may be named: the load, the workload's scripts
+and variables, the client groups, and the WAL's disk. The server and the data's disk are other
+experiments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from pgdyno.errors import UsageError
 
 _CHANGEABLE = ("load", "workload", "clients", "standby")
+_CHANGEABLE_KEYS = {"disk.wal"}
 _FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
 
 
@@ -27,18 +29,20 @@ def with_keys(fields: Mapping[str, Any], values: Mapping[str, str]) -> dict[str,
 
 def _set(fields: dict[str, Any], key: str, value: str) -> None:
     parts = key.split(".")
-    if parts[0] not in _CHANGEABLE or len(parts) < 2 or key in _FIXED:
+    of_load = parts[0] in _CHANGEABLE and len(parts) > 1 and key not in _FIXED
+    if not of_load and key not in _CHANGEABLE_KEYS:
         raise UsageError(
             f"{key}: not a key that can differ between slices",
             code="key-not-variable",
-            hint="keys of load, workload and clients.GROUP can, for example load.protocol=simple",
+            hint="keys of load, workload and clients.GROUP can, and disk.wal; for example"
+            " load.protocol=simple",
         )
     table: Any = fields
     for part in parts[:-1]:
         table = _below(table, part, key)
     if isinstance(table, list):
         table = _only_member(table, key)
-    table[parts[-1]] = _typed(value)
+    table[parts[-1]] = value if key in _CHANGEABLE_KEYS else _typed(value)
 
 
 def _below(table: Any, part: str, key: str) -> Any:

@@ -12,13 +12,16 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
+from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, ScriptMix, ScriptPart, files_only
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
-from pgdyno.spec.units import format_duration
+from pgdyno.spec.units import format_duration, format_size
 
 DurabilityClass = Literal["D0", "D1", "D2", "D3"]
 
 CPUS_MAX = 4096
+DATA_BYTES_MIN = 128 << 20
+"""An empty data directory with its first WAL segments has some 60 MB."""
 SEED_MAX = (1 << 63) - 1
 
 
@@ -50,6 +53,10 @@ class ServerSpec(Part):
     settings: dict[str, SettingValue] = Field(
         default_factory=dict, description="Settings to start an embedded server with"
     )
+    checksums: bool | None = Field(
+        None,
+        description="For kind = embedded: data checksums; default as the version's initdb does",
+    )
 
     @model_validator(mode="after")
     def _fits_kind(self) -> ServerSpec:
@@ -57,6 +64,10 @@ class ServerSpec(Part):
             raise ValueError(
                 "settings, version and bindir are for kind = embedded; settings of an existing"
                 " server are changed only by a trial, with --apply"
+            )
+        if self.kind == "existing" and self.checksums is not None:
+            raise ValueError(
+                "checksums is for kind = embedded; an existing server has or lacks them"
             )
         if self.kind == "embedded" and self.conninfo is not None:
             raise ValueError('conninfo is for kind = "existing"')
@@ -66,10 +77,27 @@ class ServerSpec(Part):
 
 
 class DiskSpec(Part):
-    """Where data and WAL live. This version has plain folders."""
+    """Where the data and the WAL of an embedded server live."""
 
-    data: Literal["plain"] = "plain"
-    wal: Literal["plain"] = "plain"
+    data: DataDisk = Field("plain", description=f"A disk: {', '.join(DISK_EXAMPLES)}")
+    wal: WalDisk = Field("data", description="A disk of its own, or data: with the data")
+
+    @model_validator(mode="after")
+    def _data_fit(self) -> DiskSpec:
+        size = self.data_plan.size_bytes
+        if size is not None and size < DATA_BYTES_MIN:
+            raise ValueError(f"data: a data directory needs at least {format_size(DATA_BYTES_MIN)}")
+        return self
+
+    @property
+    def data_plan(self) -> DiskPlan:
+        """The data's disk."""
+        return disk_plan(self.data)
+
+    @property
+    def wal_plan(self) -> DiskPlan | None:
+        """The WAL's disk; ``None``: with the data."""
+        return wal_plan(self.wal)
 
 
 class WorkloadSpec(Part):
@@ -214,6 +242,14 @@ class Spec(Part):
         for name in MODE_SETTINGS:
             if name in self.server.settings:
                 raise ValueError(f"{name} is what standby.mode sets; leave it out of the settings")
+        return self
+
+    @model_validator(mode="after")
+    def _disks_are_ours(self) -> Spec:
+        if self.server.kind == "existing" and self.disk != DiskSpec():
+            raise ValueError(
+                "disk is for a server that pgdyno starts; an existing one keeps the disks it has"
+            )
         return self
 
     @model_validator(mode="after")

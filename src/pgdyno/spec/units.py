@@ -78,3 +78,11 @@ def format_duration_us(duration_us: int) -> str:
     if duration_us % 1000:
         return f"{duration_us}us"
     return format_duration(duration_us // 1000)
+
+
+def format_size(size_bytes: int) -> str:
+    """A size as PostgreSQL would take it back, in the largest unit that is exact."""
+    for unit, factor in reversed(_SIZE_UNITS_BYTES.items()):
+        if size_bytes and size_bytes % factor == 0:
+            return f"{size_bytes // factor}{unit}"
+    return "0B"

@@ -1,0 +1,87 @@
+"""A plain folder as a disk: the cluster's own, or a fresh one in a folder that the user names.
+
+What lies outside the cluster's folder would be left behind by a crash of pgdyno. So the cluster's
+folder has a note of it, written first, and the fresh folder one that says whose it is; a sweep
+removes only what both agree on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server.account import can_enter, give, server_account
+from pgdyno.spec.disk import DiskPlan
+
+_NOTE = "elsewhere"
+_OWNER = ".pgdyno"
+
+
+@dataclass(frozen=True)
+class PlainDisk:
+    """A folder on whichever file system it is on."""
+
+    path: Path
+    folder: Path
+    kind: Literal["plain"] = "plain"
+    emulated: None = None
+
+    def close(self) -> None:
+        """Remove the folder, wherever it is."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self.path != self.folder:
+            (self.folder / _NOTE).unlink(missing_ok=True)
+
+
+def open_plain(plan: DiskPlan, folder: Path) -> PlainDisk:
+    """The folder itself, or a fresh one in the folder that ``plan`` names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if plan.path is None:
+        give(folder, server_account())
+        return PlainDisk(folder, folder)
+    _check_usable(plan.path)
+    path = plan.path / f"pgdyno-{os.getpid()}-{secrets.token_hex(3)}"
+    (folder / _NOTE).write_text(str(path))
+    try:
+        path.mkdir(mode=0o700)
+        (path / _OWNER).write_text(str(folder))
+        give(path, server_account())
+    except OSError as problem:
+        raise SetupError(
+            f"plain:{plan.path}: cannot make a folder there: {problem.strerror}",
+            code="disk-folder",
+        ) from None
+    return PlainDisk(path, folder)
+
+
+def remove_elsewhere(cluster: Path) -> list[str]:
+    """Remove the folders outside ``cluster`` that its disks had; a sentence for each."""
+    done = []
+    for note in sorted(cluster.glob(f"disks/*/{_NOTE}")):
+        path = Path(note.read_text())
+        with contextlib.suppress(OSError):
+            if (path / _OWNER).read_text() == str(note.parent):
+                shutil.rmtree(path)
+                done.append(f"removed {path} of a crashed run")
+            elif not any(path.iterdir()):
+                path.rmdir()
+    return done
+
+
+def _check_usable(path: Path) -> None:
+    if not path.is_dir():
+        problem = "is no folder" if path.exists() else "there is no such folder"
+        raise UsageError(f"plain:{path}: {problem}", code="disk-folder")
+    account = server_account()
+    if account is not None and not can_enter(path):
+        raise UsageError(
+            f"plain:{path}: PostgreSQL runs as {account.name} here, who cannot enter that folder",
+            code="disk-folder",
+            hint="chmod o+x it and the folders above it, or name another one",
+        )

@@ -1,0 +1,182 @@
+"""Disks under real servers: plain folders, tmpfs, a WAL that moves; and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.disk import OpenPlaces, dismantle, open_places
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server import Cluster, Installation, sweep
+from pgdyno.spec import DiskSpec
+
+pytestmark = pytest.mark.server
+
+Find = Callable[[int], Installation]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a tmpfs")
+
+_OWNER = """
+import sys, time
+from pgdyno.disk import open_places
+from pgdyno.server import Cluster, find_installation
+from pgdyno.spec import DiskSpec
+disks = open_places(DiskSpec(data=sys.argv[1], wal=sys.argv[2]))
+cluster = Cluster.create(find_installation(None, 18), {}, disks=disks)
+cluster.start()
+print(cluster.folder, flush=True)
+time.sleep(600)
+"""
+
+
+def mounts_below(folder: Path) -> list[str]:
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point for point in points if Path(point).is_relative_to(folder)]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_mounted() -> Iterator[None]:
+    before = mounts_below(Path("/"))
+    yield
+    assert mounts_below(Path("/")) == before
+
+
+def rows_after_a_crash(cluster: Cluster) -> object:
+    with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
+        conn.execute("create table kept as select generate_series(1, 1000) as id")
+    cluster.kill()
+    cluster.start()
+    with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
+        row = conn.execute("select count(*) from kept").fetchone()
+    return row and row[0]
+
+
+def test_plain_folders_elsewhere_are_fresh_and_go_away(
+    open_dir: Path, installation_of: Find
+) -> None:
+    (open_dir / "mine").write_text("stays")
+    spec = DiskSpec(data=f"plain:{open_dir}", wal=f"plain:{open_dir}")
+    with Cluster.create(installation_of(18), {}, disks=open_places(spec)) as cluster:
+        assert cluster.data_dir.is_relative_to(open_dir)
+        assert cluster.wal_dir.is_relative_to(open_dir)
+        assert not cluster.wal_dir.is_relative_to(cluster.data_dir)
+        assert rows_after_a_crash(cluster) == 1000
+    assert [path.name for path in open_dir.iterdir()] == ["mine"]
+
+
+@needs_root
+@pytest.mark.parametrize("major", [18, 15])
+def test_tmpfs_for_data_and_wal(installation_of: Find, major: int) -> None:
+    spec = DiskSpec(data="tmpfs:256MB", wal="tmpfs:64MB")
+    with Cluster.create(installation_of(major), {}, disks=open_places(spec)) as cluster:
+        for path, size in ((cluster.data_dir, 256 << 20), (cluster.wal_dir, 64 << 20)):
+            room = os.statvfs(path)
+            assert room.f_blocks * room.f_frsize == size
+        assert rows_after_a_crash(cluster) == 1000
+        folder = cluster.folder
+    assert not folder.exists()
+
+
+@needs_root
+def test_a_tmpfs_without_size_gets_one_and_says_so(open_dir: Path) -> None:
+    places = OpenPlaces(DiskSpec(wal="tmpfs"), open_dir)
+    assert places.wal is not None
+    room = os.statvfs(places.wal)
+    size_mb = room.f_blocks * room.f_frsize >> 20
+    assert size_mb >= 64
+    (note,) = places.notes
+    assert note.startswith("WAL on tmpfs of ")
+    places.close()
+
+
+@needs_root
+def test_disks_of_changes_are_opened_once_and_closed_at_the_end(
+    open_dir: Path, installation_of: Find
+) -> None:
+    opened = []
+
+    def disks(folder: Path) -> OpenPlaces:
+        opened.append(OpenPlaces(DiskSpec(), folder))
+        return opened[0]
+
+    with Cluster.create(installation_of(18), {}, disks=disks) as cluster:
+        places = opened[0]
+        tmpfs = places.wal_place("tmpfs:64MB")
+        assert places.wal_place("tmpfs:64MB") == tmpfs
+        elsewhere = places.wal_place(f"plain:{open_dir}")
+        assert places.wal_place("data") is None
+        for place in (tmpfs, elsewhere, None, tmpfs):
+            cluster.stop()
+            cluster.move_wal(place)
+            cluster.start()
+        with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
+            conn.execute("create table kept as select 1 as id")
+    assert list(open_dir.iterdir()) == []
+
+
+@needs_root
+def test_a_disk_that_cannot_be_had_takes_the_others_with_it(
+    open_dir: Path, installation_of: Find
+) -> None:
+    spec = DiskSpec(data="tmpfs:256MB", wal=f"plain:{open_dir}/missing")
+    with pytest.raises(UsageError, match="there is no such folder"):
+        Cluster.create(installation_of(18), {}, disks=open_places(spec))
+
+
+def test_folders_that_cannot_be_used(open_dir: Path, tmp_path: Path) -> None:
+    def refused(path: Path) -> str:
+        with pytest.raises((UsageError, SetupError)) as caught:
+            OpenPlaces(DiskSpec(wal=f"plain:{path}"), open_dir / "cluster")
+        return caught.value.message
+
+    (open_dir / "file").touch()
+    assert refused(open_dir / "file") == f"plain:{open_dir}/file: is no folder"
+    assert refused(Path("/proc")).startswith("plain:/proc: cannot make a folder there: ")
+    if os.geteuid() == 0:
+        tmp_path.chmod(0o700)
+        assert "who cannot enter that folder" in refused(tmp_path)
+
+
+@needs_root
+def test_a_tmpfs_larger_than_memory_is_refused(open_dir: Path) -> None:
+    with pytest.raises(UsageError, match=r"tmpfs:900TB: more than the [\d,]+ MB of memory"):
+        OpenPlaces(DiskSpec(wal="tmpfs:900TB"), open_dir)
+
+
+@needs_root
+def test_a_killed_owner_s_disks_are_swept(open_dir: Path, installation_of: Find) -> None:
+    installation_of(18)
+    disks = ["tmpfs:256MB", f"plain:{open_dir}"]
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _OWNER, *disks], stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout is not None
+    folder = Path(owner.stdout.readline().strip())
+    (elsewhere,) = open_dir.iterdir()
+    assert sweep(dismantle) == []
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    said = sweep(dismantle)
+    assert f"removed {elsewhere} of a crashed run" in said
+    assert f"removed the server of a crashed run in {folder}" in said
+    assert not mounts_below(folder)
+    assert list(open_dir.iterdir()) == []
+
+
+def test_a_note_does_not_remove_what_it_does_not_own(open_dir: Path) -> None:
+    """A cluster's folder that says so is not enough: the folder elsewhere has to agree."""
+    mine = open_dir / "mine"
+    mine.mkdir()
+    (mine / "file").touch()
+    note = open_dir / "cluster/disks/wal/elsewhere"
+    note.parent.mkdir(parents=True)
+    note.write_text(str(mine))
+    assert dismantle(open_dir / "cluster") == []
+    assert (mine / "file").exists()

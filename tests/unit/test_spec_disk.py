@@ -1,0 +1,130 @@
+"""Disks as a spec names them: what is understood, what is refused, how it is said again."""
+
+from __future__ import annotations
+
+import pytest
+from inline_snapshot import snapshot
+
+from pgdyno.disk import DiskPlan, parse_disk
+from pgdyno.errors import UsageError
+from pgdyno.spec import spec_from_fields, spec_to_toml
+from pgdyno.spec.disk import emulated_in_words, in_words
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain", "a plain folder"),
+        ("plain:/mnt/fast", "a plain folder in /mnt/fast"),
+        ("tmpfs", "tmpfs"),
+        ("tmpfs:1.5GB", "tmpfs of 1536MB"),
+        ("tmpfs:size=64MB", "tmpfs of 64MB"),
+        (" slow:flush=2ms ", "an emulated slow disk (a flush takes 2 ms more)"),
+        (
+            "slow:write=100MB/s,fs=xfs,flush=500us,size=1GB",
+            "an emulated slow disk of 1GB (a flush takes 0.5 ms more, writes up to 100MB/s)",
+        ),
+        ("blackout", "an emulated disk that records every write"),
+        ("blackout:fs=xfs,size=2GB", "an emulated disk of 2GB that records every write"),
+    ],
+)
+def test_disks(text: str, said: str) -> None:
+    assert str(parse_disk(text)) == said
+
+
+def test_what_a_plan_holds() -> None:
+    plan = parse_disk("slow:flush=2ms,write=100MB,size=2GB,fs=xfs")
+    assert plan == DiskPlan("slow", 2 << 30, None, 2.0, 100 << 20, "xfs")
+    assert plan.emulated
+    assert not parse_disk("tmpfs").emulated
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ssd", '"ssd" is no disk; disks are plain, plain:/mnt/fast, tmpfs:1GB'),
+        ("", '"" is no disk'),
+        ("plain:", '"plain:": nothing follows the colon'),
+        ("plain:fast", '"plain:fast" wants an absolute path'),
+        ("tmpfs:1", '"1" needs a unit'),
+        ("tmpfs:16MB", '"16MB": tmpfs needs at least 32MB, two segments of WAL'),
+        ("tmpfs:9999999TB", '"9999999TB": more than 1024TB'),
+        ("slow", "a slow disk wants to know how slow"),
+        ("slow:size=1GB", "a slow disk wants to know how slow"),
+        ("slow:flush", "slow: flush wants a value, as flush=2ms"),
+        ("slow:flush=2", '"2" needs a unit'),
+        ("slow:flush=-2ms", '"-2ms" is not a duration'),
+        ("slow:flush=1min", "flush=1min: at most 10s"),
+        ("slow:write=1kB", "write=1kB: at least 64kB a second"),
+        ("slow:flush=1ms,flush=2ms", "slow: flush is given twice"),
+        ("slow:flush=1ms,,", 'slow: no option ""'),
+        ("blackout:flush=1ms", 'blackout: no option "flush"; there are fs, size'),
+        ("blackout:fs=btrfs", "fs=btrfs: file systems are ext4 and xfs"),
+        ("blackout:fs=xfs,size=100MB", '"100MB": xfs needs at least 300MB'),
+    ],
+)
+def test_what_is_no_disk(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_disk(text)
+    assert caught.value.message.startswith(said)
+
+
+def refused(**fields: object) -> str:
+    with pytest.raises(UsageError) as caught:
+        spec_from_fields(fields)
+    return caught.value.message
+
+
+def test_a_spec_names_where_the_mistake_is() -> None:
+    head, first, second = refused(disk={"data": "ssd", "wal": "tmpfs:1MB"}).splitlines()
+    assert head == "2 errors in the spec"
+    assert first.startswith('  disk.data: "ssd" is no disk; disks are plain, ')
+    assert second == '  disk.wal: "1MB": tmpfs needs at least 32MB, two segments of WAL'
+    assert refused(disk={"data": "tmpfs:100MB"}) == snapshot(
+        "disk: data: a data directory needs at least 128MB"
+    )
+    assert refused(disk={"data": "data"}).startswith('disk.data: "data" is no disk')
+    assert refused(disk={"wall": "plain"}) == snapshot("disk.wall: no such key")
+
+
+def test_an_existing_server_keeps_its_disks() -> None:
+    theirs = {"kind": "existing", "conninfo": "host=db"}
+    assert refused(server=theirs, disk={"wal": "tmpfs:1GB"}) == snapshot(
+        "disk is for a server that pgdyno starts; an existing one keeps the disks it has"
+    )
+    assert refused(server={**theirs, "checksums": True}) == snapshot(
+        "server: checksums is for kind = embedded; an existing server has or lacks them"
+    )
+    assert spec_from_fields({"server": theirs, "disk": {"data": "plain"}}).disk.wal == "data"
+
+
+def test_disks_make_the_round_trip() -> None:
+    disk = {"data": "plain:/mnt/a", "wal": "slow:flush=2ms"}
+    spec = spec_from_fields({"disk": disk, "server": {"checksums": False}})
+    text = spec_to_toml(spec)
+    assert 'wal = "slow:flush=2ms"' in text
+    assert "checksums = false" in text
+
+
+def test_in_words() -> None:
+    assert in_words({}) == []
+    assert in_words({"disk": {"data": "plain", "wal": "plain"}}) == []
+    assert in_words({"disk": {"data": "plain", "wal": "tmpfs:1GB"}}) == ["WAL on tmpfs of 1GB"]
+    assert in_words({"disk": {"data": "plain:/a", "wal": "data"}}) == [
+        "data and WAL in a plain folder in /a"
+    ]
+    assert in_words({"disk": {"data": "of the future"}}) == []
+    assert in_words({"disk": "of the future"}) == []
+
+
+def test_emulated_in_words() -> None:
+    plain = {"disk": {"data": "plain", "wal": "data"}}
+    tmpfs, slow = ({"spec": {"disk.wal": text}} for text in ("tmpfs:1GB", "slow:flush=2ms"))
+    assert emulated_in_words(plain, [{}, tmpfs]) is None
+    assert emulated_in_words(plain, [{}, tmpfs, slow]) == (
+        "WAL on an emulated slow disk (a flush takes 2 ms more)"
+    )
+    assert emulated_in_words({"disk": {"data": "blackout", "wal": "data"}}, [tmpfs]) == (
+        "data and WAL on an emulated disk that records every write"
+        " or data on an emulated disk that records every write"
+    )
