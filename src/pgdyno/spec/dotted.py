@@ -1,7 +1,7 @@
 """Dotted keys of a spec, as ``load.protocol`` or ``clients.web.think``, for changes of one key.
 
 Only what can change between two slices of one run may be named: the load, the workload's scripts
-and variables, the client groups, and the WAL's disk. The server and the data's disk are other
+and variables, the client groups, the standbys, and the WAL's disk. The server and the data's disk are other
 experiments.
 """
 
@@ -34,8 +34,8 @@ def _set(fields: dict[str, Any], key: str, value: str) -> None:
         raise UsageError(
             f"{key}: not a key that can differ between slices",
             code="key-not-variable",
-            hint="keys of load, workload and clients.GROUP can, and disk.wal; for example"
-            " load.protocol=simple",
+            hint="keys of load, workload, clients.GROUP and standby can, and disk.wal; for"
+            " example load.protocol=simple",
         )
     table: Any = fields
     for part in parts[:-1]:
