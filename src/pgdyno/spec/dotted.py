@@ -1,8 +1,8 @@
 """Dotted keys of a spec, as ``load.protocol`` or ``clients.web.think``, for changes of one key.
 
 Only what can change between two slices of one run may be named: the load, the workload's scripts
-and variables, the client groups, the standbys, and the WAL's disk. The server and the data's disk are other
-experiments.
+and variables, the client groups, the standbys, and the WAL's disk. The server and the data's disk
+are other experiments.
 """
 
 from __future__ import annotations
