@@ -241,7 +241,7 @@ class Load:
                     "max_protocol_version": "3.0" | "3.2"},
          "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
          "parameters": "text" | "binary",
-         "acks": {"directory" (required)} | null,
+         "acks": {"directory" (required), "label": null (a number for the ledger's header)} | null,
          "max_tries": 10, "connect_timeout_ms": 10000,
          "connecting_max": 100 | null (connections on their way at once; those that transactions
          make with reconnect_every count only after a failure), "backoff_ms_min": 50,
@@ -259,7 +259,7 @@ class Load:
                       "idle_timeout_ms": null,
                       "validation": {"query": "select 1", "after_idle_ms": 0} | null} | null,
              "connection": {"reconnect_every": null, "slow_start": true},
-             "idle": false, "hold_open_ms": 0, "think_ms": 0,
+             "idle": false, "hold_open_ms": 0, "witness": null (SQL), "think_ms": 0,
              "transactions": null, "variables": {},
              "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
 
@@ -271,7 +271,10 @@ class Load:
     pool each client holds a connection of its own; the first transaction of a client is intended
     when its connection is there. Transactions that fail with 40001 or 40P01 are tried again, from
     the same random numbers and variables. With ``transactions`` each client ends after so many, and
-    the load stops when all have. From the same ``seed``, the first group's clients draw the numbers
+    the load stops when all have. The ``witness`` is one statement, executed just before each
+    script's last COMMIT (a script without a block becomes one; where that is impossible it comes
+    last, by itself); its ``:client_id`` and ``:txn`` are those of the ack ledger, whatever the
+    script does to its own. From the same ``seed``, the first group's clients draw the numbers
     that those of ``pgbench -j 1 --random-seed`` draw.
     With binary parameters, only the first execution of a statement sends text;
     its answer tells the types to all connections.

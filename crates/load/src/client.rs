@@ -75,7 +75,9 @@ impl Client {
     pub fn new(id: u32, group: usize, plan: &GroupPlan) -> Self {
         let (rng, choice) = plan.seeds.client(id);
         let mut variables = plan.variables.clone();
-        variables.set(Names::CLIENT_ID, Value::Int(i64::from(id)));
+        for slot in [Names::CLIENT_ID, Names::WITNESS_CLIENT_ID] {
+            variables.set(slot, Value::Int(i64::from(id)));
+        }
         Self {
             id,
             group,
@@ -127,8 +129,9 @@ impl Client {
         self.txn = self.begun;
         self.begun += 1;
         self.saved_rng.clone_from(&self.rng);
-        self.variables
-            .set(Names::TXN, Value::Int(self.txn.cast_signed()));
+        for slot in [Names::TXN, Names::WITNESS_TXN] {
+            self.variables.set(slot, Value::Int(self.txn.cast_signed()));
+        }
         self.variables.remember();
     }
 

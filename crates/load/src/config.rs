@@ -77,11 +77,13 @@ pub struct Config {
 }
 
 /// The ack ledger.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // as above
 pub struct AcksConfig {
     pub directory: PathBuf,
+    #[serde(default)]
+    pub label: Option<u64>,
 }
 
 fn one() -> u32 {

@@ -77,7 +77,7 @@ impl Load {
         let (reactors, choice) = Reactor::for_threads(plan.reactor, plan.threads)
             .map_err(|error| no_reactor(plan.reactor, &error))?;
         let acks = match &plan.acks {
-            Some(directory) => AckFile::create_all(directory, plan)?,
+            Some(acks) => AckFile::create_all(&acks.directory, plan)?,
             None => Vec::new(),
         };
         let Some(plan) = slot.take() else {

@@ -1,16 +1,17 @@
 //! What a load is to do: the configuration as given (JSON), checked and resolved into a [`Plan`].
 
+mod block;
 mod hold;
+mod witness;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::acks::Effect;
 use crate::arrival::{Arrivals, Policy, Queue};
 use crate::client::Client;
 use crate::config::{
-    ArrivalConfig, Config, GroupConfig, Parameters, PoolConfig, Protocol, TargetConfig,
+    AcksConfig, ArrivalConfig, Config, GroupConfig, Parameters, PoolConfig, Protocol, TargetConfig,
     default_pool_wait,
 };
 use crate::error::LoadError;
@@ -76,7 +77,7 @@ pub struct Plan {
     /// The threads' nice level, if not that of the process.
     pub nice: Option<i32>,
     /// Where the ack ledger is to be, if there is to be one.
-    pub acks: Option<PathBuf>,
+    pub acks: Option<AcksConfig>,
     /// Client groups.
     pub groups: Vec<GroupPlan>,
     rows: usize,
@@ -211,7 +212,7 @@ impl Plan {
             reactor: config.reactor,
             cpus: config.cpus,
             nice: config.nice,
-            acks: config.acks.map(|acks| acks.directory),
+            acks: config.acks,
             groups,
             rows,
             statements,
@@ -318,29 +319,7 @@ fn plan_group(
     rows: &mut usize,
     statements: &mut usize,
 ) -> Result<GroupPlan, PlanError> {
-    let mut sources: Vec<Source<'_>> = config
-        .scripts
-        .iter()
-        .map(|s| Source {
-            name: &s.name,
-            text: &s.text,
-            file: s.file.as_deref().unwrap_or(&s.name),
-        })
-        .collect();
-    let defined: Vec<&str> = config.variables.keys().map(String::as_str).collect();
-    if config.hold_open_ms > 0 {
-        sources.push(hold::BLOCK);
-    }
-    let script::Group {
-        scripts: mut parsed,
-        names,
-    } = script::parse(&sources, &defined)?;
-    if let Some(block) = parsed.pop_if(|_| config.hold_open_ms > 0) {
-        parsed = parsed
-            .into_iter()
-            .map(|script| hold::hold_open(script, &block, config.hold_open_ms))
-            .collect::<Result<_, _>>()?;
-    }
+    let (parsed, names) = parse_scripts(&config)?;
     let mut scripts = Vec::with_capacity(parsed.len());
     for (script, config) in parsed.into_iter().zip(&config.scripts) {
         if protocol == Protocol::Simple {
@@ -400,6 +379,35 @@ fn plan_group(
         names,
         variables,
     })
+}
+
+/// The group's scripts, with what its configuration puts before their COMMIT.
+fn parse_scripts(config: &GroupConfig) -> Result<(Vec<Script>, Arc<Names>), ScriptError> {
+    let mut sources: Vec<Source<'_>> = config
+        .scripts
+        .iter()
+        .map(|s| Source {
+            name: &s.name,
+            text: &s.text,
+            file: s.file.as_deref().unwrap_or(&s.name),
+        })
+        .collect();
+    sources.push(block::BLOCK);
+    sources.extend(config.witness.as_deref().map(witness::source));
+    let defined: Vec<&str> = config.variables.keys().map(String::as_str).collect();
+    let script::Group { mut scripts, names } = script::parse(&sources, &defined)?;
+    let mut added = scripts.split_off(config.scripts.len()).into_iter();
+    let block = added.next().filter(|_| !scripts.is_empty());
+    if let Some(block) = block.as_ref().filter(|_| config.hold_open_ms > 0) {
+        let hold = |script| hold::hold_open(script, block, config.hold_open_ms);
+        scripts = scripts.into_iter().map(hold).collect::<Result<_, _>>()?;
+    }
+    if let (Some(block), Some(source)) = (&block, added.next()) {
+        let witness = witness::command(source)?;
+        let leave = |script| witness::leave(script, block, &witness);
+        scripts = scripts.into_iter().map(leave).collect::<Result<_, _>>()?;
+    }
+    Ok((scripts, names))
 }
 
 /// What a statement is called on the server. A pooler may hand us a session that another load has

@@ -6,6 +6,7 @@ Keys that say the default are left out, so that a configuration shows what is sp
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,23 @@ _FLAT_MS = 60_000
 """Length of a segment of one rate; the last one of a profile goes on."""
 
 
+WITNESS_TABLE = "public.pgdyno_witness"
+"""Where the transactions of a load with witnesses note themselves: see ``drill/witnesses.py``."""
+_WITNESS = (
+    "insert into {table} (load, grp, client, txn) values ({load}, {group}, :client_id, :txn)"
+)
+
+
+@dataclass(frozen=True)
+class Acks:
+    """Where a load's ack ledger goes, and whether its transactions leave a witness as well."""
+
+    directory: Path
+    label: int
+    """What tells this load's witnesses from those of other loads."""
+    witness: bool
+
+
 def engine_config(
     spec: Spec,
     conninfo: ConnInfo,
@@ -24,10 +42,11 @@ def engine_config(
     variables: Mapping[str, Mapping[str, str]],
     *,
     scheduled: bool,
+    acks: Acks | None = None,
 ) -> dict[str, Any]:
     """The engine's configuration for a spec; ``scheduled`` takes its ramp or steps along.
 
-    ``workloads`` and ``variables`` are by group.
+    ``workloads`` and ``variables`` are by group. ``acks`` come before those of the spec.
     """
     load = spec.load
     special = {
@@ -35,8 +54,9 @@ def engine_config(
         "cpus": load.cpus,
         "nice": load.nice,
         "parameters": None if load.parameters == "text" else load.parameters,
-        "acks": load.acks and {"directory": str(Path(load.acks).expanduser())},
+        "acks": _acks(spec, acks),
     }
+    witnesses = _witnesses(spec, workloads, acks) if acks and acks.witness else {}
     return {
         "target": conninfo.engine_target(),
         "threads": load.threads,
@@ -47,8 +67,29 @@ def engine_config(
         **_given(special),
         "groups": [
             _group(spec, group, workloads[group.name], variables[group.name], scheduled)
+            | witnesses.get(group.name, {})
             for group in spec.clients
         ],
+    }
+
+
+def _acks(spec: Spec, acks: Acks | None) -> dict[str, Any] | None:
+    if acks is not None:
+        return {"directory": str(acks.directory), "label": acks.label}
+    return {"directory": str(Path(spec.load.acks).expanduser())} if spec.load.acks else None
+
+
+def _witnesses(
+    spec: Spec, workloads: Mapping[str, Workload], acks: Acks
+) -> dict[str, dict[str, Any]]:
+    """By group, its witness. Groups are numbered as in the ledger: as far as they have scripts."""
+    numbered = [group for group in spec.clients if workloads[group.name].scripts]
+    return {
+        group.name: {
+            "witness": _WITNESS.format(table=WITNESS_TABLE, load=acks.label, group=number)
+        }
+        for number, group in enumerate(numbered)
+        if not group.idle
     }
 
 

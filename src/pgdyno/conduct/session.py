@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from pgdyno._engine import build_info
-from pgdyno.conduct.config import engine_config
+from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.inforce import InForce
 from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
 from pgdyno.conduct.load import RunningLoad
@@ -70,11 +70,18 @@ class Session:
             self._reader.close()
             self._reader = None
 
-    def start_load(self, *, scheduled: bool = False) -> int:
+    def start_load(
+        self, *, scheduled: bool = False, acks: Path | None = None, witness: bool = False
+    ) -> int:
         """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
 
-        Returns time zero of the load in monotonic ns.
+        ``acks`` is a folder for the ack ledger of this load, instead of the spec's. With
+        ``witness`` every transaction also notes itself in the database, under a label that the
+        ledger knows; ``drill.witnesses`` makes the table. Returns time zero of the load in
+        monotonic ns.
         """
+        if witness and acks is None:
+            raise ValueError("witnesses are worth nothing without an ack ledger")
         spec = self._in_force.spec(self.spec)
         workloads = self._workloads_of(spec)
         conninfo = self.target.conninfo
@@ -83,7 +90,12 @@ class Session:
             for name, workload in workloads.items()
         }
         config = engine_config(
-            spec, self.target.entrance, workloads, variables, scheduled=scheduled
+            spec,
+            self.target.entrance,
+            workloads,
+            variables,
+            scheduled=scheduled,
+            acks=acks and Acks(acks, label=time.time_ns(), witness=witness),
         )
         self._load = RunningLoad(config, self.recorder, self.watcher)
         self.recorder.update_run(engine={**_engine_facts(spec), **self._load.facts()})

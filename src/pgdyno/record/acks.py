@@ -58,6 +58,8 @@ class AckLoad:
     scripts: tuple[AckScript, ...]
     unix_minus_monotonic_ns: int
     """What to add to a time in a record to have nanoseconds since 1970."""
+    label: int | None = None
+    """What its witnesses in the database are marked with, if it leaves any."""
 
 
 @dataclass(frozen=True)
@@ -248,6 +250,7 @@ def _load(header: Mapping[str, Any]) -> AckLoad:
         seed=header["seed"],
         scripts=tuple(AckScript(**script) for script in header["scripts"]),
         unix_minus_monotonic_ns=clock["unix_ns"] - clock["monotonic_ns"],
+        label=header.get("label"),
     )
 
 

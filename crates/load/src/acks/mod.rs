@@ -271,6 +271,7 @@ fn description(plan: &Plan, thread: usize, clock: &Clock) -> serde_json::Value {
         "threads": plan.threads,
         "seed": plan.seed,
         "pid": std::process::id(),
+        "label": plan.acks.as_ref().and_then(|acks| acks.label),
         "clock": {"monotonic_ns": clock.monotonic_ns, "unix_ns": clock.unix_ns},
         "scripts": scripts.collect::<Vec<_>>(),
         "outcomes": {"acked": 1, "failed": 2, "unknown": 3, "unsent": 4},

@@ -32,6 +32,8 @@ pub struct GroupConfig {
     #[serde(default)]
     pub hold_open_ms: u64,
     #[serde(default)]
+    pub witness: Option<String>,
+    #[serde(default)]
     pub think_ms: u64,
     #[serde(default)]
     pub transactions: Option<u64>,
@@ -232,6 +234,7 @@ impl GroupConfig {
             (self.transactions.is_some(), "a number of transactions"),
             (self.connection.reconnect_every.is_some(), "reconnect_every"),
             (self.hold_open_ms > 0, "hold_open_ms"),
+            (self.witness.is_some(), "a witness"),
         ];
         match useless.iter().find(|(given, _)| *given) {
             Some((_, what)) => Err(self.refuse(&format!(

@@ -239,6 +239,19 @@ impl Statement {
         Some(format!("{what} cannot be used in a pipeline"))
     }
 
+    /// Reads the variable `to` wherever it says `from`.
+    pub fn redirect(&mut self, from: Slot, to: Slot) {
+        let in_pieces = self.pieces.iter_mut().filter_map(|piece| match piece {
+            Piece::Variable { slot, .. } => Some(slot),
+            Piece::Text(_) => None,
+        });
+        for slot in in_pieces.chain(&mut self.parameters) {
+            if *slot == from {
+                *slot = to;
+            }
+        }
+    }
+
     /// Appends the statement for the simple protocol: values in place of variables, literally and
     /// without quoting, as pgbench does; a variable that is not defined stays `:name`.
     pub fn write_simple(&self, variables: &Variables, out: &mut Vec<u8>) {

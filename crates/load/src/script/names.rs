@@ -30,9 +30,20 @@ impl Names {
     pub const DEFAULT_SEED: Slot = Slot(3);
     /// `:txn`, the number of the transaction among the client's, from 0.
     pub const TXN: Slot = Slot(4);
-    /// Names of the five above.
-    pub const BUILT_IN: [&'static str; 5] =
-        ["client_id", "scale", "random_seed", "default_seed", "txn"];
+    /// `:client_id` for a witness. A script can change its own; this one it cannot name.
+    pub const WITNESS_CLIENT_ID: Slot = Slot(5);
+    /// `:txn` for a witness, likewise.
+    pub const WITNESS_TXN: Slot = Slot(6);
+    /// Names of those above.
+    pub const BUILT_IN: [&'static str; 7] = [
+        "client_id",
+        "scale",
+        "random_seed",
+        "default_seed",
+        "txn",
+        "witness client_id",
+        "witness txn",
+    ];
 
     /// What the number of a row of `\rows` is called.
     pub(super) const ROW: &'static str = "row";

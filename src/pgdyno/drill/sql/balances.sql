@@ -1,0 +1,5 @@
+-- What pgbench's transactions add to each of its tables.
+select (select coalesce(sum(abalance), 0) from pgbench_accounts)::bigint,
+    (select coalesce(sum(tbalance), 0) from pgbench_tellers)::bigint,
+    (select coalesce(sum(bbalance), 0) from pgbench_branches)::bigint,
+    (select coalesce(sum(delta), 0) from pgbench_history)::bigint;

@@ -1,0 +1,5 @@
+-- Standbys that do not yet have what was committed up to now.
+select count(*)
+from pg_stat_replication
+where state = 'streaming' and application_name <> 'pg_basebackup'
+    and flush_lsn < pg_current_wal_flush_lsn();

@@ -1,0 +1,12 @@
+-- The user's tables: name as SQL needs it, relation, size. What is written through another table
+-- (partitions, children) is left out.
+select c.oid::regclass::text as name, c.relname as relation, pg_table_size(c.oid) as bytes
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'm')
+    and c.relpersistence = 'p'
+    and n.nspname !~ '^pg_'
+    and n.nspname not in ('information_schema', 'pgdyno_drill')
+    and c.relname <> 'pgdyno_witness'
+    and not exists (select from pg_inherits i where i.inhrelid = c.oid)
+order by 1;
