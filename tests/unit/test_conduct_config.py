@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.conduct.config import arrival_config, engine_config
+from pgdyno.conduct.config import Acks, arrival_config, engine_config, witness_statement
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import Tables, WeightedScript, Workload
@@ -17,12 +18,14 @@ HERE = ConnInfo(host="/run", port=5433, user="me", password="pw", database="db")
 WORK = Workload("w", [WeightedScript("w", "select 1;", "w.sql", 3)], Tables.NONE)
 
 
-def config(fields: dict[str, Any], *, scheduled: bool = True) -> dict[str, Any]:
+def config(
+    fields: dict[str, Any], *, scheduled: bool = True, acks: Acks | None = None
+) -> dict[str, Any]:
     spec = spec_from_fields(fields)
     names = [group.name for group in spec.clients]
     return engine_config(
         spec, HERE, dict.fromkeys(names, WORK), {name: {"scale": "1"} for name in names},
-        scheduled=scheduled,
+        scheduled=scheduled, acks=acks,
     )  # fmt: skip
 
 
@@ -168,3 +171,17 @@ def test_idle_clients_are_not_waited_for(idle: bool) -> None:
                    "load": {"transactions": 10}})  # fmt: skip
     assert _transactions_in_all(made) == (20 if idle else 50)
     assert _transactions_in_all(config({})) is None
+
+
+def test_witnesses_are_numbered_as_the_ledger_numbers_groups() -> None:
+    def made(acks: Acks) -> dict[str, Any]:
+        clients = [{"name": "parked", "idle": True}, {"name": "web"}, {"name": "cron"}]
+        return config({"clients": clients}, acks=acks)
+
+    with_witness = made(Acks(Path("a"), 17))
+    assert with_witness["acks"] == {"directory": "a", "label": 17}
+    witnesses = [group.get("witness") for group in with_witness["groups"]]
+    assert witnesses == [None, witness_statement(17, 1), witness_statement(17, 2)]
+    without = made(Acks(Path("a")))
+    assert without["acks"] == {"directory": "a"}
+    assert not any("witness" in group for group in without["groups"])

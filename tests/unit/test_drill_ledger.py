@@ -1,4 +1,4 @@
-"""The ack ledger against the database: the vectorised count agrees with one that is plain to read."""
+"""The ack ledger against the database: counted in arrays as one would count by hand."""
 
 from __future__ import annotations
 

@@ -20,9 +20,7 @@ _FLAT_MS = 60_000
 
 WITNESS_TABLE = "public.pgdyno_witness"
 """Where the transactions of a load with witnesses note themselves: see ``drill/witnesses.py``."""
-_WITNESS = (
-    "insert into {table} (load, grp, client, txn) values ({load}, {group}, :client_id, :txn)"
-)
+_WITNESS = "insert into {table} (load, grp, client, txn) values ({load}, {group}, :client_id, :txn)"
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,9 @@ class Acks:
     """Where a load's ack ledger goes, and whether its transactions leave a witness as well."""
 
     directory: Path
-    label: int
-    """What tells this load's witnesses from those of other loads."""
-    witness: bool
+    witness: int | None = None
+    """The label of the load's witnesses, which tells them from those of others; ``None``: its
+    transactions leave none."""
 
 
 def engine_config(
@@ -56,7 +54,8 @@ def engine_config(
         "parameters": None if load.parameters == "text" else load.parameters,
         "acks": _acks(spec, acks),
     }
-    witnesses = _witnesses(spec, workloads, acks) if acks and acks.witness else {}
+    label = acks.witness if acks else None
+    witnesses = {} if label is None else _witnesses(spec, workloads, label)
     return {
         "target": conninfo.engine_target(),
         "threads": load.threads,
@@ -75,22 +74,28 @@ def engine_config(
 
 def _acks(spec: Spec, acks: Acks | None) -> dict[str, Any] | None:
     if acks is not None:
-        return {"directory": str(acks.directory), "label": acks.label}
+        return {"directory": str(acks.directory), **_given({"label": acks.witness})}
     return {"directory": str(Path(spec.load.acks).expanduser())} if spec.load.acks else None
 
 
 def _witnesses(
-    spec: Spec, workloads: Mapping[str, Workload], acks: Acks
+    spec: Spec, workloads: Mapping[str, Workload], label: int
 ) -> dict[str, dict[str, Any]]:
     """By group, its witness. Groups are numbered as in the ledger: as far as they have scripts."""
     numbered = [group for group in spec.clients if workloads[group.name].scripts]
     return {
-        group.name: {
-            "witness": _WITNESS.format(table=WITNESS_TABLE, load=acks.label, group=number)
-        }
+        group.name: {"witness": witness_statement(label, number)}
         for number, group in enumerate(numbered)
         if not group.idle
     }
+
+
+def witness_statement(label: int, group: int) -> str:
+    """What a transaction of a group, by number, executes to note itself."""
+    return (
+        f"insert into {WITNESS_TABLE} (load, grp, client, txn)"
+        f" values ({label}, {group}, :client_id, :txn)"
+    )
 
 
 def _group(

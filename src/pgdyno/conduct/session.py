@@ -95,7 +95,7 @@ class Session:
             workloads,
             variables,
             scheduled=scheduled,
-            acks=acks and Acks(acks, label=time.time_ns(), witness=witness),
+            acks=Acks(acks, time.time_ns() if witness else None) if acks else None,
         )
         self._load = RunningLoad(config, self.recorder, self.watcher)
         self.recorder.update_run(engine={**_engine_facts(spec), **self._load.facts()})

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import LiteralString, cast
 
 
-def query(name: str) -> LiteralString:
-    """The text of ``sql/NAME.sql``, which is ours and therefore as good as a literal."""
-    path = Path(__file__).with_name("sql").joinpath(f"{name}.sql")
-    return cast("LiteralString", path.read_text())
+def query(name: str, **names: str) -> bytes:
+    """The text of ``sql/NAME.sql``, with each of ``names`` in place of its keyword."""
+    text = Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_text()
+    for keyword, replacement in names.items():
+        text = text.replace(f"<{keyword}>", replacement)
+    return text.encode()
+
+
+def statements(name: str) -> Iterator[bytes]:
+    """The statements of ``sql/NAME.sql``, for some of them cannot be sent together."""
+    lines = query(name).split(b"\n")
+    text = b"\n".join(line for line in lines if not line.startswith(b"--"))
+    yield from (part for part in text.split(b";\n") if part.strip())

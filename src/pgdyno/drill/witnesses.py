@@ -1,4 +1,4 @@
-"""What is put into a database before a crash, and known outside it, to tell afterwards what happened.
+"""What is put into a database before a crash, and known outside it, to tell what it did.
 
 :func:`prepare` makes the table in which the load's transactions note themselves, and things that a
 crash has to leave alone: cold tables, an unlogged table (which it has to empty), a sequence. Of the
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct.config import WITNESS_TABLE
-from pgdyno.drill.queries import query
+from pgdyno.drill.queries import query, statements
 from pgdyno.errors import SetupError
 from pgdyno.workload import Workload
 
@@ -85,9 +85,7 @@ class Witnesses:
     why_no_zero_sum: str = ""
 
 
-def prepare(
-    conn: psycopg.Connection, workloads: Mapping[str, Workload] | None = None
-) -> Witnesses:
+def prepare(conn: psycopg.Connection, workloads: Mapping[str, Workload] | None = None) -> Witnesses:
     """Make the tables, and note what is in the database. ``conn`` is in autocommit.
 
     ``workloads`` are those of the load, by group; without them nothing is known of the user's
@@ -164,8 +162,7 @@ def read_present(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
 
 def table_state(conn: psycopg.Connection, name: str) -> TableState:
     """Count and hash a table; ``name`` as SQL needs it."""
-    command = query("table_state").replace("TABLE", name)
-    rows, digest = conn.execute(command.encode()).fetchone() or (0, "")
+    rows, digest = conn.execute(query("table_state", table=name)).fetchone() or (0, "")
     return TableState(name, int(rows), str(digest))
 
 
@@ -179,7 +176,8 @@ def balances(conn: psycopg.Connection, *, all_alike: bool) -> ZeroSum:
     """pgbench's balances now."""
     row = conn.execute(query("balances")).fetchone()
     assert row is not None
-    return ZeroSum(*(int(value) for value in row), all_alike=all_alike)
+    accounts, tellers, branches, history = (int(value) for value in row)
+    return ZeroSum(accounts, tellers, branches, history, all_alike)
 
 
 def last_number(conn: psycopg.Connection) -> int:
@@ -193,11 +191,9 @@ def _execute(conn: psycopg.Connection, name: str) -> None:
     """Execute the statements of a file one by one: some of them cannot be in a transaction."""
     import psycopg
 
-    text = "\n".join(line for line in query(name).splitlines() if not line.startswith("--"))
     try:
-        for statement in text.split(";\n"):
-            if statement.strip():
-                conn.execute(statement.encode())
+        for statement in statements(name):
+            conn.execute(statement)
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error)
         raise SetupError(
@@ -258,9 +254,7 @@ def _may_gain_or_lose_rows(relation: str, texts: Iterable[str]) -> bool:
     )
 
 
-def _zero_sum(
-    conn: psycopg.Connection, texts: Iterable[str] | None
-) -> tuple[ZeroSum | None, str]:
+def _zero_sum(conn: psycopg.Connection, texts: Iterable[str] | None) -> tuple[ZeroSum | None, str]:
     from pgdyno._engine import builtin_scripts
 
     if texts is None:

@@ -1,2 +1,3 @@
 -- Rows of a table, and a hash over them in whatever order they are.
-select count(*), coalesce(sum(hashtextextended(pgdyno_row::text, 0)::numeric), 0)::text from TABLE pgdyno_row;
+select count(*), coalesce(sum(hashtextextended(pgdyno_row::text, 0)::numeric), 0)::text
+from <table> pgdyno_row;

@@ -1,0 +1,116 @@
+"""The pages of a cluster's relation files, read beside the server: their LSNs.
+
+A page's LSN says up to where the WAL must be on disk before the page may be. One that lies beyond
+the end of the WAL speaks of changes that the WAL no longer knows: WAL was lost, and pages were not.
+The server does not notice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import SetupError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PAGE_BYTES = 8192
+_CHUNK_PAGES = 4096
+_PAGE_LSN_HIGH, _PAGE_LSN_LOW = 0, 1
+"""Of a page's header, in words of four bytes."""
+_RELATION_FILE = re.compile(r"\d+(_(fsm|vm|init))?(\.\d+)?")
+"""Not temporary ones, which are called t3_16384."""
+
+
+@dataclass(frozen=True)
+class PageBeyond:
+    """A page whose LSN is beyond the limit."""
+
+    path: Path
+    """Of the file, below the data directory."""
+    block: int
+    """Within the file."""
+    lsn: int
+
+
+@dataclass(frozen=True)
+class PagesSeen:
+    """What a scan over all pages saw."""
+
+    files: int
+    pages: int
+    highest_lsn: int
+    beyond: int
+    """Pages beyond the limit."""
+    first_beyond: tuple[PageBeyond, ...]
+    """The first few of them."""
+
+
+def lsn_text(lsn: int) -> str:
+    """As PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parse_lsn(text: str) -> int:
+    """From what PostgreSQL writes: ``16/B374D848``."""
+    high, _, low = text.partition("/")
+    return (int(high, 16) << 32) | int(low, 16)
+
+
+def relation_files(data_dir: Path) -> Iterator[Path]:
+    """Every file that holds a relation's pages, its free space and visibility maps too."""
+    folders = [data_dir / "global", *sorted((data_dir / "base").glob("*"))]
+    folders += sorted((data_dir / "pg_tblspc").glob("*/PG_*/*"))
+    for folder in folders:
+        if folder.is_dir():
+            files = sorted(folder.iterdir())
+            yield from (path for path in files if _RELATION_FILE.fullmatch(path.name))
+
+
+def scan_pages(data_dir: Path, limit_lsn: int, *, shown: int = 5) -> PagesSeen:
+    """Read all pages and count those whose LSN is beyond ``limit_lsn``.
+
+    The server may run: a file that goes away meanwhile is left out. Raises SetupError when one
+    cannot be read.
+    """
+    files = pages = highest = beyond = 0
+    first: list[PageBeyond] = []
+    for path in relation_files(data_dir):
+        files += 1
+        for start, lsns in _page_lsns(path):
+            pages += len(lsns)
+            highest = max(highest, int(lsns.max()))
+            found = (lsns > limit_lsn).nonzero()[0]
+            beyond += len(found)
+            for index in found[: shown - len(first)]:
+                place = path.relative_to(data_dir)
+                first.append(PageBeyond(place, start + int(index), int(lsns[index])))
+    return PagesSeen(files, pages, highest, beyond, tuple(first))
+
+
+def _page_lsns(path: Path) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+    """Stretches of a file: their first page, and the LSNs of their pages; 0 for a new page."""
+    import numpy as np
+
+    try:
+        with path.open("rb", buffering=0) as file:
+            start = 0
+            while chunk := file.read(_CHUNK_PAGES * PAGE_BYTES):
+                whole = len(chunk) // PAGE_BYTES
+                if whole == 0:
+                    return
+                words = np.frombuffer(chunk, dtype="=u4", count=whole * PAGE_BYTES // 4)
+                header = words.reshape(whole, -1)[:, : _PAGE_LSN_LOW + 1].astype(np.uint64)
+                yield start, (header[:, _PAGE_LSN_HIGH] << np.uint64(32)) | header[:, _PAGE_LSN_LOW]
+                start += whole
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SetupError(
+            f"cannot read {path}: {error.strerror}", code="relation-unreadable"
+        ) from error

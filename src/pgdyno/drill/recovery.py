@@ -1,0 +1,185 @@
+"""Starting a server after a fault: whether it comes up, how long that takes, what it says.
+
+What is told here comes from the control file and from the server's log, and from nothing that
+pgdyno did.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.drill.model import Proof
+from pgdyno.errors import PgdynoError, RunError
+from pgdyno.server import Cluster
+from pgdyno.server.account import run_as, server_account
+
+if TYPE_CHECKING:
+    import psycopg
+
+_POLL_S = 0.02
+_RECOVERY_SECONDS_MAX = 600.0
+_ENTRY = re.compile(r"\b(PANIC|FATAL|ERROR|WARNING|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)")
+_OF_CLIENTS = re.compile(r"the database system is |terminating (connection|background worker)")
+"""What a server tells whoever comes too early: it is not why it refused."""
+_DAMAGE = re.compile(
+    r"\b(PANIC|FATAL|ERROR|WARNING): +(.*(invalid page|page verification failed|could not read"
+    r"|could not access|unexpected data beyond EOF|is not present|does not exist|missing chunk).*)"
+)
+_CLEAN_STATES = ("shut down", "shut down in recovery")
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How a server came up, or did not."""
+
+    state_before: str
+    """The cluster's state by its control file before the start; '' when that cannot be read."""
+    refused: bool
+    redo: bool
+    """Whether WAL was replayed."""
+    seconds: float
+    """From the start to the end of recovery, with connections taken; or to the refusal."""
+    said: str
+    """The decisive words of a server that refused; '' else."""
+    log: str
+    """All that it logged meanwhile."""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the cluster had not been shut down."""
+        return self.state_before not in _CLEAN_STATES
+
+    @property
+    def sentence(self) -> str:
+        """The recovery in one sentence."""
+        if self.refused:
+            return f"refused to start: {self.said}"
+        how = "with redo" if self.redo else "nothing to redo"
+        return f"came up in {self.seconds:.2f} s, {how}"
+
+
+def recover(cluster: Cluster) -> Recovery:
+    """Start a cluster as the fault left it, and wait until recovery is really over.
+
+    Nothing is written into the database beyond what recovery writes. Raises RunError when recovery
+    does not end.
+    """
+    state_before = control_state(cluster)
+    log_start = log_size(cluster)
+    began = time.monotonic()
+    try:
+        cluster.start()
+        _wait_for_end(cluster)
+    except PgdynoError as problem:
+        if problem.code == "recovery-endless":
+            raise
+        if cluster.running:
+            cluster.stop("immediate")
+        seconds = time.monotonic() - began
+        log = log_since(cluster, log_start)
+        said = decisive(log) or problem.message
+        return Recovery(state_before, True, "redo starts at" in log, seconds, said, log)
+    seconds = time.monotonic() - began
+    log = log_since(cluster, log_start)
+    return Recovery(state_before, False, "redo starts at" in log, seconds, "", log)
+
+
+def _wait_for_end(cluster: Cluster) -> None:
+    """A server takes connections before it has caught up if it was a standby."""
+    import psycopg
+
+    deadline = time.monotonic() + _RECOVERY_SECONDS_MAX
+    while time.monotonic() < deadline:
+        try:
+            with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+                if not in_recovery(conn):
+                    return
+        except psycopg.OperationalError as error:
+            if not cluster.running:
+                raise RunError(str(error).strip(), code="server-ended") from None
+        time.sleep(_POLL_S)
+    raise RunError(
+        f"the server was still in recovery after {_RECOVERY_SECONDS_MAX:.0f} s",
+        code="recovery-endless",
+        hint="a standby has to be promoted before it is verified",
+    )
+
+
+def in_recovery(conn: psycopg.Connection) -> bool:
+    """Whether the server still replays WAL."""
+    row = conn.execute("select pg_is_in_recovery()").fetchone()
+    return row is None or bool(row[0])
+
+
+def control_data(cluster: Cluster) -> dict[str, str]:
+    """What the control file of a cluster says, by PostgreSQL's own names; {} if it is unreadable.
+
+    ``Database cluster state`` is ``in production`` after a crash, ``shut down`` after a clean end.
+    """
+    program = cluster.installation.program("pg_controldata")
+    done = run_as(server_account(), [program, "-D", cluster.data_dir])
+    if done.returncode != 0:
+        return {}
+    pairs = (line.partition(":") for line in done.stdout.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def control_state(cluster: Cluster) -> str:
+    """The state of a cluster by its control file; '' when that cannot be read."""
+    return control_data(cluster).get("Database cluster state", "")
+
+
+def log_size(cluster: Cluster) -> int:
+    """Where the server's log ends now."""
+    return cluster.log_path.stat().st_size if cluster.log_path.exists() else 0
+
+
+def log_since(cluster: Cluster, start: int) -> str:
+    """What the server has logged since ``start``."""
+    with cluster.log_path.open("rb") as log:
+        log.seek(start)
+        return log.read().decode(errors="replace")
+
+
+def decisive(log: str) -> str:
+    """The line for which a server gave up, with its context; '' when it did not."""
+    found: list[str] = []
+    for line in log.splitlines():
+        entry = _ENTRY.search(line)
+        if entry is None:
+            if found and line.startswith("\t"):
+                found[-1] += " " + line.strip()
+            continue
+        level, words = entry.groups()
+        if found and level in ("DETAIL", "CONTEXT", "HINT"):
+            found.append(f"{level}: {words}")
+        elif found:
+            break
+        elif level in ("PANIC", "FATAL") and not _OF_CLIENTS.search(words):
+            found.append(f"{level}: {words}")
+    return "; ".join(found)
+
+
+def damage(log: str, *, most: int = 3) -> str:
+    """What a server that came up logged of damage: its first few messages, each once."""
+    found = dict.fromkeys(f"{match[1]}: {match[2]}" for match in _DAMAGE.finditer(log))
+    return "; ".join(list(found)[:most])
+
+
+def crash_proof(cluster: Cluster) -> Proof:
+    """Whether a cluster that is down crashed, by its control file; ask before it is started."""
+    state = control_state(cluster)
+    crashed = bool(state) and state not in _CLEAN_STATES
+    sentence = f'the control file says "{state}"' if state else "the control file is unreadable"
+    return Proof(crashed or not state, sentence, {"state": state})
+
+
+def redo_proof(log: str) -> Proof:
+    """Whether a server found, as it started, that it had not been shut down."""
+    for words in ("was interrupted", "was not properly shut down"):
+        if words in log:
+            return Proof(True, f'the server logged "{words}"', {})
+    return Proof(False, "the server found itself shut down properly", {})

@@ -1,0 +1,9 @@
+-- New rows with new numbers in the table that the load wrote to last and in one of their own; half
+-- of those changed, some deleted.
+delete from public.pgdyno_witness where load = -1;
+truncate pgdyno_drill.afterwards;
+insert into public.pgdyno_witness (load, grp, client, txn)
+    select -1, 0, 0, i from generate_series(1, 500) i;
+insert into pgdyno_drill.afterwards (filler) select md5(i::text) from generate_series(1, 500) i;
+update pgdyno_drill.afterwards set filler = repeat(filler, 3) where id % 2 = 0;
+delete from public.pgdyno_witness where load = -1 and txn > 400;

@@ -1,0 +1,111 @@
+"""Verification after a fault: one outcome, and the check that saw it.
+
+The order matters. First the server is started and recovery waited for; then pages are looked at,
+the ledger, everything that only reads; only then is anything written; at last the server is shut
+down and its files are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pgdyno.drill.checking import Crashed, Scene, Stage, check_rules, closing, make
+from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
+from pgdyno.drill.recovery import Recovery, damage, log_since, log_size, recover
+from pgdyno.errors import SetupError
+
+__all__ = ["Crashed", "verify"]
+
+LEDGER = "ledger"
+"""The name of the check that counts what is lost."""
+
+
+def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
+    """Start what a fault left, look at everything, and say what became of it.
+
+    Afterwards the cluster is shut down cleanly, or dead if it refused to start. ``deep`` also reads
+    every table and index whole, and writes. Raises RunError when recovery does not end.
+    """
+    log_start = log_size(crashed.cluster)
+    recovery = recover(crashed.cluster)
+    if recovery.refused:
+        return _refused(recovery)
+    scene = Scene(crashed, recovery)
+    checks = [_start_check(recovery)]
+    try:
+        with closing(scene):
+            checks += [
+                make(rule, scene)
+                for rule in check_rules()
+                if rule.stage < Stage.STOPPED and (deep or not rule.deep)
+            ]
+        checks.append(_shut_down(crashed))
+        checks += [
+            make(rule, scene)
+            for rule in check_rules()
+            if rule.stage == Stage.STOPPED and (deep or not rule.deep)
+        ]
+    finally:
+        if crashed.cluster.running:
+            crashed.cluster.stop("immediate")
+    outcome, seen_by = _outcome(checks, scene.count)
+    said = damage(log_since(crashed.cluster, log_start)) if outcome == "corrupt" else ""
+    return Verified(
+        outcome=outcome,
+        ledger=scene.count,
+        recovery_s=recovery.seconds,
+        checks=tuple(checks),
+        seen_by=seen_by,
+        server_said=said,
+    )
+
+
+def _refused(recovery: Recovery) -> Verified:
+    check = Check("start", False, recovery.said, recovery.seconds)
+    return Verified(
+        outcome="refused",
+        ledger=None,
+        recovery_s=None,
+        checks=(check,),
+        seen_by=check.name,
+        server_said=recovery.said,
+    )
+
+
+def _start_check(recovery: Recovery) -> Check:
+    detail = f'{recovery.sentence}; the control file had said "{recovery.state_before}"'
+    return Check("start", True, detail, recovery.seconds)
+
+
+def _shut_down(crashed: Crashed) -> Check:
+    """A server that cannot write its last checkpoint is damaged, however well it answered."""
+    import time
+
+    from pgdyno.drill.recovery import control_state
+
+    began = time.monotonic()
+    problem = ""
+    try:
+        crashed.cluster.stop()
+    except SetupError as error:
+        problem = error.message
+    state = control_state(crashed.cluster)
+    passed = not problem and state == "shut down"
+    detail = problem or f'the control file says "{state}"'
+    return Check("shutdown", passed, detail, time.monotonic() - began)
+
+
+def _outcome(checks: Sequence[Check], count: LedgerCount | None) -> tuple[Outcome, str]:
+    """Damage beats loss; of several checks that saw damage, the ledger comes first."""
+    failed = [check.name for check in checks if check.passed is False]
+    only_lost: Literal[False] | bool = count is not None and not count.inconsistent
+    if LEDGER in failed and only_lost:
+        failed.remove(LEDGER)
+        if not failed:
+            return "lost", LEDGER
+    if LEDGER in failed:
+        return "corrupt", LEDGER
+    if failed:
+        return "corrupt", failed[0]
+    return "clean", ""
