@@ -364,3 +364,31 @@ def test_a_setup_that_is_not_there(pgdyno: Pgdyno) -> None:
     assert (said.status, said.out, said.err) == snapshot(
         (1, "", "error: the setup absent.sql cannot be read: No such file or directory\n")
     )
+
+
+def test_standbys(pgdyno: Pgdyno) -> None:
+    asked = [
+        ("--standby", "on:two"),
+        ("--standby", "sync"),
+        ("--standby", "on", "-d", "postgresql://127.0.0.1:1/x"),
+    ]
+    said = [pgdyno("run", *words) for words in asked]
+    assert [(each.status, each.out, each.err) for each in said] == snapshot(
+        [
+            (
+                1,
+                "",
+                """\
+error: invalid value for '--standby': "on:two": "two" is not a number of standbys, as in on:2
+
+hint: pgdyno run --help
+""",
+            ),
+            (
+                1,
+                "",
+                "error: standby.mode: \"sync\": input should be 'async', 'remote_write', 'on', 'remote_apply' or 'local'\n",
+            ),
+            (1, "", 'error: --standby is for a server that pgdyno starts; you named one that runs\n'),
+        ]
+    )

@@ -15,6 +15,7 @@ from inline_snapshot import snapshot
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change, read_spec, spec_from_fields, spec_schema, spec_to_toml
 from pgdyno.spec.dotted import with_keys
+from pgdyno.spec.standby import StandbySpec, in_words
 from pgdyno.spec.units import format_duration, parse_duration_ms, parse_size_bytes
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -93,6 +94,45 @@ def test_contradictions() -> None:
     assert message({"server": {"kind": "existing", "version": 15}}) == snapshot(
         "x.toml: server: settings, version and bindir are for kind = embedded; settings of an"
         " existing server are changed only by a trial, with --apply"
+    )
+
+
+def test_standbys_that_cannot_be() -> None:
+    assert [
+        message({"standby": {"count": 1, "mode": "sync"}}),
+        message({"standby": {"receivewal": True, "mode": "remote_apply"}}),
+        message({"standby": {"count": 1, "receivewal": True, "quorum": 3}}),
+        message({"standby": {"count": 1}, "server": {"kind": "existing"}}),
+        message({"standby": {"count": 1}, "server": {"settings": {"synchronous_commit": "off"}}}),
+    ] == snapshot(
+        [
+            "x.toml: standby.mode: \"sync\": input should be 'async', 'remote_write', 'on',\
+ 'remote_apply' or 'local'",
+            "x.toml: standby: receivewal applies nothing, so that with mode = remote_apply every\
+ commit would wait for ever; mode = on waits for its flush",
+            "x.toml: standby: quorum = 3 of 2 receivers can never be reached",
+            "x.toml: standby is for a server that pgdyno starts (kind = embedded)",
+            "x.toml: synchronous_commit is what standby.mode sets; leave it out of the settings",
+        ]
+    )
+
+
+def test_standbys_in_words() -> None:
+    specs = [
+        StandbySpec(),
+        StandbySpec(count=1),
+        StandbySpec.model_validate({"count": 2, "mode": "on", "delay": "20ms"}),
+        StandbySpec(count=1, receivewal=True, mode="remote_write", quorum=2),
+        StandbySpec(receivewal=True, mode="local"),
+    ]
+    assert [in_words(spec) for spec in specs] == snapshot(
+        [
+            "no standby",
+            "a standby: no commit waits for it",
+            "2 standbys, each way 20ms: commits wait for 1 of them (on)",
+            "a standby and pg_receivewal: commits wait for 2 of them (remote_write)",
+            "pg_receivewal: no commit waits for it",
+        ]
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pgdyno.cli.types import Cpus, Duration, LatencyLimit, Rate, Seed
+from pgdyno.cli.types import Cpus, Duration, LatencyLimit, Rate, Seed, Standbys
 from pgdyno.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -191,6 +191,17 @@ _DISK_OPTIONS = [
     ),
 ]
 
+_STANDBY_OPTIONS = [
+    click.option(
+        "--standby",
+        type=Standbys(),
+        metavar="MODE[:COUNT]",
+        help="Standbys of the server to start, and what commits wait for: async, remote_write, on,"
+        " remote_apply, local.",
+    ),
+    click.option("--standby-delay", type=Duration(), help="Delay of their link, each way."),
+]
+
 _OUTPUT_OPTIONS = [
     click.option("-o", "--output", metavar="FILE", help="Run file (default in pgdyno-runs/)."),
     click.option(
@@ -229,6 +240,7 @@ load_options = _all_of(
         *_ENGINE_OPTIONS,
         *_SERVER_OPTIONS,
         *_DISK_OPTIONS,
+        *_STANDBY_OPTIONS,
     ]
 )
 output_options = _all_of(_OUTPUT_OPTIONS)
@@ -261,7 +273,9 @@ _LOAD_KEYS = (
 )  # fmt: skip
 
 # Options of the server to start, which one that runs cannot have.
-_STARTED_ONLY = ("pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums")
+_STARTED_ONLY = (
+    "pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums", "standby", "standby_delay",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -337,7 +351,9 @@ def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
         **{name: given[name] for name in _LOAD_KEYS},
     }
     disk = {"data": given["data_disk"], "wal": given["wal_disk"]}
-    for key, fields in (("disk", disk), ("workload", workload), ("load", load)):
+    standby = {**(given["standby"] or {}), "delay": _ms(given["standby_delay"])}
+    tables = {"disk": disk, "standby": standby, "workload": workload, "load": load}
+    for key, fields in tables.items():
         if present := _without_none(fields):
             overrides[key] = present
     return overrides

@@ -112,3 +112,19 @@ class Cpus(click.ParamType[list[int]]):
                 self.fail(f'"{part.strip()}" runs backwards', param, ctx)
             cpus += range(first, last + 1)
         return cpus
+
+
+class Standbys(click.ParamType[dict[str, Any]]):
+    """Standbys: ``on``, ``remote_apply:2``; the mode, and how many of them."""
+
+    name = "standby"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        mode, colon, count = value.partition(":")
+        if colon and not (count.isascii() and count.isdecimal() and len(count) < 4):
+            self.fail(f'"{value}": "{count}" is not a number of standbys, as in on:2', param, ctx)
+        return {"mode": mode, "count": int(count) if colon else 1}

@@ -18,6 +18,7 @@ from pgdyno.record import Recorder
 from pgdyno.server import connect
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.dotted import with_keys
+from pgdyno.spec.standby import StandbySpec, in_words
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Step:
     table_options_back: dict[str, set[str]] = field(default_factory=dict)
     wal_disk: str | None = None
     """Where the WAL is to be, if that differs."""
+    standby: StandbySpec | None = None
+    """The standbys to have, if that differs."""
     needs_restart: bool = False
     needs_load_restart: bool = False
 
@@ -43,19 +46,20 @@ class Step:
 class InForce:
     """The change in force, and the server's control connection."""
 
-    def __init__(self, target: Target, recorder: Recorder, wal_disk: str) -> None:
-        """``wal_disk`` is the spec's."""
+    def __init__(self, target: Target, recorder: Recorder, spec: Spec) -> None:
+        """``spec`` is what changes are against."""
         self._target = target
-        self._wal_disk = wal_disk
+        self._base = spec
         self._recorder = recorder
         self.change = Change()
 
-    def spec(self, spec: Spec) -> Spec:
-        """``spec`` with the keys that the change in force replaces."""
-        if not self.change.spec:
-            return spec
-        fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return spec_from_fields(with_keys(fields, self.change.spec))
+    def spec(self, change: Change | None = None) -> Spec:
+        """The spec with the keys that ``change`` replaces, or else the change in force."""
+        keys = (self.change if change is None else change).spec
+        if not keys:
+            return self._base
+        fields = self._base.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return spec_from_fields(with_keys(fields, keys))
 
     def step_to(self, change: Change) -> Step:
         """What separates the change in force from ``change``."""
@@ -72,8 +76,9 @@ class InForce:
             for table, options in now.table_options.items()
             if (gone := set(options) - set(change.table_options.get(table, {})))
         }
-        wanted = change.spec.get("disk.wal", self._wal_disk)
-        wal_disk = wanted if wanted != self._target.wal_disk else None
+        wanted = self.spec(change)
+        wal_disk = wanted.disk.wal if wanted.disk.wal != self._target.wal_disk else None
+        standby = wanted.standby if wanted.standby != self._target.standby else None
         restart = bool(self._target.settings.needs_restart([*settings, *back]))
         return Step(
             start=now,
@@ -83,6 +88,7 @@ class InForce:
             table_options=tables,
             table_options_back=tables_back,
             wal_disk=wal_disk,
+            standby=standby,
             needs_restart=restart or wal_disk is not None,
             needs_load_restart=restart or dict(now.spec) != dict(change.spec),
         )
@@ -95,6 +101,10 @@ class InForce:
             self._target.settings.apply(step.settings)
         for statement in _table_statements(step):
             self.run_sql(statement)
+        if step.standby is not None:
+            self._target.have_standbys(step.standby)
+            facts = self._target.facts["standby"]
+            self._recorder.add_event("standby", in_words(step.standby), facts)
         self.change = step.to
 
     def apply_with_restart(self, step: Step) -> None:
@@ -109,6 +119,8 @@ class InForce:
             )
         before, touched = self.change.settings, {*step.settings, *step.settings_back}
         self.apply(step)
+        if self._target.receivers is not None:
+            self._target.receivers.require(step.settings)
         try:
             self._target.restart(touched, wal_disk=step.wal_disk)
         except SetupError:

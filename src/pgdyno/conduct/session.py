@@ -31,6 +31,7 @@ from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import sweep
 from pgdyno.spec import Change, Spec
+from pgdyno.spec.standby import in_words
 from pgdyno.workload import Workload, load_workloads, prepare, read_setup, unset_variables
 
 # After a change by reload or of a pool, the load runs this long before a slice counts: sessions
@@ -56,7 +57,7 @@ class Session:
     _reader: RunFile | None = None
 
     def __post_init__(self) -> None:
-        self._in_force = InForce(self.target, self.recorder, self.spec.disk.wal)
+        self._in_force = InForce(self.target, self.recorder, self.spec)
 
     def reader(self) -> RunFile:
         """The run file as it stands now; the reader handed out before is closed."""
@@ -82,7 +83,7 @@ class Session:
         """
         if witness and acks is None:
             raise ValueError("witnesses are worth nothing without an ack ledger")
-        spec = self._in_force.spec(self.spec)
+        spec = self._in_force.spec()
         workloads = self._workloads_of(spec)
         conninfo = self.target.conninfo
         variables = {
@@ -106,7 +107,7 @@ class Session:
 
         Making ten thousand connections takes longer than many a run.
         """
-        spec = self._in_force.spec(self.spec)
+        spec = self._in_force.spec()
         held = [g.count for g in spec.clients if g.pool is None and g.reconnect_every is None]
         if self._load is None or any(group.open_loop for group in spec.clients):
             return
@@ -280,6 +281,9 @@ def open_session(
             watcher.progress,
             setup=spec.workload.setup,
         )
+        if spec.standby.receivers:
+            watcher.phase(f"making {in_words(spec.standby)}")
+            target.have_standbys(spec.standby)
         recorder = Recorder.create(
             run_path,
             name=spec.name,

@@ -22,7 +22,9 @@ from pgdyno.server import (
     server_behind,
     server_facts,
 )
+from pgdyno.server.receivers import Receivers
 from pgdyno.spec import Spec
+from pgdyno.spec.standby import StandbySpec
 
 # What an embedded server is started with besides the spec's settings: timings that the diagnosis
 # reads. They cost a clock read per I/O, which is under 30 ns on any machine of today.
@@ -52,6 +54,24 @@ class Target:
     """Its disks."""
     wal_disk: str = "data"
     """On which of them its WAL is, as a spec says it."""
+    receivers: Receivers | None = None
+    """Its standbys; ``None`` when the server is not ours."""
+
+    @property
+    def standby(self) -> StandbySpec:
+        """The standbys that there are."""
+        return StandbySpec() if self.receivers is None else self.receivers.spec
+
+    def have_standbys(self, spec: StandbySpec) -> None:
+        """Have the standbys that ``spec`` tells, caught up; its settings follow."""
+        if self.receivers is None:
+            raise UsageError(
+                "standby: pgdyno makes no standby of a server that it did not start",
+                code="restart-refused",
+            )
+        self.receivers.arrange(spec)
+        self.facts |= server_facts(self.conninfo)
+        self.facts["standby"] = self.receivers.facts()
 
     @property
     def ours(self) -> bool:
@@ -62,9 +82,9 @@ class Target:
         """Restart an embedded server, meanwhile moving its WAL to ``wal_disk``, if given.
 
         One that does not start with the ``changed`` settings is started without them, and the
-        reason raised as :class:`SetupError`.
+        reason raised as :class:`SetupError`. Returns when its standbys are back too.
         """
-        if self.cluster is None:
+        if self.cluster is None or self.receivers is None:
             raise SetupError(
                 "pgdyno does not restart a server that it did not start", code="restart-refused"
             )
@@ -78,6 +98,7 @@ class Target:
             self.cluster.forget_settings(changed)
             self.cluster.start()
             raise
+        self.receivers.wait_caught_up()
 
     def wal_place(self, disk: str) -> Path | None:
         """Where the WAL goes on ``disk``, which is opened if it is not yet."""
@@ -147,6 +168,8 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
 
     cluster = Cluster.create(installation, settings, disks=disks, checksums=spec.server.checksums)
     stack.enter_context(cluster)
+    receivers = Receivers(cluster)
+    stack.callback(receivers.close)
     for note in opened[0].notes:
         watcher.note(note)
     conninfo = cluster.conninfo
@@ -165,6 +188,7 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
         cluster=cluster,
         places=opened[0],
         wal_disk=spec.disk.wal,
+        receivers=receivers,
     )
 
 

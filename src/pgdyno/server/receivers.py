@@ -8,6 +8,7 @@ is in the primary's own configuration file, below what ALTER SYSTEM says, so tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -70,7 +71,7 @@ class Receivers:
         for receiver in self.all():
             receiver.wait_caught_up()
 
-    def require(self, settings: dict[str, str]) -> None:
+    def require(self, settings: Mapping[str, str]) -> None:
         """Before the primary restarts with ``settings``: standbys may not have less of some."""
         for standby in [*self.standbys, *self._paused]:
             standby.require(settings)

@@ -27,7 +27,7 @@ class Change:
     table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Table → storage parameters, for ALTER TABLE … SET."""
     spec: Mapping[str, str] = field(default_factory=dict)
-    """Dotted key of the spec's load, workload or clients → value, as ``load.protocol``."""
+    """Dotted key of the spec's load, workload, clients or standby → value, as ``load.protocol``."""
 
     def __bool__(self) -> bool:
         return bool(self.to_json())

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from pgdyno.spec.base import Duration, Part
+from pgdyno.spec.units import format_duration
 
 StandbyMode = Literal["async", "remote_write", "on", "remote_apply", "local"]
 STANDBYS_MAX = 4
@@ -55,3 +56,18 @@ class StandbySpec(Part):
                 f"quorum = {self.quorum} of {self.receivers} receivers can never be reached"
             )
         return self
+
+
+def in_words(spec: StandbySpec) -> str:
+    """As ``2 standbys, commits wait for 1 (on)``."""
+    parts = []
+    if spec.count:
+        parts.append("a standby" if spec.count == 1 else f"{spec.count} standbys")
+    if spec.receivewal:
+        parts.append("pg_receivewal")
+    if not parts:
+        return "no standby"
+    delay = f", each way {format_duration(spec.delay_ms)}" if spec.delay_ms else ""
+    whom = f"{spec.quorum} of them" if spec.receivers > 1 else "it"
+    waits = f"commits wait for {whom} ({spec.mode})" if spec.waits else "no commit waits for it"
+    return f"{' and '.join(parts)}{delay}: {waits}"

@@ -1,0 +1,63 @@
+"""Runs with standbys: made before the load, put in force and taken away between slices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.conduct import Session, Silent, open_session
+from pgdyno.record import RunFile
+from pgdyno.spec import Change, spec_from_fields
+
+pytestmark = pytest.mark.server
+
+ONE = Change(spec={"standby.count": "1", "standby.mode": "on", "standby.delay": "1ms"})
+
+
+def settings_of(session: Session) -> tuple[str, str]:
+    with session.connect() as connection:
+        row = connection.execute(
+            "select current_setting('synchronous_commit'),"
+            " current_setting('synchronous_standby_names')"
+        ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def test_standbys_come_and_go_between_slices(tmp_path: Path) -> None:
+    spec = spec_from_fields({"clients": [{"count": 2}]})
+    path = tmp_path / "run.db"
+    with open_session(
+        spec, run_path=path, command="compare", spec_text="", watcher=Silent()
+    ) as session:
+        for change in (ONE, Change(), ONE):
+            session.put_in_force(change)
+            session.slice(0.3, kind="trial")
+            expected = ("on", "ANY 1 (pgdyno_standby_1)" if change else "")
+            assert settings_of(session) == expected
+        # A trial of a setting has the last word over the mode; a restart keeps the standby.
+        over = Change(settings={"synchronous_commit": "local", "max_connections": "130"})
+        session.put_in_force(over.over(ONE))
+        assert settings_of(session) == ("local", "ANY 1 (pgdyno_standby_1)")
+        session.slice(0.2, kind="trial")
+        session.stop_load()
+    run = RunFile(path)
+    assert [event.label for event in run.events("standby")] == [
+        "a standby, each way 1ms: commits wait for it (on)",
+        "no standby",
+        "a standby, each way 1ms: commits wait for it (on)",
+    ]
+    assert run.ledger().done > 0
+    assert run.ledger().balanced
+
+
+def test_a_run_with_standbys_has_them_among_its_facts(tmp_path: Path) -> None:
+    table = {"count": 1, "mode": "remote_apply", "delay": "2ms"}
+    spec = spec_from_fields({"server": {"version": 15}, "standby": table})
+    path = tmp_path / "run.db"
+    with open_session(spec, run_path=path, command="run", spec_text="", watcher=Silent()):
+        pass
+    facts = RunFile(path).run.server
+    assert facts["settings"]["synchronous_commit"] == "remote_apply"
+    assert facts["standby"]["receivers"]["pgdyno_standby_1"]["state"] == "streaming"
