@@ -389,6 +389,10 @@ hint: pgdyno run --help
                 "",
                 "error: standby.mode: \"sync\": input should be 'async', 'remote_write', 'on', 'remote_apply' or 'local'\n",
             ),
-            (1, "", 'error: --standby is for a server that pgdyno starts; you named one that runs\n'),
+            (
+                1,
+                "",
+                "error: --standby is for a server that pgdyno starts; you named one that runs\n",
+            ),
         ]
     )
