@@ -21,7 +21,7 @@ from pgdyno._engine import build_info
 from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.inforce import InForce
 from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
-from pgdyno.conduct.load import RunningLoad
+from pgdyno.conduct.load import DRAIN_MS, RunningLoad
 from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
@@ -134,11 +134,12 @@ class Session:
             load.stop()
             load.raise_fault()
 
-    def _interrupt_load(self) -> None:
-        """Stop the load between two slices; another one follows."""
-        load = self._load
-        self.stop_load()
-        if load is not None:
+    def interrupt_load(self, drain_ms: int = DRAIN_MS) -> None:
+        """Stop the load; another one follows. What is under way has ``drain_ms`` to end."""
+        if self._load is not None:
+            load, self._load = self._load, None
+            load.stop(drain_ms)
+            load.raise_fault()
             load.abandon_backlog()
 
     def wait(self, seconds: float) -> None:
@@ -165,7 +166,7 @@ class Session:
         """
         step = self._in_force.step_to(change)
         if step.needs_load_restart:
-            self._interrupt_load()
+            self.interrupt_load()
         if step.needs_restart:
             with self.probes.rest():
                 self._in_force.apply_with_restart(step)

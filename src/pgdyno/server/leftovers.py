@@ -26,17 +26,20 @@ def end_leftovers(data_dir: Path) -> None:
     """
     for number, seconds in ((signal.SIGQUIT, _IMMEDIATE_S_MAX), (signal.SIGKILL, _KILL_S_MAX)):
         deadline = time.monotonic() + seconds
-        processes = _server_processes(data_dir)
+        processes = server_processes(data_dir)
         for pid in processes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+                # One that was stopped takes a signal only when it goes on.
+                os.kill(pid, signal.SIGCONT)
         while processes and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-            processes = _server_processes(data_dir)
+            processes = server_processes(data_dir)
     remove_shared_memory(data_dir)
 
 
-def _server_processes(data_dir: Path) -> list[int]:
+def server_processes(data_dir: Path) -> list[int]:
+    """Ids of all server processes in ``data_dir``, the postmaster among them."""
     wanted = str(data_dir.resolve())
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
