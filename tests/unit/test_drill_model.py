@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from record_samples import new_recorder
 
 from pgdyno.drill.model import (
     Check,
@@ -20,6 +22,8 @@ from pgdyno.drill.model import (
     Verified,
     share_upper_bound,
 )
+from pgdyno.drill.stored import cut_row, stored_drills
+from pgdyno.record import RunFile
 
 HAPPENED = Proof(True, "12 processes were there and are gone", {"pids": 12})
 
@@ -121,3 +125,30 @@ def test_the_upper_bound_is_the_exact_one(n: int, data: st.DataObject) -> None:
 
 def test_nothing_seen_has_no_bound() -> None:
     assert share_upper_bound(0, 0) is None
+
+
+def test_a_drill_comes_back_from_its_run_file_as_it_was(tmp_path: Path) -> None:
+    cuts = (a_cut("lost", lost=3, lost_ms=1.5), a_cut("refused", number=2), a_cut(number=3))
+    result = a_result(*cuts, seed=9, run_file=str(tmp_path / "run.db"))
+    with new_recorder(tmp_path / "run.db", command="drill", server=result.server) as recorder:
+        drill_id = recorder.add_drill(
+            fault="kill", title="killed", seed=9, sham=0, bound_ms=0.0, bound=result.bound
+        )
+        for cut in result.cuts:
+            recorder.add_cut(cut_row(cut, drill_id), ns=recorder.started_ns)
+        recorder.finish("done")
+    with RunFile(tmp_path / "run.db") as run:
+        (stored,) = stored_drills(run)
+    assert stored.to_json() == result.to_json()
+    assert stored.cuts == result.cuts
+
+
+def test_a_fault_that_did_not_happen_leaves_nothing_to_read(tmp_path: Path) -> None:
+    with new_recorder(tmp_path / "run.db", command="drill") as recorder:
+        drill_id = recorder.add_drill(fault="kill", title="", seed=1, sham=1, bound="")
+        recorder.add_cut(cut_row(a_cut(happened=False), drill_id), ns=recorder.started_ns)
+        recorder.finish("done")
+    with RunFile(tmp_path / "run.db") as run:
+        (stored,) = stored_drills(run)
+    assert stored.sham
+    assert [cut.outcome for cut in stored.cuts] == ["no-fault"]

@@ -370,8 +370,20 @@ def test_an_older_file_is_refused_and_says_what_wrote_it(run: RunFile) -> None:
         RunFile(run.path)
     assert refusal.value.code == "run-file-older"
     assert str(refusal.value) == (
-        f"{run.path} was written by an older pgdyno, 0.1.0 (schema 1; this one reads 2)"
+        f"{run.path} was written by an older pgdyno, 0.1.0 (schema 1; this one reads 2 and newer)"
     )
+
+
+def test_a_file_from_before_there_were_drills_is_read(run: RunFile) -> None:
+    with sqlite3.connect(run.path) as db:
+        db.execute("pragma user_version = 2")
+        db.execute("drop table drill")
+        db.execute("drop table cut")
+    db.close()
+    with RunFile(run.path) as older:
+        assert older.ledger().done == 56
+        assert older.drills() == []
+        assert len(older.series("cut")["at_ms"]) == 0
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path, run: RunFile) -> None:
@@ -398,6 +410,7 @@ def test_a_damaged_file_is_read_or_refused_but_never_a_traceback(data: st.DataOb
         with suppress(UsageError), RunFile(path) as run:
             run.run, run.ledger(), run.intervals(), run.histogram("service"), run.statements()
             run.errors(), run.waits(), run.events(), run.findings(), run.trials()
+            [run.cuts(drill.id) for drill in run.drills()]
             run.series("metric_generator"), run.delta("metric_wal", "wal_bytes"), run.slices()
             run.latency_series("response"), run.seconds(), run.generator(), run.wait_series()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import chromium
+import drill_runs
 import pytest
 import report_runs
 
@@ -20,6 +21,7 @@ RUNS = {
     "investigate": report_runs.investigation_run,
     "compare": report_runs.comparison_run,
     "broken-off": report_runs.empty_run,
+    "drill": drill_runs.lossy_run,
 }
 VIEWS = {
     "desktop-light": {"width": 1280, "dark": False},

@@ -9,6 +9,8 @@ from pgdyno.record.reader import RunFile, throughput_tps
 from pgdyno.record.recorder import CURRENT, Recorder
 from pgdyno.record.redact import blank
 from pgdyno.record.rows import (
+    CutRow,
+    DrillRow,
     ErrorTotal,
     Event,
     FindingRow,
@@ -29,7 +31,9 @@ __all__ = [
     "AckLedger",
     "AckLoad",
     "AckScript",
+    "CutRow",
     "Distribution",
+    "DrillRow",
     "ErrorTotal",
     "Event",
     "FindingRow",

@@ -43,6 +43,12 @@ class Database:
         ((version,),) = self.tuples("pragma data_version")
         return int(version)
 
+    def has(self, table: str) -> bool:
+        """Whether the file has a table; an older one lacks those that came later."""
+        named = "select count(*) from sqlite_schema where type = 'table' and name = ?"
+        ((count,),) = self.tuples(named, [table])
+        return bool(count)
+
     def damaged(self, what: str) -> Exception:
         """The error to raise when ``what`` in the file cannot be read."""
         return damaged(self.path, what)

@@ -13,11 +13,14 @@ from pathlib import Path
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 2
-"""Raised whenever a reader could misread a file of another version; only this one is read.
+SCHEMA_VERSION = 3
+"""Raised with every change of the schema.
 
-1: connections were counted with the scripts. 2: they have a table of their own.
+1: connections were counted with the scripts. 2: they have a table of their own. 3: drills.
 """
+
+OLDEST_READ = 2
+"""The oldest version that this one reads right: what came later is merely absent from its files."""
 
 FRESH_S = 10
 """A file that changed this recently has a writer, where the writer's process cannot be seen."""

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from pgdyno.errors import UsageError
 from pgdyno.record import fileformat
 
-NOT_A_RUN_FILE = "give a file that pgdyno run, compare or investigate wrote with -o"
+NOT_A_RUN_FILE = "give a file that pgdyno run, compare, investigate or drill wrote with -o"
 
 
 def check_header(path: Path) -> None:
@@ -79,10 +79,10 @@ def check_marks(db: sqlite3.Connection, path: Path) -> None:
             code="run-file-newer",
             hint="update pgdyno, or read the file with sqlite3",
         )
-    if version < fileformat.SCHEMA_VERSION:
+    if version < fileformat.OLDEST_READ:
         raise UsageError(
             f"{path} was written by {_writer(db)} (schema {version}; this one reads"
-            f" {fileformat.SCHEMA_VERSION})",
+            f" {fileformat.OLDEST_READ} and newer)",
             code="run-file-older",
             hint="read it with that version, or with sqlite3, or record the run again",
         )

@@ -17,6 +17,8 @@ from pgdyno.record.database import Database, among_slices, array, clause, column
 from pgdyno.record.distribution import Distribution
 from pgdyno.record.latencies import HistogramKind, Latencies
 from pgdyno.record.rows import (
+    CutRow,
+    DrillRow,
     ErrorTotal,
     Event,
     FindingRow,
@@ -255,6 +257,8 @@ class RunFile:
         types = columns_of(table)
         if "at_ms" not in types:
             raise ValueError(f"table {table} is no series")
+        if not self._db.has(table):
+            return {name: array((), kind) for name, kind in types.items()}
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
         condition, values = clause(table, only)
         rows = self._db.tuples(f"select * from {table} {condition} order by at_ms, rowid", values)
@@ -281,6 +285,8 @@ class RunFile:
         types = columns_of(table)
         if types.get(column) not in ("integer", "real"):
             raise ValueError(f"table {table} has no number {column!r}")
+        if not self._db.has(table):
+            return None
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
         condition, values = clause(table, only)
         keys = ", ".join(("slice_id", *fileformat.KEY_COLUMNS.get(table, ())))
@@ -350,6 +356,18 @@ class RunFile:
     def trials(self) -> list[Trial]:
         """Trials in the order in which they were begun."""
         return self._db.all(Trial, "select * from trial order by id")
+
+    def drills(self) -> list[DrillRow]:
+        """Drills in the order in which they were begun."""
+        if not self._db.has("drill"):
+            return []
+        return self._db.all(DrillRow, "select * from drill order by id")
+
+    def cuts(self, drill_id: int) -> list[CutRow]:
+        """The cuts of a drill by number."""
+        return self._db.all(
+            CutRow, "select * from cut where drill_id = ? order by number", [drill_id]
+        )
 
     def seconds(self, slice_ids: Collection[int] | None = None) -> float:
         """Measured time in seconds: the sum over intervals."""

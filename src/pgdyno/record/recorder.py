@@ -76,9 +76,9 @@ class Recorder:
     ) -> Recorder:
         """A new run file at ``path``; missing folders above it are made.
 
-        ``command`` is 'run', 'compare' or 'investigate'. Raises UsageError if the file exists,
-        SetupError if it cannot be written, ValueError if a mapping holds a password; a password
-        in ``spec_text`` is blanked.
+        ``command`` is 'run', 'compare', 'investigate' or 'drill'. Raises UsageError if the file
+        exists, SetupError if it cannot be written, ValueError if a mapping holds a password; a
+        password in ``spec_text`` is blanked.
         """
         path = Path(path)
         facts = {"spec": spec, "server": server, "host": host, "engine": engine}
@@ -211,6 +211,14 @@ class Recorder:
     def update_trial(self, trial_id: int, **columns: Any) -> None:
         """Changes columns of a trial."""
         self._update("trial", trial_id, columns)
+
+    def add_drill(self, **columns: Any) -> int:
+        """A row of table drill; ``options`` and ``settings`` may be objects."""
+        return self._insert("drill", [_row("drill", columns)])
+
+    def add_cut(self, cut: Mapping[str, Any], *, ns: int) -> None:
+        """A row of table cut, whose fault struck at monotonic ``ns``."""
+        self._insert("cut", [{**_row("cut", cut), "at_ms": self.at_ms(ns)}])
 
     def update_run(self, **columns: Any) -> None:
         """Changes columns of the run; ``server``, ``host``, ``result``, … are objects."""

@@ -229,3 +229,39 @@ class Trial:
     pairs_needed: int | None
     decision: str | None
     sentence: str
+
+
+@dataclass(frozen=True)
+class DrillRow:
+    """The table ``drill``, with its JSON decoded."""
+
+    id: int
+    fault: str
+    title: str
+    seed: int
+    sham: int
+    """1: everything was done but the fault."""
+    options: dict[str, Any]
+    settings: dict[str, str]
+    bound_ms: float | None
+    bound: str
+
+
+@dataclass(frozen=True)
+class CutRow:
+    """The table ``cut``, with its JSON decoded."""
+
+    drill_id: int
+    number: int
+    at_ms: int
+    load_ms: float
+    variant: str
+    seed: int
+    outcome: str
+    seen_by: str
+    server_said: str
+    recovery_s: float | None
+    ledger: dict[str, Any] | None
+    proof: dict[str, Any]
+    checks: list[Any]
+    facts: dict[str, Any]

@@ -13,7 +13,7 @@ create table run (
     id integer primary key check (id = 1),
     name text not null,
     pgdyno_version text not null,
-    command text not null,                -- 'run', 'compare' or 'investigate'
+    command text not null,                -- 'run', 'compare', 'investigate' or 'drill'
     started_unix_ms integer not null,
     spec_text text not null,              -- as the user wrote it ('' when the command line sufficed)
     spec_json text not null,              -- resolved, every default filled in
@@ -272,4 +272,33 @@ create table trial (
     pairs_needed integer,
     decision text,                        -- kept, rejected, offered, taken back, still earns
     sentence text not null default ''
+);
+-- A drill: the server was broken again and again, and looked at each time.
+create table drill (
+    id integer primary key,
+    fault text not null,                  -- 'kill'
+    title text not null,                  -- what was done to which server
+    seed integer not null,
+    sham integer not null,                -- 1: everything was done but the fault
+    options_json text not null default '{}',
+    settings_json text not null default '{}',   -- in force, those that decide what may be lost
+    bound_ms real,                        -- documented bound of loss; NULL: there is none
+    bound text not null
+);
+create table cut (
+    drill_id integer not null,
+    number integer not null,
+    at_ms integer not null,               -- when the fault struck
+    load_ms real not null,                -- since its load began
+    variant text not null default '',
+    seed integer not null,
+    outcome text not null,                -- clean, lost, refused, corrupt, no-fault
+    seen_by text not null default '',     -- the check that decided the outcome
+    server_said text not null default '',
+    recovery_s real,                      -- NULL: the server refused to start
+    ledger_json text not null default 'null',   -- acked, lost, lost_ms, ghost, unknown, holes, …
+    proof_json text not null,             -- happened, sentence, facts
+    checks_json text not null default '[]',
+    facts_json text not null default '{}',
+    primary key (drill_id, number)
 );

@@ -15,9 +15,10 @@ from markupsafe import Markup
 
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
-from pgdyno.report import accounts, numbers, sections, wording
+from pgdyno.report import accounts, drillpage, numbers, sections, wording
 from pgdyno.report.chart import Chart
 from pgdyno.report.clockwork import Clockwork, clockwork
+from pgdyno.report.drillpage import DrillPage
 from pgdyno.report.loadcharts import budget_chart, client_charts
 from pgdyno.report.overtime import time_charts
 from pgdyno.report.page import Page
@@ -44,16 +45,23 @@ def write_html(run: RunFile, path: Path | str) -> Path:
 
 def render(run: RunFile) -> str:
     """The report of ``run`` as the text of one HTML file."""
-    page = make_page(run)
+    page: Page | DrillPage
+    if run.run.command == "drill":
+        page, template = drillpage.make_page(run), drillpage.TEMPLATE
+    else:
+        page, template = make_page(run), "report.html.j2"
     script, divs = _embed(page.charts)
-    templates = _templates()
-    return templates.get_template("report.html.j2").render(
-        page=page,
-        css=_verbatim("report.css"),
-        js=_verbatim("report.js"),
-        divs=divs,
-        bokeh_js=_bokeh_js() if page.charts else "",
-        bokeh_script=script,
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            page=page,
+            css=_verbatim("report.css"),
+            js=_verbatim("report.js"),
+            divs=divs,
+            bokeh_js=_bokeh_js() if page.charts else "",
+            bokeh_script=script,
+        )
     )
 
 

@@ -92,7 +92,12 @@ def banners(run: RunFile, story: Story) -> list[Banner]:
     if story.distrust:
         reasons = numbers.sentence("; ".join(story.distrust))
         found.append(Banner("These numbers cannot be trusted.", reasons, bad=True))
-    info = run.run
+    return [*found, *circumstances(story)]
+
+
+def circumstances(story: Story) -> list[Banner]:
+    """How the run ended, if not as planned, and the disk, if not the machine's own."""
+    found, info = [], story.info
     if info.status in ENDINGS:
         detail = numbers.sentence(info.status_detail)
         text = f"{detail} What was recorded until then is shown.".strip()

@@ -1,15 +1,9 @@
-"""Summaries for the terminal: the run on one screen, in the order in which one asks.
-
-Lines are laid out here and not by rich, which only colours them: a line too long goes on under its
-own text, and what is not a terminal gets plain lines of a fixed width.
-"""
+"""Summaries for the terminal: the run on one screen, in the order in which one asks."""
 
 from __future__ import annotations
 
 import os
-import textwrap
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 
 from rich.console import Console
 from rich.text import Text
@@ -18,7 +12,17 @@ from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import accounts, numbers, wording
-from pgdyno.report.columns import laid_out
+from pgdyno.report.drillterminal import drill_lines
+from pgdyno.report.lines import (
+    GAP,
+    Line,
+    fields_beside,
+    fitted,
+    labelled,
+    table_lines,
+    without_double_blanks,
+    wrapped,
+)
 from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
 from pgdyno.report.wording import finding_name
 
@@ -28,13 +32,9 @@ RUN_LINES_MAX = 54
 STATEMENTS_MAX = 5
 STATEMENT_WIDTH = 44
 PLAIN_WIDTH = 120
-ENDING_MIN = 5
-"""Lines at the end that are always printed: the result stands there."""
-LABEL_WIDTH = 12
 TITLE_WIDTH = 30
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
-GAP = "   "
 
 STYLES = {
     "kept": "green",
@@ -56,17 +56,6 @@ TIMES: dict[ScriptKind, str] = {
     "service": "   service",
 }
 """Response time and its parts, as the summary names them."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line as it is printed; ``spare`` ones go first when there are too many."""
-
-    text: str
-    style: str = ""
-    bold_to: int = 0
-    """So many letters from the left are bold."""
-    spare: bool = False
 
 
 def stdout_console() -> Console:
@@ -91,6 +80,8 @@ def terminal_summary(run: RunFile, console: Console) -> None:
 def summary_lines(run: RunFile, width: int) -> list[Line]:
     """The summary, no line longer than ``width`` where its words allow, at most LINES_MAX lines."""
     story = Story(run)
+    if story.info.command == "drill":
+        return _drill(run, story, width)
     single = story.info.command not in ("investigate", "compare")
     body: dict[str, Callable[[RunFile, Story, int], Iterable[Line]]] = {
         "investigate": _investigation,
@@ -98,85 +89,32 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
     }
     make = body.get(story.info.command, _single_run)
     lines = [
-        *_wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
+        *wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
         Line(""),
         *make(run, story, width),
         *_warnings(story, width),
     ]
-    return _fit(_without_double_blanks(lines), RUN_LINES_MAX if single else LINES_MAX)
+    return fitted(without_double_blanks(lines), RUN_LINES_MAX if single else LINES_MAX)
 
 
-def _without_double_blanks(lines: Sequence[Line]) -> list[Line]:
-    pairs = zip([Line(""), *lines], lines, strict=False)
-    return [line for before, line in pairs if line.text or before.text]
-
-
-def _fit(lines: Sequence[Line], most: int) -> list[Line]:
-    """At most ``most`` lines: spare ones go first, then the middle; what went is counted."""
-    too_many = len(lines) - most
-    if too_many <= 0:
-        return list(lines)
-    middle = range(len(lines) - ENDING_MIN)
-    by_worth = sorted(middle, key=lambda number: (not lines[number].spare, -number))
-    left_out = set(by_worth[: too_many + 1])  # one more, for the line that says so
-    note = Line(f"{GAP}… and {len(left_out)} more lines, in the report", "dim")
-    place = min(left_out)
-    kept = [line for number, line in enumerate(lines) if number not in left_out]
-    return [*kept[:place], note, *kept[place:]]
-
-
-def _wrapped(
-    text: str, width: int, *, indent: int = 0, style: str = "", spare: bool = False,
-    spare_rest: bool = False,
-) -> list[Line]:  # fmt: skip
-    """``text`` over as many lines as it needs, all but the first indented."""
-    pieces = textwrap.wrap(
-        text, max(width, indent + 20), subsequent_indent=" " * indent, break_long_words=False,
-        break_on_hyphens=False,
-    )  # fmt: skip
-    return [
-        Line(piece, style, spare=spare or (spare_rest and number > 0))
-        for number, piece in enumerate(pieces)
+def _drill(run: RunFile, story: Story, width: int) -> list[Line]:
+    lines = [
+        *wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
+        Line(""),
+        *drill_lines(run, story.info, width),
+        *_warnings(story, width),
     ]
-
-
-def _labelled(label: str, text: str, width: int, *, style: str = "", spare: bool = False,
-              label_width: int = LABEL_WIDTH) -> list[Line]:  # fmt: skip
-    """A label and its text, which goes on under itself."""
-    if not text:
-        return []
-    lines = _wrapped(
-        f"{label:<{label_width}}{text}", width, indent=label_width, style=style, spare=spare
-    )
-    return [Line(lines[0].text, style, bold_to=len(label), spare=spare), *lines[1:]]
-
-
-def _fields(first: str, rest: Sequence[str], width: int, *, indent: int, style: str,
-            spare: bool) -> list[Line]:  # fmt: skip
-    """Fields beside each other; those that find no room go on in the next line."""
-    lines, current = [], first
-    for part in rest:
-        if not part:
-            continue
-        if len(current) + len(GAP) + len(part) > width and current.strip():
-            lines.append(current)
-            current = " " * (indent - len(GAP))
-        current += GAP + part
-    lines.append(current)
-    return [
-        piece for line in lines
-        for piece in _wrapped(line, width, indent=indent, style=style, spare=spare)
-    ]  # fmt: skip
+    return fitted(without_double_blanks(lines), RUN_LINES_MAX)
 
 
 def _investigation(run: RunFile, story: Story, width: int) -> list[Line]:
     """The chain of steps, as a story."""
-    lines = _labelled("noise", wording.noise_sentence(story), width, label_width=8)
+    lines = labelled("noise", wording.noise_sentence(story), width, label_width=8)
     lines += [Line("")] if lines else []
     for step in story.steps:
         lines += _step_lines(step, width)
-    lines += _wrapped(wording.rechecks_sentence(story), width)
-    lines += _wrapped(wording.next_limit_sentence(story), width)
+    lines += wrapped(wording.rechecks_sentence(story), width)
+    lines += wrapped(wording.next_limit_sentence(story), width)
     if not story.steps:
         lines += _found_lines(story, width)
     lines.append(Line(""))
@@ -189,7 +127,7 @@ def _step_lines(step: Step, width: int) -> list[Line]:
     head = f"{step.number}  {name}"
     helped = any(a.outcome not in ("rejected", NOT_MEASURED) for a in step.attempts)
     indent = max(24, len(head) + 2)
-    lines = _labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
+    lines = labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
     for attempt in step.attempts:
         lines += _attempt_lines(attempt, width)
     return lines
@@ -208,7 +146,7 @@ def _attempt_lines(attempt: Attempt, width: int) -> list[Line]:
     if moved and attempt.latency_p99:
         parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
     parts.append(wording.decision_words(attempt))
-    return _fields(
+    return fields_beside(
         f"{GAP}{title:<{TITLE_WIDTH}}", parts, width, indent=6,
         style=STYLES.get(attempt.outcome, ""),
         spare=attempt.outcome in ("rejected", NOT_MEASURED),
@@ -233,19 +171,19 @@ def _change_line(story: Story, width: int) -> list[Line]:
             f"{numbers.tps(after.throughput_tps)} tps", f"p99 {numbers.ms(after.latency_p99_ms)}"
         ]  # fmt: skip
     text = " · ".join([*parts, *([taken] if taken else [])])
-    return [Line(line.text, "bold") for line in _wrapped(text, width)]
+    return [Line(line.text, "bold") for line in wrapped(text, width)]
 
 
 def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
     """One question and its answer."""
     attempt = story.comparison
-    lines = _labelled("noise", wording.noise_sentence(story), width)
+    lines = labelled("noise", wording.noise_sentence(story), width)
     if attempt is None:
         return lines
-    lines += _labelled("change", attempt.title, width)
+    lines += labelled("change", attempt.title, width)
     before, after = attempt.trial.baseline_tps, attempt.trial.changed_tps
     if attempt.throughput is not None:
-        lines += _labelled(
+        lines += labelled(
             "throughput",
             f"{attempt.throughput}{GAP}{numbers.tps(before)} → {numbers.tps(after)} tps"
             f"{GAP}{attempt.trial.pairs} pairs",
@@ -256,32 +194,32 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
         if attempt.p99_before_ms:
             after_ms = attempt.p99_before_ms * attempt.latency_p99.ratio
             moved = f"{GAP}{numbers.from_to_ms(attempt.p99_before_ms, after_ms)}"
-        lines += _labelled("p99", f"{attempt.latency_p99}{moved}", width)
+        lines += labelled("p99", f"{attempt.latency_p99}{moved}", width)
     lines.append(Line(""))
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
-    lines += _wrapped(wording.comparison_sentence(attempt), width, style=style)
+    lines += wrapped(wording.comparison_sentence(attempt), width, style=style)
     return lines
 
 
 def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     """One run: figures first, then what they mean."""
     ids = story.before.slice_ids if story.before else None
-    lines = _labelled("throughput", wording.throughput_words(run, story), width)
+    lines = labelled("throughput", wording.throughput_words(run, story), width)
     lines += _open_loop_lines(run, ids, width)
     if said := story.info.result.get("steadiness"):
-        lines += _labelled("steadiness", str(said), width)
+        lines += labelled("steadiness", str(said), width)
     lines += [Line(""), *_latency_lines(run, story, width)]
     lines += [Line(""), *_group_lines(run, ids, width)]
     lines += [Line(""), *_statement_lines(run, ids, width)]
     lines.append(Line(""))
     if run.ledger().intended:
-        lines += _labelled("ledger", accounts.ledger_identity(run.ledger()), width)
+        lines += labelled("ledger", accounts.ledger_identity(run.ledger()), width)
     lines += _error_lines(run, width)
     if run.generator().threads:
-        lines += _labelled("generator", accounts.generator_words(run), width)
+        lines += labelled("generator", accounts.generator_words(run), width)
     lines.append(Line(""))
     lines += _found_lines(story, width)
-    lines += _labelled("run file", str(run.path), width)
+    lines += labelled("run file", str(run.path), width)
     return lines
 
 
@@ -293,7 +231,7 @@ def _open_loop_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Li
     for number, (name, sentence) in enumerate(said.items()):
         text = f"{name}: {sentence}" if several else sentence
         style = "" if sentence.startswith("held") else "yellow"
-        lines += _labelled("rate" if number == 0 else "", text, width, style=style)
+        lines += labelled("rate" if number == 0 else "", text, width, style=style)
     return lines
 
 
@@ -310,7 +248,7 @@ def _latency_lines(run: RunFile, story: Story, width: int) -> list[Line]:
             figures = [accounts.told_ms(histogram, p) for p in accounts.PERCENTILES]
             largest = numbers.ms_figure(histogram.max / 1e6)
             rows.append([name, *figures, largest, numbers.count(histogram.count)])
-    return _table_lines(head, rows, width)
+    return table_lines(head, rows, width)
 
 
 def _group_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
@@ -318,7 +256,7 @@ def _group_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
     lines: list[Line] = []
     if table := accounts.groups_table(run, ids):
         head = ["groups", *table.head[1:]]
-        lines += _table_lines(head, [[f"  {row[0]}", *row[1:]] for row in table.rows], width)
+        lines += table_lines(head, [[f"  {row[0]}", *row[1:]] for row in table.rows], width)
     return [*lines, Line(""), *_connect_lines(run, ids, width)]
 
 
@@ -346,7 +284,7 @@ def _connect_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line
     phases = [*accounts.CONNECT_PHASES.values()][:-1]
     head = ["connecting, ms", "made", "failed", *(f"{name} p50" for name in phases), "p50", "p99",
             "max"]  # fmt: skip
-    return _table_lines(head, rows, width)
+    return table_lines(head, rows, width)
 
 
 def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
@@ -368,29 +306,19 @@ def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Li
     head = [f"statements, ms{f' ({more} more)' if more else ''}", "done", "failed", "p50", "p99",
             "p99.9"]  # fmt: skip
     return [Line(line.text, bold_to=line.bold_to, spare=True)
-            for line in _table_lines(head, rows, width)]  # fmt: skip
-
-
-def _table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:
-    """A table whose first head is its label."""
-    if not rows:
-        return []
-    return [
-        Line(text, bold_to=len(head[0]) if text.startswith(head[0]) else 0)
-        for text in laid_out(head, rows, width, name_width=16)
-    ]
+            for line in table_lines(head, rows, width)]  # fmt: skip
 
 
 def _error_lines(run: RunFile, width: int) -> list[Line]:
     errors = run.errors()
     if not errors:
-        return _labelled("errors", "none", width)
+        return labelled("errors", "none", width)
     shown = [
         f"{numbers.count(e.count)} × {accounts.sqlstate_words(e)}" for e in errors[:ERRORS_MAX]
     ]
     if len(errors) > ERRORS_MAX:
         shown.append(f"and {len(errors) - ERRORS_MAX} more kinds")
-    return _labelled("errors", "; ".join(shown), width)
+    return labelled("errors", "; ".join(shown), width)
 
 
 def _found_lines(story: Story, width: int) -> list[Line]:
@@ -399,15 +327,15 @@ def _found_lines(story: Story, width: int) -> list[Line]:
     for finding in story.limits[:FINDINGS_MAX]:
         label = "limit" if finding.rank == 1 else "found"
         text = f"{finding_name(finding.finding)}: {finding.sentence}"
-        lines += _labelled(label, text, width, style="yellow" if finding.rank == 1 else "")
+        lines += labelled(label, text, width, style="yellow" if finding.rank == 1 else "")
     if story.limits:
         proposals = wording.proposals(story.limits[0], story)
-        lines += _labelled("might help", "; ".join(proposals), width)
+        lines += labelled("might help", "; ".join(proposals), width)
     for status in ("cleared", "skipped"):
         names = wording.finding_names(story.findings, status)
-        lines += _labelled(status, ", ".join(names), width, spare=status == "skipped")
+        lines += labelled(status, ", ".join(names), width, spare=status == "skipped")
     if not story.limits:
-        lines = [*_labelled("verdict", story.verdict, width), *lines]
+        lines = [*labelled("verdict", story.verdict, width), *lines]
     return lines
 
 
@@ -416,12 +344,12 @@ def _warnings(story: Story, width: int) -> list[Line]:
     lines = []
     if disk := story.emulated:
         text = f"{disk}: these are not the speeds of a real disk"
-        lines += _labelled("emulated", text, width, style="yellow")
+        lines += labelled("emulated", text, width, style="yellow")
     if story.info.status not in ("done", "running", "broken"):
         detail = story.info.status_detail
         said = f"{story.info.status}{f': {detail}' if detail else ''}"
-        lines += _labelled("status", said, width, style="red")
+        lines += labelled("status", said, width, style="red")
     if story.distrust:
         reasons = "; ".join(story.distrust)
-        lines += _labelled("not trusted", reasons, width, style="bold red")
+        lines += labelled("not trusted", reasons, width, style="bold red")
     return [Line(""), *lines] if lines else []

@@ -1,0 +1,112 @@
+"""Run files of drills that look like real ones, for tests of what reads them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import report_runs
+
+from pgdyno.drill.against import comparison
+from pgdyno.drill.bounds import documented_bound
+from pgdyno.drill.model import Check, Cut, DrillResult, LedgerCount, Proof, Verified
+from pgdyno.drill.stored import cut_row
+from pgdyno.record import Recorder
+
+SETTINGS = {
+    "synchronous_commit": "off",
+    "wal_writer_delay": "200ms",
+    "wal_writer_flush_after": "1MB",
+    "fsync": "on",
+    "full_page_writes": "on",
+}
+SPEC = {**report_runs.SPEC, "name": "drill-kill"}
+
+
+def sample_cut(number: int, rng: random.Random, lost: int, *, outcome: str | None = None) -> Cut:
+    """A cut that lost ``lost`` commits, unless ``outcome`` says something else."""
+    ledger = LedgerCount(
+        acked=rng.randint(2000, 3000), lost=lost, lost_ms=lost / 20, unknown=16, ghost=number % 3
+    )
+    outcome = outcome or ("lost" if lost else "clean")
+    checks = (
+        Check("ledger", outcome != "lost", f"{lost} of {ledger.acked} are absent", 0.02),
+        Check("amcheck", outcome != "corrupt", "pgbench_accounts_pkey", 0.8),
+        Check("checksums", None, "data checksums are off", 0.0),
+    )
+    refused = outcome == "refused"
+    verified = Verified(
+        outcome,  # type: ignore[arg-type]
+        None if refused else ledger,
+        None if refused else rng.uniform(0.1, 0.4),
+        () if refused else checks,
+        {"lost": "ledger", "corrupt": "amcheck", "refused": "start"}.get(outcome, ""),
+        "PANIC:  could not locate a valid checkpoint record" if refused else "",
+    )
+    proof = Proof(outcome != "no-fault", "24 server processes were there and are gone", {"n": 24})
+    return Cut(number, "kill", "", rng.getrandbits(31), rng.uniform(800, 1400), proof, verified)
+
+
+def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> DrillResult:
+    """A drill on a server of ``version`` whose cuts lost what ``losses`` says."""
+    rng = random.Random(1)
+    bound = documented_bound("kill", SETTINGS)
+    cuts = tuple(sample_cut(number, rng, lost) for number, lost in enumerate(losses, 1))
+    title = f"SIGKILL of all of the server's processes at once, PostgreSQL {version}"
+    server = {**report_runs.SERVER, "version": version}
+    return DrillResult(
+        **{
+            "fault": "kill",
+            "title": title,
+            "spec": SPEC,
+            "server": server,
+            "seed": 7,
+            "settings": SETTINGS,
+            "cuts": cuts,
+            "bound_ms": bound.ms,
+            "bound": bound.words,
+            **more,
+        }
+    )
+
+
+def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = None) -> Path:
+    """The run file of a drill that came to its end."""
+    with Recorder.create(
+        path, name="drill-kill", command="drill", spec=drill.spec, server=drill.server,
+        host=report_runs.HOST,
+    ) as recorder:  # fmt: skip
+        drill_id = recorder.add_drill(
+            fault=drill.fault, title=drill.title, seed=drill.seed, sham=int(drill.sham),
+            settings=drill.settings, bound_ms=drill.bound_ms, bound=drill.bound,
+        )  # fmt: skip
+        for cut in drill.cuts:
+            recorder.add_cut(cut_row(cut, drill_id), ns=recorder.started_ns)
+        result = drill.to_json()
+        if against is not None:
+            result |= comparison(drill, against)
+        recorder.update_run(result=result)
+        recorder.finish("done")
+    return path
+
+
+def lossy_run(path: Path) -> Path:
+    """Twenty cuts, each of which lost something, one that refused, one corrupt; two servers."""
+    rng = random.Random(2)
+    drill = sample_drill([rng.randint(700, 2300) for _ in range(18)])
+    more = (
+        sample_cut(19, rng, 0, outcome="refused"),
+        sample_cut(20, rng, 0, outcome="corrupt"),
+    )
+    drill = DrillResult(**{**vars(drill), "cuts": (*drill.cuts, *more)})
+    return write_drill(path, drill, sample_drill([rng.randint(0, 16) for _ in range(20)],
+                                                 version="15.20"))  # fmt: skip
+
+
+def harmless_run(path: Path) -> Path:
+    """Twenty cuts that lost nothing."""
+    settings = {**SETTINGS, "synchronous_commit": "on"}
+    bound = documented_bound("kill", settings)
+    drill = sample_drill([0] * 20, settings=settings, bound_ms=bound.ms, bound=bound.words)
+    return write_drill(path, drill)
