@@ -1,10 +1,13 @@
-"""The load engine (Rust, crates/load): clients that execute scripts, on one clock, fully counted.
+"""The load engine (Rust, crates/load): clients that execute scripts, on one clock, fully counted;
+and the recording disk (crates/blackout), with the power cuts that are made from its logs.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of ``time.monotonic_ns()``. Everything here
 may be called from any thread; what waits releases the GIL. The TypedDicts are here for type
 checkers only: import them under ``if TYPE_CHECKING``.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, TypedDict, final, type_check_only
 
 class EngineError(Exception):
@@ -14,7 +17,8 @@ class EngineError(Exception):
     ``connection-failed``, ``connection-refused``, ``authentication-failed``, ``database-missing``,
     ``connections-exhausted``, ``server-starting``, ``protocol-error``, ``group-unknown``,
     ``not-started``, ``already-started``, ``system-limit``, ``histogram-invalid``,
-    ``acks-unwritable``, and for a ScriptError ``script-invalid``. ``message`` has no final period;
+    ``acks-unwritable``, of a disk ``disk-image``, ``disk-mount``, ``disk-log``, ``cut-invalid``,
+    and for a ScriptError ``script-invalid``. ``message`` has no final period;
     where the server refused, it is PostgreSQL's own.
     """
 
@@ -335,3 +339,131 @@ class Load:
 
     def fatal(self) -> Fatal | None:
         """Set when the load cannot go on: no connection for ``give_up_after_ms``."""
+
+@type_check_only
+class RecordedFacts(TypedDict):
+    """What a recording holds; bytes of writes and of ranges zeroed."""
+
+    writes: int
+    bytes: int
+    flushes: int
+
+@type_check_only
+class DiskFacts(TypedDict):
+    """What one disk recorded, from ``first_ns`` to ``last_ns``; ``torn`` when broken off."""
+
+    disk_bytes: int
+    writes: int
+    bytes: int
+    flushes: int
+    first_ns: int
+    last_ns: int
+    torn: bool
+
+@type_check_only
+class CutTime(TypedDict):
+    """A time that is worth a cut, and what is pending then on all disks."""
+
+    at_ns: int
+    why: Literal["pending", "flush-edge", "mark", "random"]
+    pending_writes: int
+    pending_bytes: int
+
+@type_check_only
+class CutFacts(TypedDict):
+    """A cut in numbers: sectors undecided, of them kept (something written) and garbage."""
+
+    at_ns: int
+    seed: int
+    sector_bytes: int
+    pending_writes: int
+    sectors: int
+    kept: int
+    garbage: int
+
+@final
+class DiskServer:
+    """A one-file FUSE file system: the file ``disk`` is a disk, to be put on a loop device.
+
+    The configuration is JSON: ``{"image": path, "mount_point": path, "flush_ms": 0.0,
+    "write_bytes_per_s": null}``. A flush takes its time and is recorded; the image file itself is
+    not forced out to this machine's disk.
+    """
+
+    def __init__(self, config_json: str) -> None:
+        """Mount the disk. Raises EngineError."""
+
+    def serve(self) -> None:
+        """Serve the disk until it is unmounted; to be called once, from a thread of its own."""
+
+    def hurry(self) -> None:
+        """Lift the flush delay and the bandwidth limit, so that an unmount takes no time."""
+
+    def start_recording(self, base: Path, log: Path) -> None:
+        """Make ``base`` a copy of the disk as it is, record to ``log`` from then on.
+
+        No write falls in between, and what was written before counts as durable. Neither file may
+        exist yet. Raises EngineError.
+        """
+
+    def stop_recording(self) -> RecordedFacts | None:
+        """End the log. None without a recording; raises EngineError when the log is incomplete."""
+
+@final
+class DiskLogs:
+    """The logs of disks that ran at the same time, numbered in the order of ``paths``.
+
+    A write is durable at T when it ended before the start of a flush that ended by T, and pending
+    when it began by T and is not durable.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Read the logs' indexes; a torn end is left out. Raises EngineError."""
+
+    def facts(self) -> list[DiskFacts]:
+        """What was recorded, disk by disk."""
+
+    def ranked(self, count: int, seed: int, marks_ns: Sequence[int]) -> list[CutTime]:
+        """At most ``count`` times for cuts, in their order; marks are checkpoints, for example."""
+
+    def cut(
+        self,
+        at_ns: int,
+        seed: int,
+        sector_bytes: int,
+        keep: Literal["subset", "none", "all", "garbage"],
+    ) -> Cut:
+        """The power cut of all disks at a time; the same arguments give the same cut.
+
+        ``keep``: ``none`` and ``all`` of what is pending, a ``subset`` of its sectors, or a subset
+        with ``garbage`` among it: zeros, noise, shorn writes. Raises EngineError.
+        """
+
+    def advance(self, disk: int, image_path: Path, at_ns: int) -> None:
+        """Apply what is durable at a time to a rolling image, which began as the base image.
+
+        Times only go forward, for each image. Raises EngineError.
+        """
+
+@final
+class Cut:
+    """What one power cut did to the sectors that were pending."""
+
+    @property
+    def sectors(self) -> list[tuple[int, int, int]]:
+        """Disk, offset in bytes, version of each undecided sector, by disk and offset.
+
+        Versions: 0 as before, n as after its nth pending write, -1 zeros, -2 noise, -3 shorn.
+        """
+
+    def facts(self) -> CutFacts:
+        """The cut in numbers."""
+
+    def without(self, indices: Sequence[int]) -> Cut:
+        """The same cut with these of ``sectors`` as before the pending writes."""
+
+    def only(self, indices: Sequence[int]) -> Cut:
+        """The same cut with all other sectors as before the pending writes."""
+
+    def write(self, disk: int, image_path: Path) -> None:
+        """Put one disk's sectors onto a copy of its rolling image, advanced to the cut's time."""

@@ -1,5 +1,6 @@
 //! Python's exceptions for the engine's errors.
 
+use pgdyno_blackout::BlackoutError;
 use pgdyno_load::script;
 use pgdyno_load::{LoadError, PlanError};
 use pyo3::prelude::*;
@@ -23,13 +24,22 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ScriptError", module.py().get_type::<ScriptError>())
 }
 
-/// An [`EngineError`].
+/// An [`EngineError`] for an error of the load engine.
 pub fn engine_error(py: Python<'_>, error: &LoadError) -> PyErr {
-    let raised = EngineError::new_err(error.message.clone());
+    raised(py, error.code, &error.message, error.hint.as_deref())
+}
+
+/// An [`EngineError`] for an error of the recording disk.
+pub fn blackout_error(py: Python<'_>, error: &BlackoutError) -> PyErr {
+    raised(py, error.code, &error.message, error.hint.as_deref())
+}
+
+fn raised(py: Python<'_>, code: &str, message: &str, hint: Option<&str>) -> PyErr {
+    let raised = EngineError::new_err(message.to_owned());
     let set = |raised: &Bound<'_, PyAny>| {
-        raised.setattr("code", error.code)?;
-        raised.setattr("message", &error.message)?;
-        raised.setattr("hint", &error.hint)
+        raised.setattr("code", code)?;
+        raised.setattr("message", message)?;
+        raised.setattr("hint", hint)
     };
     set(raised.value(py).as_any()).err().unwrap_or(raised)
 }

@@ -1,6 +1,7 @@
-//! `pgdyno._engine`: the load engine as Python sees it. Glue only; `src/pgdyno/_engine.pyi` has the
-//! contract in Python's words.
+//! `pgdyno._engine`: the load engine and the recording disk as Python sees them. Glue only;
+//! `src/pgdyno/_engine.pyi` has the contract in Python's words.
 
+mod blackout;
 mod error;
 mod histogram;
 mod load;
@@ -72,5 +73,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(builtin_scripts, module)?)?;
     module.add_function(wrap_pyfunction!(check_script, module)?)?;
     module.add_class::<histogram::Histogram>()?;
-    module.add_class::<load::Load>()
+    module.add_class::<load::Load>()?;
+    module.add_class::<blackout::DiskServer>()?;
+    module.add_class::<blackout::DiskLogs>()?;
+    module.add_class::<blackout::Cut>()
 }

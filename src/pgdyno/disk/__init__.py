@@ -1,7 +1,23 @@
 """Where data and WAL of a server of pgdyno's live: plain folders, memory, emulated disks."""
 
+from pgdyno.disk.device import Device, FileSystem, open_device
 from pgdyno.disk.model import Disk, parse_disk
+from pgdyno.disk.mounting import mount_image, sync_mount, unmount_all
 from pgdyno.disk.opening import OpenPlaces, dismantle, open_disk, open_places
 from pgdyno.spec.disk import DiskPlan
 
-__all__ = ["Disk", "DiskPlan", "OpenPlaces", "dismantle", "open_disk", "open_places", "parse_disk"]
+__all__ = [
+    "Device",
+    "Disk",
+    "DiskPlan",
+    "FileSystem",
+    "OpenPlaces",
+    "dismantle",
+    "mount_image",
+    "open_device",
+    "open_disk",
+    "open_places",
+    "parse_disk",
+    "sync_mount",
+    "unmount_all",
+]

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pgdyno.disk.leftovers import end_leftovers
 from pgdyno.disk.model import Disk
 from pgdyno.disk.plain import open_plain, remove_elsewhere
-from pgdyno.disk.tmpfs import default_size_bytes, open_tmpfs, unmount
+from pgdyno.disk.tmpfs import default_size_bytes, open_tmpfs
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.spec.disk import DiskPlan, wal_plan
 from pgdyno.spec.model import DiskSpec
@@ -94,10 +95,4 @@ def open_places(spec: DiskSpec) -> Callable[[Path], OpenPlaces]:
 
 def dismantle(folder: Path) -> list[str]:
     """Give back what the disks of a dead cluster hold; a sentence for each thing done."""
-    done = []
-    mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    for point in sorted(mounts, key=len, reverse=True):
-        if Path(point).is_relative_to(folder):
-            unmount(Path(point))
-            done.append(f"unmounted {point} of a crashed run")
-    return [*done, *remove_elsewhere(folder)]
+    return [*end_leftovers(folder), *remove_elsewhere(folder)]

@@ -1,0 +1,237 @@
+//! Several disks on one clock: what they recorded, a rolling image of each, and power cuts of all.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::cut::Cut;
+use crate::error::{BlackoutError, failed};
+use crate::fate::Keep;
+use crate::format::Kind;
+use crate::image::punch;
+use crate::log::DiskLog;
+use crate::pending::Timeline;
+use crate::ranking::{CutTime, rank};
+
+/// What one disk recorded.
+pub(crate) struct DiskRecording {
+    pub log: DiskLog,
+    pub timeline: Timeline,
+}
+
+/// What all disks recorded.
+pub(crate) struct Recording {
+    pub disks: Vec<DiskRecording>,
+}
+
+impl Recording {
+    pub(crate) fn disk(&self, disk: usize) -> Result<&DiskRecording, BlackoutError> {
+        self.disks.get(disk).ok_or_else(|| {
+            let count = self.disks.len();
+            BlackoutError::new(
+                "cut-invalid",
+                format!("there is no disk {disk}, but {count} in all"),
+            )
+        })
+    }
+
+    /// The first and the last time at which it is known what happened to every disk.
+    pub(crate) fn window_ns(&self) -> (u64, u64) {
+        let logs = || self.disks.iter().map(|disk| &disk.log);
+        let first = logs().map(|log| log.opened_ns).max().unwrap_or(0);
+        let last = logs().map(DiskLog::ended_ns).min().unwrap_or(0);
+        (first, last)
+    }
+
+    /// How many writes, and bytes of them, are pending on all disks.
+    pub(crate) fn pending(&self, at_ns: u64) -> (u64, u64) {
+        self.disks.iter().fold((0, 0), |(writes, bytes), disk| {
+            let (more, more_bytes) = disk.timeline.pending(at_ns);
+            (writes + more, bytes + more_bytes)
+        })
+    }
+
+    /// The writes of a disk that are pending, by their places in its log.
+    pub(crate) fn pending_writes(&self, disk: usize, at_ns: u64) -> Vec<usize> {
+        let DiskRecording { log, timeline } = &self.disks[disk];
+        let begun = |at: &usize| {
+            let entry = &log.records[*at].entry;
+            entry.writes() && entry.start_ns <= at_ns
+        };
+        timeline.begun(at_ns).filter(begun).collect()
+    }
+
+    fn check_time(&self, at_ns: u64) -> Result<(), BlackoutError> {
+        let (first, last) = self.window_ns();
+        if (first..=last).contains(&at_ns) {
+            return Ok(());
+        }
+        Err(BlackoutError::new(
+            "cut-invalid",
+            format!("a cut at {at_ns} ns lies outside of the recording, {first} to {last} ns"),
+        ))
+    }
+}
+
+/// A disk's recording in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskFacts {
+    /// Size of the disk.
+    pub disk_bytes: u64,
+    /// Writes, and ranges zeroed.
+    pub writes: u64,
+    /// Bytes written or zeroed.
+    pub bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// When the recording began.
+    pub first_ns: u64,
+    /// When it is last known what happened to the disk.
+    pub last_ns: u64,
+    /// Whether the recording was broken off.
+    pub torn: bool,
+}
+
+/// The logs of disks that ran at the same time on one machine.
+pub struct DiskLogs {
+    recording: Arc<Recording>,
+    /// How many records each rolling image has.
+    advanced: Mutex<HashMap<(usize, PathBuf), usize>>,
+}
+
+impl DiskLogs {
+    /// Opens logs; their order numbers the disks.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, BlackoutError> {
+        let disks = paths
+            .iter()
+            .map(|path| {
+                let log = DiskLog::open(path.as_ref())?;
+                let timeline = Timeline::of(&log);
+                Ok(DiskRecording { log, timeline })
+            })
+            .collect::<Result<Vec<_>, BlackoutError>>()?;
+        let recording = Recording { disks };
+        let (first, last) = recording.window_ns();
+        if recording.disks.is_empty() || first > last {
+            return Err(BlackoutError::new(
+                "disk-log",
+                "there is no time at which all the disks were being recorded",
+            ));
+        }
+        Ok(Self {
+            recording: Arc::new(recording),
+            advanced: Mutex::default(),
+        })
+    }
+
+    /// What was recorded, disk by disk.
+    pub fn facts(&self) -> Vec<DiskFacts> {
+        self.recording
+            .disks
+            .iter()
+            .map(|disk| facts(&disk.log))
+            .collect()
+    }
+
+    /// At most `count` times for cuts, in their order; `marks_ns` are times that matter for other reasons.
+    pub fn ranked(&self, count: usize, seed: u64, marks_ns: &[u64]) -> Vec<CutTime> {
+        rank(&self.recording, count, seed, marks_ns)
+    }
+
+    /// The power cut at `at_ns` that a seed decides.
+    pub fn cut(
+        &self,
+        at_ns: u64,
+        seed: u64,
+        sector_bytes: u32,
+        keep: Keep,
+    ) -> Result<Cut, BlackoutError> {
+        self.recording.check_time(at_ns)?;
+        if !matches!(sector_bytes, 512 | 4096) {
+            let message = format!("sectors have 512 or 4096 bytes, not {sector_bytes}");
+            return Err(BlackoutError::new("cut-invalid", message));
+        }
+        Ok(Cut::new(
+            Arc::clone(&self.recording),
+            at_ns,
+            seed,
+            sector_bytes,
+            keep,
+        ))
+    }
+
+    /// Applies what is durable at `at_ns` to a rolling image, which began as the base image of the disk.
+    /// Times only go forward.
+    pub fn advance(&self, disk: usize, image: &Path, at_ns: u64) -> Result<(), BlackoutError> {
+        self.recording.check_time(at_ns)?;
+        let DiskRecording { log, timeline } = self.recording.disk(disk)?;
+        let until = timeline.durable_records(at_ns);
+        let key = (disk, image.to_owned());
+        let mut advanced = self.advanced.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = advanced.get(&key).copied().unwrap_or(0);
+        if from > until {
+            let message = format!("{} is already past {at_ns} ns", image.display());
+            return Err(BlackoutError::new("cut-invalid", message).hint(
+                "take the cuts in the order of their times, or begin with the base image again",
+            ));
+        }
+        apply(log, from..until, image)?;
+        advanced.insert(key, until);
+        Ok(())
+    }
+}
+
+fn apply(
+    log: &DiskLog,
+    records: std::ops::Range<usize>,
+    image: &Path,
+) -> Result<(), BlackoutError> {
+    let file = OpenOptions::new()
+        .write(true)
+        .open(image)
+        .map_err(failed("disk-image", || {
+            format!("cannot open {}", image.display())
+        }))?;
+    let mut data = Vec::new();
+    for record in &log.records[records] {
+        let entry = &record.entry;
+        let done = match entry.kind {
+            Kind::Write => {
+                log.read_data(record, &mut data)?;
+                file.write_all_at(&data, entry.offset)
+            }
+            Kind::Zero => punch(&file, entry.offset, entry.length),
+            Kind::Flush | Kind::End => Ok(()),
+        };
+        done.map_err(failed("disk-image", || {
+            format!("cannot write {}", image.display())
+        }))?;
+    }
+    Ok(())
+}
+
+fn facts(log: &DiskLog) -> DiskFacts {
+    let writes = || {
+        log.records
+            .iter()
+            .map(|record| &record.entry)
+            .filter(|entry| entry.writes())
+    };
+    let is_flush = |entry: &&crate::Entry| entry.kind == Kind::Flush;
+    DiskFacts {
+        disk_bytes: log.disk_bytes,
+        writes: writes().count() as u64,
+        bytes: writes().map(|entry| entry.length).sum(),
+        flushes: log
+            .records
+            .iter()
+            .map(|record| &record.entry)
+            .filter(is_flush)
+            .count() as u64,
+        first_ns: log.opened_ns,
+        last_ns: log.ended_ns(),
+        torn: log.torn,
+    }
+}

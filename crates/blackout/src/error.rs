@@ -1,0 +1,48 @@
+//! What can go wrong, with a stable code, one message and a hint.
+
+use std::fmt;
+use std::io;
+
+/// Something that was asked of a disk or of its log and cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlackoutError {
+    /// Stable, for programs.
+    pub code: &'static str,
+    /// What is wrong and where, without a final period.
+    pub message: String,
+    /// What to do next.
+    pub hint: Option<String>,
+}
+
+impl BlackoutError {
+    /// An error without a hint.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same with a hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for BlackoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for BlackoutError {}
+
+/// Names what was being done when the system said no: `.map_err(failed("disk-image", || …))`.
+pub(crate) fn failed(
+    code: &'static str,
+    what: impl FnOnce() -> String,
+) -> impl FnOnce(io::Error) -> BlackoutError {
+    move |error| BlackoutError::new(code, format!("{}: {error}", what()))
+}

@@ -1,0 +1,176 @@
+"""Mounts and loop devices, by the kernel's own tables; unmounting that does not hang.
+
+A file system on a loop device is mounted with ``mount -o loop``: the loop device then goes with the
+mount, also when ``mount`` itself is killed half-way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import SetupError
+
+_MNT_FORCE = 1
+_MNT_DETACH = 2
+_UMOUNT_NOFOLLOW = 8
+_LOOP_CLR_FD = 0x4C01
+_POLL_S = 0.02
+_STUCK_S = 10.0
+_SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One line of the kernel's table of mounts."""
+
+    point: str
+    fs: str
+    source: str
+
+
+def mounts_below(folder: Path) -> list[Mount]:
+    """The mounts at ``folder`` and below it, in the order in which they were made."""
+    base = os.path.realpath(folder)
+    with Path("/proc/self/mountinfo").open() as table:
+        found = [_mount(line) for line in table]
+    return [it for it in found if it.point == base or it.point.startswith(base + "/")]
+
+
+def _mount(line: str) -> Mount:
+    own, _, of_fs = line.partition(" - ")
+    fs, source, *_ = of_fs.split()
+    return Mount(_unescaped(own.split()[4]), fs, source)
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+def loops_below(folder: Path) -> list[Path]:
+    """The loop devices whose backing file lies below ``folder``."""
+    base = os.path.realpath(folder) + "/"
+    found = []
+    for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            if entry.read_text().startswith(base):
+                found.append(Path("/dev") / entry.parts[3])
+    return found
+
+
+def detach_loop(device: Path) -> None:
+    """Take the backing file from a loop device: at once, or when its last user closes it."""
+    with contextlib.suppress(OSError), device.open("rb") as opened:
+        fcntl.ioctl(opened, _LOOP_CLR_FD)
+
+
+def program(name: str, package: str) -> str:
+    """Where a system program lies; SetupError names the package when it is missing."""
+    if found := shutil.which(name, path=_SYSTEM_PATH):
+        return found
+    raise SetupError(
+        f"this system has no {name}, which the disk needs",
+        code="disk-program",
+        hint=f"install the package {package}",
+    )
+
+
+def run_program(command: Sequence[str | Path], what: str) -> None:
+    """Run a system program to its end, out of reach of Ctrl-C; SetupError with what it said."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        start_new_session=True,
+        env={"PATH": _SYSTEM_PATH, "LC_ALL": "C"},
+    )
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split()) or f"status {done.returncode}"
+        raise SetupError(f"cannot {what}: {said}", code="disk-setup")
+
+
+def mount_image(image: Path, point: Path, fs: str, options: Sequence[str] = ()) -> None:
+    """Mount the file system in an image file through a loop device that goes with the mount."""
+    command = [program("mount", "mount"), "-t", fs, "-o", ",".join(("loop", *options))]
+    run_program([*command, image, point], f"mount {image} at {point}")
+
+
+def sync_mount(point: Path) -> None:
+    """Write out all that the file system at ``point`` still holds, with a flush at the end."""
+    descriptor = os.open(point, os.O_RDONLY)
+    try:
+        if _libc().syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(point))
+    finally:
+        os.close(descriptor)
+
+
+def unmount_all(folder: Path, *, patience_s: float) -> list[str]:
+    """Unmount everything at ``folder`` and below, detach its loop devices; what was done.
+
+    What is in use is tried again for ``patience_s``, then detached: it goes when its last user
+    does. A disk whose daemon does not answer is cut off. Never raises and never hangs.
+    """
+    done: list[str] = []
+    deadline = time.monotonic() + patience_s
+    # The table is read anew each time: a mount of a killed pgdyno may only be coming up.
+    while mounts := mounts_below(folder):
+        above = [it for it in mounts if not it.fs.startswith("fuse")]
+        if not above:
+            _detach_loops(folder, done)
+        last = (above or mounts)[-1]
+        if _unmount(last, mounts):
+            done.append(f"unmounted {last.point}")
+        elif time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        else:
+            _call_umount(last.point, _MNT_DETACH | _UMOUNT_NOFOLLOW)
+            done.append(f"detached {last.point}, which is still in use")
+    _detach_loops(folder, done)
+    return done
+
+
+def _detach_loops(folder: Path, done: list[str]) -> None:
+    for device in loops_below(folder):
+        detach_loop(device)
+        done.append(f"detached {device}")
+
+
+def _unmount(mount: Mount, mounts: Sequence[Mount]) -> bool:
+    """Unmount; cut its disks off should that get stuck. Whether it is gone."""
+    result: list[int] = []
+    thread = threading.Thread(
+        target=lambda: result.append(_call_umount(mount.point, _UMOUNT_NOFOLLOW)), daemon=True
+    )
+    thread.start()
+    thread.join(_STUCK_S)
+    while thread.is_alive():
+        # With its disk cut off, a file system gives up on what it could not write.
+        for disk in (it for it in mounts if it.fs.startswith("fuse")):
+            _call_umount(disk.point, _MNT_FORCE | _UMOUNT_NOFOLLOW)
+        thread.join(_STUCK_S)
+    return result != [errno.EBUSY]
+
+
+def _call_umount(point: str, flags: int) -> int:
+    """umount2; 0 or the error's number."""
+    return 0 if _libc().umount2(os.fsencode(point), flags) == 0 else ctypes.get_errno()
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
