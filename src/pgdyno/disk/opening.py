@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pgdyno.disk.device import Device
+from pgdyno.disk.imaged import ImagedDisk, open_imaged
 from pgdyno.disk.leftovers import end_leftovers
 from pgdyno.disk.model import Disk
 from pgdyno.disk.plain import open_plain, remove_elsewhere
 from pgdyno.disk.tmpfs import default_size_bytes, open_tmpfs
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.errors import PgdynoError
 from pgdyno.spec.disk import DiskPlan, wal_plan
 from pgdyno.spec.model import DiskSpec
 
@@ -29,8 +31,8 @@ def open_disk(plan: DiskPlan, folder: Path) -> Disk:
             return open_plain(plan, folder)
         case "tmpfs":
             return open_tmpfs(plan, folder)
-        case _:
-            raise UsageError(f"{plan.kind}: this version has no such disks", code="bad-disk")
+        case "slow" | "blackout":
+            return open_imaged(plan, folder)
 
 
 class OpenPlaces:
@@ -66,6 +68,12 @@ class OpenPlaces:
             count = len(self._by_text)
             self._by_text[text] = self._open(plan, f"wal-{count + 1}" if count else "wal")
         return self._by_text[text].path
+
+    @property
+    def recorded(self) -> list[Device]:
+        """The disks that can be recorded, that of the data first."""
+        disks = [disk for disk in self._disks if isinstance(disk, ImagedDisk)]
+        return [disk.device for disk in disks if disk.device.log is not None]
 
     def close(self) -> None:
         """Close all disks, the last opened first; then raise what went wrong first."""

@@ -1,0 +1,44 @@
+"""Emulated disks: a file system in an image whose daemon slows it down or records it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.disk.device import Device, open_device
+from pgdyno.spec.disk import DiskKind, DiskPlan
+
+SIZE_BYTES_DEFAULT = 4 << 30
+"""The image is sparse: what is not used takes no space."""
+
+
+@dataclass(frozen=True)
+class ImagedDisk:
+    """A ``slow`` or ``blackout`` disk."""
+
+    kind: DiskKind
+    emulated: str
+    device: Device
+
+    @property
+    def path(self) -> Path:
+        """The root of its file system."""
+        return self.device.path
+
+    def close(self) -> None:
+        """Unmount it, and end its daemon."""
+        self.device.close()
+
+
+def open_imaged(plan: DiskPlan, folder: Path) -> ImagedDisk:
+    """Make the disk in ``folder``; SetupError says what the machine lacks for it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    device = open_device(
+        folder,
+        fs=plan.fs,
+        size_bytes=plan.size_bytes or SIZE_BYTES_DEFAULT,
+        log=plan.kind == "blackout",
+        flush_ms=plan.flush_ms,
+        write_bytes_per_s=plan.write_bytes_per_s,
+    )
+    return ImagedDisk(plan.kind, str(plan), device)
