@@ -140,3 +140,112 @@ impl Disk {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::thread;
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::log::DiskLog;
+
+    const SIZE_BYTES: u64 = 1 << 20;
+
+    fn disk(folder: &TempDir) -> Disk {
+        let image = folder.path().join("image");
+        let file = File::create(&image).unwrap();
+        file.set_len(SIZE_BYTES).unwrap();
+        Disk::open(&image, Pace::new(Duration::ZERO, None)).unwrap()
+    }
+
+    #[test]
+    fn a_recording_begins_with_the_disk_as_it_is() {
+        let folder = TempDir::new().unwrap();
+        let disk = disk(&folder);
+        let path = |name: &str| folder.path().join(name);
+        disk.write(4096, &[1; 4096]).unwrap();
+        disk.start_recording(&path("base"), &path("log")).unwrap();
+        disk.write(8192, &[2; 512]).unwrap();
+        disk.zero(4096, 512).unwrap();
+        disk.flush();
+        let mut base = vec![0; SIZE_BYTES as usize];
+        base[4096..8192].fill(1);
+        assert_eq!(fs::read(path("base")).unwrap(), base);
+        let again = disk.start_recording(&path("base2"), &path("log2"));
+        assert_eq!(again.unwrap_err().code, "disk-log");
+        let recorded = disk.stop_recording().unwrap().unwrap();
+        assert_eq!(
+            (recorded.writes, recorded.bytes, recorded.flushes),
+            (2, 1024, 1)
+        );
+        disk.write(0, &[3; 512]).unwrap();
+        let log = DiskLog::open(&path("log")).unwrap();
+        let kinds: Vec<Kind> = log.records.iter().map(|it| it.entry.kind).collect();
+        assert_eq!(kinds, [Kind::Write, Kind::Zero, Kind::Flush, Kind::End]);
+        assert_eq!(disk.stop_recording().unwrap(), None);
+    }
+
+    #[test]
+    fn writes_of_several_threads_are_logged_in_the_order_of_their_ends() {
+        let folder = TempDir::new().unwrap();
+        let disk = disk(&folder);
+        let log = folder.path().join("log");
+        disk.start_recording(&folder.path().join("base"), &log)
+            .unwrap();
+        thread::scope(|scope| {
+            for thread in 0..4_u8 {
+                let disk = &disk;
+                scope.spawn(move || {
+                    for turn in 0..250_u64 {
+                        let offset = (u64::from(thread) * 250 + turn) * 512;
+                        disk.write(offset, &[thread + 1; 512]).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(disk.stop_recording().unwrap().unwrap().writes, 1000);
+        let log = DiskLog::open(&log).unwrap();
+        let times: Vec<(u64, u64)> = log
+            .records
+            .iter()
+            .map(|it| (it.entry.start_ns, it.entry.end_ns))
+            .collect();
+        assert!(times.iter().all(|(start, end)| start <= end));
+        assert!(times.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+        let mut data = Vec::new();
+        for record in log.records.iter().filter(|it| it.entry.writes()) {
+            log.read_data(record, &mut data).unwrap();
+            let thread = record.entry.offset / 512 / 250;
+            assert_eq!(data, [thread as u8 + 1; 512]);
+        }
+    }
+
+    #[test]
+    fn a_log_without_space_is_said_to_be_incomplete() {
+        let folder = TempDir::new().unwrap();
+        let disk = disk(&folder);
+        // /dev/full takes nothing. It exists, so the log has to be begun by hand.
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        *disk.writing() = Some(Recorder::on(full).unwrap());
+        disk.write(0, &[1; 512]).unwrap();
+        assert_eq!(disk.stop_recording().unwrap_err().code, "disk-log");
+        let mut held = [0; 512];
+        disk.read(&mut held, 0).unwrap();
+        assert_eq!(held, [1; 512]);
+    }
+
+    #[test]
+    fn nothing_is_written_past_the_end() {
+        let folder = TempDir::new().unwrap();
+        let disk = disk(&folder);
+        assert!(disk.write(SIZE_BYTES - 511, &[1; 512]).is_err());
+        disk.zero(SIZE_BYTES - 512, 4096).unwrap();
+        assert_eq!(disk.image.metadata().unwrap().len(), SIZE_BYTES);
+        let mut buffer = [9; 1024];
+        assert_eq!(disk.read(&mut buffer, SIZE_BYTES - 512).unwrap(), 512);
+    }
+}

@@ -64,6 +64,11 @@ impl Recorder {
                 format!("cannot begin the log {}", path.display())
             }))?
             .into_inner();
+        Self::on(out)
+    }
+
+    /// Goes on with a log that has been begun.
+    pub(crate) fn on(out: File) -> Result<Self, BlackoutError> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
         let thread = thread::Builder::new()

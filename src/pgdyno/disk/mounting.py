@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import fcntl
 import os
 import re
@@ -27,7 +26,7 @@ _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
 _LOOP_CLR_FD = 0x4C01
 _POLL_S = 0.02
-_STUCK_S = 10.0
+_STUCK_S = 30.0
 _SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
@@ -126,7 +125,7 @@ def unmount_all(folder: Path, *, patience_s: float) -> list[str]:
     What is in use is tried again for ``patience_s``, then detached: it goes when its last user
     does. A disk whose daemon does not answer is cut off. Never raises and never hangs.
     """
-    done: list[str] = []
+    done: dict[str, None] = {}
     deadline = time.monotonic() + patience_s
     # The table is read anew each time: a mount of a killed pgdyno may only be coming up.
     while mounts := mounts_below(folder):
@@ -134,25 +133,28 @@ def unmount_all(folder: Path, *, patience_s: float) -> list[str]:
         if not above:
             _detach_loops(folder, done)
         last = (above or mounts)[-1]
-        if _unmount(last, mounts):
-            done.append(f"unmounted {last.point}")
+        error = _unmount(last, mounts)
+        if error == 0:
+            done[f"unmounted {last.point}"] = None
         elif time.monotonic() < deadline:
             time.sleep(_POLL_S)
+        elif _call_umount(last.point, _MNT_DETACH | _UMOUNT_NOFOLLOW) == 0:
+            done[f"detached {last.point}, which is still in use"] = None
         else:
-            _call_umount(last.point, _MNT_DETACH | _UMOUNT_NOFOLLOW)
-            done.append(f"detached {last.point}, which is still in use")
+            done[f"cannot unmount {last.point}: {os.strerror(error)}"] = None
+            break
     _detach_loops(folder, done)
-    return done
+    return list(done)
 
 
-def _detach_loops(folder: Path, done: list[str]) -> None:
+def _detach_loops(folder: Path, done: dict[str, None]) -> None:
     for device in loops_below(folder):
         detach_loop(device)
-        done.append(f"detached {device}")
+        done[f"detached {device}"] = None
 
 
-def _unmount(mount: Mount, mounts: Sequence[Mount]) -> bool:
-    """Unmount; cut its disks off should that get stuck. Whether it is gone."""
+def _unmount(mount: Mount, mounts: Sequence[Mount]) -> int:
+    """Unmount, and cut its disks off should that get stuck; 0 or the error's number."""
     result: list[int] = []
     thread = threading.Thread(
         target=lambda: result.append(_call_umount(mount.point, _UMOUNT_NOFOLLOW)), daemon=True
@@ -164,7 +166,7 @@ def _unmount(mount: Mount, mounts: Sequence[Mount]) -> bool:
         for disk in (it for it in mounts if it.fs.startswith("fuse")):
             _call_umount(disk.point, _MNT_FORCE | _UMOUNT_NOFOLLOW)
         thread.join(_STUCK_S)
-    return result != [errno.EBUSY]
+    return result[0]
 
 
 def _call_umount(point: str, flags: int) -> int:

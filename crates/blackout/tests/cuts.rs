@@ -1,0 +1,381 @@
+//! The offline side against a model that is written the other way round: it asks of every write and every
+//! sector by itself what may have become of it, and knows nothing of prefixes, indexes or rolling images.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+
+use pgdyno_blackout::{Cut, DiskLogs, Entry, Fate, Keep, Kind, LogWriter};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+const DISK_BYTES: u64 = 64 << 10;
+const BASE: u8 = 0xEE;
+
+/// What happened to one disk, in the order of the ends.
+#[derive(Debug, Clone)]
+struct History(Vec<Entry>);
+
+/// What the nth write wrote: a byte of its own.
+fn value(history: &History, nth: usize) -> u8 {
+    match history.0[nth].kind {
+        Kind::Zero => 0,
+        _ => nth as u8 + 1,
+    }
+}
+
+impl History {
+    fn durable(&self, write: &Entry, at_ns: u64) -> bool {
+        self.0.iter().any(|flush| {
+            flush.kind == Kind::Flush && flush.end_ns <= at_ns && write.end_ns <= flush.start_ns
+        })
+    }
+
+    fn writes(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.0
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.writes())
+    }
+
+    /// The whole disk after the durable writes, and then after each pending one in turn.
+    fn states(&self, at_ns: u64) -> Vec<(Option<&Entry>, Vec<u8>)> {
+        let mut disk = vec![BASE; DISK_BYTES as usize];
+        let put = |disk: &mut Vec<u8>, nth: usize, entry: &Entry| {
+            let range = entry.offset as usize..(entry.offset + entry.length) as usize;
+            disk[range].fill(value(self, nth));
+        };
+        for (nth, entry) in self
+            .writes()
+            .filter(|(_, entry)| self.durable(entry, at_ns))
+        {
+            put(&mut disk, nth, entry);
+        }
+        let mut states = vec![(None, disk.clone())];
+        for (nth, entry) in self.writes() {
+            if entry.start_ns <= at_ns && !self.durable(entry, at_ns) {
+                put(&mut disk, nth, entry);
+                states.push((Some(entry), disk.clone()));
+            }
+        }
+        states
+    }
+
+    fn pending(&self, at_ns: u64) -> (u64, u64) {
+        let states = self.states(at_ns);
+        let writes = states.iter().filter_map(|(entry, _)| *entry);
+        writes.fold((0, 0), |(count, bytes), entry| {
+            (count + 1, bytes + entry.length)
+        })
+    }
+}
+
+fn touches(entry: &Entry, sector: usize, sector_bytes: usize) -> bool {
+    let (from, until) = (sector * sector_bytes, (sector + 1) * sector_bytes);
+    (entry.offset as usize) < until && (entry.offset + entry.length) as usize > from
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let kinds = prop_oneof![
+        6 => Just(Kind::Write),
+        1 => Just(Kind::Zero),
+        2 => Just(Kind::Flush),
+    ];
+    (kinds, 100..1000u64, 0..60u64, 0..128u64, 1..24u64).prop_map(
+        |(kind, start_ns, lasts_ns, sector, sectors)| {
+            let writes = kind != Kind::Flush;
+            let sectors = sectors.min(128 - sector);
+            Entry {
+                kind,
+                start_ns,
+                end_ns: start_ns + lasts_ns,
+                offset: if writes { sector * 512 } else { 0 },
+                length: if writes { sectors * 512 } else { 0 },
+            }
+        },
+    )
+}
+
+fn history() -> impl Strategy<Value = History> {
+    prop::collection::vec(entry(), 0..60).prop_map(|mut entries| {
+        entries.sort_by_key(|entry| entry.end_ns);
+        entries.push(Entry {
+            kind: Kind::End,
+            start_ns: 1200,
+            end_ns: 1200,
+            offset: 0,
+            length: 0,
+        });
+        History(entries)
+    })
+}
+
+/// The logs and base images of some disks.
+struct Recorded {
+    folder: TempDir,
+    histories: Vec<History>,
+    logs: DiskLogs,
+}
+
+impl Recorded {
+    fn new(histories: Vec<History>) -> Self {
+        let folder = TempDir::new().expect("a folder");
+        let paths: Vec<PathBuf> = (0..histories.len())
+            .map(|disk| folder.path().join(format!("log{disk}")))
+            .collect();
+        for (path, history) in paths.iter().zip(&histories) {
+            write_log(path, history);
+        }
+        let logs = DiskLogs::open(&paths).expect("logs that were just written");
+        Self {
+            folder,
+            histories,
+            logs,
+        }
+    }
+
+    /// A rolling image that is as the base.
+    fn image(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, vec![BASE; DISK_BYTES as usize]).unwrap();
+        path
+    }
+
+    /// The disk as a cut leaves it, without any rolling.
+    fn cut_image(&self, disk: usize, cut: &Cut) -> Vec<u8> {
+        let path = self.image("cut");
+        self.logs.advance(disk, &path, cut.facts().at_ns).unwrap();
+        cut.write(disk, &path).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        bytes
+    }
+}
+
+fn write_log(path: &Path, history: &History) {
+    let mut log = LogWriter::new(File::create(path).unwrap(), DISK_BYTES, 50).unwrap();
+    for (nth, entry) in history.0.iter().enumerate() {
+        let data = match entry.kind {
+            Kind::Write => vec![value(history, nth); entry.length as usize],
+            _ => vec![],
+        };
+        log.append(entry, &data).unwrap();
+    }
+}
+
+fn at() -> impl Strategy<Value = u64> {
+    50..=1200u64
+}
+
+fn sectors() -> impl Strategy<Value = u32> {
+    prop_oneof![Just(512u32), Just(4096u32)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn nothing_kept_and_all_kept_are_the_extremes(
+        one in history(), at_ns in at(), seed: u64, sector_bytes in sectors()
+    ) {
+        let recorded = Recorded::new(vec![one.clone()]);
+        let states = one.states(at_ns);
+        let none = recorded.logs.cut(at_ns, seed, sector_bytes, Keep::None).unwrap();
+        prop_assert_eq!(&recorded.cut_image(0, &none), &states[0].1);
+        let recorded = Recorded::new(vec![one.clone()]);
+        let all = recorded.logs.cut(at_ns, seed, sector_bytes, Keep::All).unwrap();
+        prop_assert_eq!(&recorded.cut_image(0, &all), &states[states.len() - 1].1);
+    }
+
+    #[test]
+    fn a_sector_holds_what_was_durable_or_something_pending(
+        one in history(), at_ns in at(), seed: u64, sector_bytes in sectors(), garbage: bool
+    ) {
+        let keep = if garbage { Keep::Garbage } else { Keep::Subset };
+        let recorded = Recorded::new(vec![one.clone()]);
+        let cut = recorded.logs.cut(at_ns, seed, sector_bytes, keep).unwrap();
+        let image = recorded.cut_image(0, &cut);
+        let states = one.states(at_ns);
+        let size = sector_bytes as usize;
+        for (sector, held) in image.chunks(size).enumerate() {
+            let range = sector * size..(sector + 1) * size;
+            let touching: Vec<&Vec<u8>> = states
+                .iter()
+                .filter(|(entry, _)| entry.is_none_or(|it| touches(it, sector, size)))
+                .map(|(_, disk)| disk)
+                .collect();
+            let listed = cut.sectors().iter().find(|it| it.offset == range.start as u64);
+            prop_assert_eq!(listed.map_or(0, |it| it.versions as usize), touching.len() - 1);
+            let as_after = |n: usize| held == &touching[n][range.clone()];
+            match listed.map_or(Fate::Old, |it| it.fate) {
+                Fate::Old => prop_assert!(as_after(0)),
+                Fate::Version(n) => prop_assert!(as_after(n as usize)),
+                Fate::Zeros => prop_assert!(garbage && held.iter().all(|byte| *byte == 0)),
+                Fate::Noise(_) => prop_assert!(garbage),
+                Fate::Shorn(bytes) => {
+                    let (new, old) = held.split_at(bytes as usize);
+                    prop_assert!(garbage && bytes > 0 && bytes < sector_bytes);
+                    prop_assert_eq!(new, &touching[touching.len() - 1][range.clone()][..new.len()]);
+                    prop_assert_eq!(old, &touching[0][range.clone()][new.len()..]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_cut_on_all_disks(
+        one in history(), two in history(), at_ns in at(), seed: u64, sector_bytes in sectors()
+    ) {
+        let first = Recorded::new(vec![one.clone(), two.clone()]);
+        let again = Recorded::new(vec![one, two]);
+        let cuts = [&first, &again]
+            .map(|it| it.logs.cut(at_ns, seed, sector_bytes, Keep::Garbage).unwrap());
+        prop_assert_eq!(cuts[0].sectors(), cuts[1].sectors());
+        prop_assert_eq!(cuts[0].facts(), cuts[1].facts());
+        for disk in 0..2 {
+            prop_assert_eq!(first.cut_image(disk, &cuts[0]), again.cut_image(disk, &cuts[1]));
+        }
+    }
+
+    #[test]
+    fn a_rolling_image_never_loses_what_was_flushed(
+        one in history(), mut times in prop::collection::vec(at(), 1..8)
+    ) {
+        times.sort_unstable();
+        let recorded = Recorded::new(vec![one.clone()]);
+        let image = recorded.image("rolling");
+        for at_ns in &times {
+            recorded.logs.advance(0, &image, *at_ns).unwrap();
+            prop_assert_eq!(&fs::read(&image).unwrap(), &one.states(*at_ns)[0].1);
+        }
+    }
+
+    #[test]
+    fn subsets_of_a_cut_only_take_sectors_back(
+        one in history(), at_ns in at(), seed: u64, chosen: u64
+    ) {
+        let recorded = Recorded::new(vec![one]);
+        let cut = recorded.logs.cut(at_ns, seed, 512, Keep::Garbage).unwrap();
+        let count = cut.sectors().len();
+        let (some, others): (Vec<usize>, Vec<usize>) =
+            (0..count).partition(|at| chosen.rotate_left(*at as u32) & 1 == 1);
+        let only = cut.only(&some).unwrap();
+        let without = cut.without(&others).unwrap();
+        prop_assert_eq!(only.sectors(), without.sectors());
+        for (at, sector) in only.sectors().iter().enumerate() {
+            let fate = if some.contains(&at) { cut.sectors()[at].fate } else { Fate::Old };
+            prop_assert_eq!(sector.fate, fate);
+        }
+        prop_assert!(cut.only(&[count]).is_err());
+    }
+
+    #[test]
+    fn ranked_times_are_in_order_and_count_what_is_pending(
+        one in history(), two in history(), count in 0..40usize, seed: u64,
+        marks in prop::collection::vec(at(), 0..3)
+    ) {
+        let recorded = Recorded::new(vec![one, two]);
+        let times = recorded.logs.ranked(count, seed, &marks);
+        prop_assert_eq!(&times, &recorded.logs.ranked(count, seed, &marks));
+        prop_assert!(times.len() <= count);
+        prop_assert!(times.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
+        for time in times {
+            prop_assert!((50..=1200).contains(&time.at_ns));
+            let of_disks = recorded.histories.iter().map(|it| it.pending(time.at_ns));
+            let sum = of_disks.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+            prop_assert_eq!((time.pending_writes, time.pending_bytes), sum);
+        }
+    }
+
+    #[test]
+    fn a_torn_log_ends_with_its_last_whole_record(one in history(), left_of_1000 in 0..1000u64) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("log");
+        write_log(&path, &one);
+        let whole = fs::metadata(&path).unwrap().len();
+        let left = 32 + (whole - 32) * left_of_1000 / 1000;
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(left).unwrap();
+        let logs = DiskLogs::open(&[&path]).unwrap();
+        let facts = logs.facts()[0];
+        let record_bytes = |entry: &Entry| {
+            48 + if entry.kind == Kind::Write { entry.length } else { 0 }
+        };
+        let mut fits = 32;
+        let there: Vec<&Entry> = one.0.iter().take_while(|entry| {
+            fits += record_bytes(entry);
+            fits <= left
+        }).collect();
+        prop_assert!(facts.torn);
+        prop_assert_eq!(facts.writes, there.iter().filter(|it| it.writes()).count() as u64);
+        prop_assert_eq!(facts.last_ns, there.last().map_or(50, |it| it.end_ns));
+    }
+}
+
+#[test]
+fn a_damaged_record_is_told_from_a_torn_end() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("log");
+    let write = |end_ns| Entry {
+        kind: Kind::Write,
+        start_ns: end_ns - 1,
+        end_ns,
+        offset: 0,
+        length: 512,
+    };
+    write_log(&path, &History(vec![write(100), write(200), write(300)]));
+    let mut bytes = fs::read(&path).unwrap();
+    // The data of the last is damaged: it counts as torn. That of the first is not forgiven.
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    bytes[32 + 48] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let logs = DiskLogs::open(&[&path]).unwrap();
+    assert_eq!((logs.facts()[0].writes, logs.facts()[0].torn), (2, true));
+    let image = folder.path().join("image");
+    fs::write(&image, vec![BASE; DISK_BYTES as usize]).unwrap();
+    let cut = logs.cut(150, 1, 512, Keep::All).unwrap();
+    let error = cut.write(0, &image).unwrap_err();
+    assert!(error.message.contains("not what was logged"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_asked_is_an_error() {
+    let nothing = History(vec![Entry {
+        kind: Kind::End,
+        start_ns: 90,
+        end_ns: 90,
+        offset: 0,
+        length: 0,
+    }]);
+    let recorded = Recorded::new(vec![nothing]);
+    let image = recorded.image("rolling");
+    assert!(recorded.logs.cut(49, 1, 512, Keep::All).is_err());
+    assert!(recorded.logs.cut(91, 1, 512, Keep::All).is_err());
+    assert!(recorded.logs.cut(60, 1, 1024, Keep::All).is_err());
+    assert!(recorded.logs.advance(1, &image, 60).is_err());
+    let other = recorded.folder.path().join("other");
+    fs::write(&other, b"0123456789012345678901234567890123456789").unwrap();
+    let error = DiskLogs::open(&[&other]).err().unwrap();
+    assert!(
+        error.message.contains("not the log of a recording disk"),
+        "{error}"
+    );
+    assert!(DiskLogs::open::<&Path>(&[]).is_err());
+}
+
+#[test]
+fn a_rolling_image_does_not_go_back() {
+    let flush = |start_ns| Entry {
+        kind: Kind::Flush,
+        start_ns,
+        end_ns: start_ns + 10,
+        offset: 0,
+        length: 0,
+    };
+    let recorded = Recorded::new(vec![History(vec![flush(100), flush(200), flush(300)])]);
+    let image = recorded.image("rolling");
+    recorded.logs.advance(0, &image, 250).unwrap();
+    recorded.logs.advance(0, &image, 250).unwrap();
+    assert!(recorded.logs.advance(0, &image, 150).is_err());
+}

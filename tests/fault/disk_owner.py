@@ -1,0 +1,34 @@
+"""Run as a process: the owner of a disk, who is to be killed in the phase that it says.
+
+``disk_owner.py FOLDER PHASE``; it prints ``there`` when the phase has come, and stays in it.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from pgdyno.disk import device
+
+
+def stay() -> None:
+    print("there", flush=True)
+    time.sleep(600)
+
+
+folder, phase = Path(sys.argv[1]), sys.argv[2]
+mount_image = device.mount_image
+
+
+def slow_mount(*arguments: object) -> None:
+    if phase == "daemon":
+        stay()
+    mount_image(*arguments)  # type: ignore[arg-type]
+    if phase == "mounted":
+        stay()
+
+
+device.mount_image = slow_mount  # type: ignore[assignment]
+disk = device.open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
+disk.start_recording()
+(disk.path / "file").write_bytes(b"x" * (8 << 20))
+stay()

@@ -1,0 +1,155 @@
+"""Disks whose pgdyno or daemon was killed in any phase: nothing stays mounted or attached."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pgdyno.disk import dismantle, leftovers, mounting, open_device
+from pgdyno.errors import RunError, SetupError
+
+OWNER = Path(__file__).with_name("disk_owner.py")
+PHASES = ("daemon", "mounted", "recording")
+
+
+def _missing() -> str | None:
+    if os.geteuid() != 0:
+        return "only root may mount disks"
+    gone = [it for it in ("/dev/fuse", "/dev/loop-control") if not Path(it).exists()]
+    return f"this system has no {gone[0]}" if gone else None
+
+
+pytestmark = pytest.mark.skipif(_missing() is not None, reason=_missing() or "")
+
+
+def remains(folder: Path) -> list[object]:
+    """Whatever is still mounted, attached or running."""
+    return [
+        *mounting.mounts_below(folder),
+        *mounting.loops_below(folder),
+        *leftovers._daemons(folder),
+    ]
+
+
+def wait_until_clear(folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while left := remains(folder):
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "a disk"
+    yield path
+    left = remains(path)
+    dismantle(path)
+    assert left == []
+
+
+@pytest.fixture
+def owner(folder: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+
+    def begin(phase: str) -> subprocess.Popen[str]:
+        command = [sys.executable, OWNER, folder, phase]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+Begin = Callable[[str], "subprocess.Popen[str]"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_killed_owner_s_disk_takes_itself_away(owner: Begin, folder: Path, phase: str) -> None:
+    process = owner(phase)
+    assert remains(folder)
+    process.kill()
+    wait_until_clear(folder)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_is_left_when_the_daemon_is_killed_too_is_swept(
+    owner: Begin, folder: Path, phase: str
+) -> None:
+    process = owner(phase)
+    (daemon,) = leftovers._daemons(folder)
+    os.kill(daemon, signal.SIGKILL)
+    process.kill()
+    said = dismantle(folder)
+    assert any("unmounted" in sentence for sentence in said)
+    assert remains(folder) == []
+    assert dismantle(folder) == []
+
+
+def test_a_sweep_and_the_daemon_s_own_end_may_meet(owner: Begin, folder: Path) -> None:
+    owner("recording").kill()
+    dismantle(folder)
+    wait_until_clear(folder)
+
+
+def test_a_daemon_that_stands_still_is_cut_off(
+    owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mounting, "_STUCK_S", 0.3)
+    monkeypatch.setattr(leftovers, "_END_S_MAX", 0.3)
+    process = owner("recording")
+    (daemon,) = leftovers._daemons(folder)
+    os.kill(daemon, signal.SIGSTOP)
+    process.kill()
+    assert f"killed the disk's daemon, process {daemon}" in dismantle(folder)
+    wait_until_clear(folder)
+
+
+def test_a_disk_in_use_goes_with_its_last_user(
+    owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(leftovers, "_END_S_MAX", 0.0)
+    process = owner("recording")
+    with (folder / "mnt" / "file").open("rb") as used:
+        process.kill()
+        said = dismantle(folder)
+        assert any("still in use" in sentence for sentence in said)
+        assert mounting.mounts_below(folder) == []
+        with suppress(OSError):  # its disk may be gone already
+            used.read(1)
+    wait_until_clear(folder)
+
+
+def test_the_owner_hears_that_its_daemon_is_gone(folder: Path) -> None:
+    device = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
+    (daemon,) = leftovers._daemons(folder)
+    os.kill(daemon, signal.SIGKILL)
+    with pytest.raises(RunError, match="daemon has ended: it was killed"):
+        device.stop_recording()
+    device.close()
+    device.close()
+
+
+def test_a_disk_that_cannot_be_mounted_leaves_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise SetupError("no loop device today", code="disk-setup")
+
+    monkeypatch.setattr("pgdyno.disk.device.mount_image", refuse)
+    with pytest.raises(SetupError, match="no loop device today"):
+        open_device(folder, fs="ext4", size_bytes=64 << 20, log=False)
+    assert list(folder.iterdir()) == []
