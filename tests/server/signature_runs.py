@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.conduct import Silent, carry_out, open_session
+from pgdyno.conduct import Silent, Watcher, carry_out, open_session
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.record import RunFile
 from pgdyno.spec import spec_from_fields
@@ -25,6 +25,8 @@ def carried_out(
     version: int = 18,
     settings: Mapping[str, str] | None = None,
     events: list[dict[str, Any]] | None = None,
+    disk: Mapping[str, str] | None = None,
+    watcher: Watcher | None = None,
 ) -> dict[str, Finding]:
     """Findings by id on a run of this load, on an embedded server of its own."""
     group: dict[str, Any] = {"name": "web", "count": clients}
@@ -41,11 +43,12 @@ def carried_out(
             "clients": [group],
             "load": {"ramp": "1s", "hold": hold},
             "events": events or [],
+            "disk": dict(disk or {}),
         }
     )
     path = folder / "run.db"
     with open_session(
-        spec, run_path=path, command="run", spec_text="", watcher=Silent()
+        spec, run_path=path, command="run", spec_text="", watcher=watcher or Silent()
     ) as session:
         slice_ids = carry_out(session)
     with RunFile(path) as run:

@@ -67,6 +67,8 @@ class Load:
     tps_by_second: Sequence[float] | None = None
     locks: Mapping[str, Any] | None = None
     tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    space: Sequence[Mapping[str, Any]] = ()
+    """Rows of metric_space at the start; ``fills`` and ``wal_fills`` are bytes per second."""
     by_second: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """Second → what is otherwise then: ``sessions``, the ``checkpointer``'s wait, a table under
     ``vacuum``, columns of ``host``, ``held_us`` for which tasks waited for I/O."""
@@ -177,9 +179,19 @@ def _add_counters(recorder: Recorder, load: Load, edge: int) -> None:
     if load.wal is not None:
         row = {name: rate * edge for name, rate in load.wal.items()}
         recorder.add_rows("metric_wal", [row], ns=ns)
+    for disk in load.space:
+        recorder.add_rows("metric_space", [_space_row(disk, edge)], ns=ns)
     for relation, rates in load.tables.items():
         row = {name: rate * edge for name, rate in rates.items()}
         recorder.add_rows("metric_table", [row | {"relation": relation}], ns=ns)
+
+
+def _space_row(disk: Mapping[str, Any], edge: int) -> dict[str, Any]:
+    row = {name: value for name, value in disk.items() if not name.endswith("fills")}
+    row["free_bytes"] -= disk.get("fills", 0) * edge
+    if "wal_dir_bytes" in row:
+        row["wal_dir_bytes"] += disk.get("wal_fills", 0) * edge
+    return row
 
 
 def _host_row(load: Load, edge: int) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from diagnose_runs import (
@@ -18,7 +19,7 @@ from diagnose_runs import (
     ranked,
 )
 
-from pgdyno.diagnose import verdict
+from pgdyno.diagnose import Finding, verdict
 from pgdyno.spec.change import Change
 
 # Sixteen clients behind two connections; the server waits for its disk half of the time.
@@ -262,3 +263,91 @@ def test_generator_beside_a_saturated_server_is_not_limited(tmp_path: Path) -> N
 def test_starved_generator_is_limited(tmp_path: Path) -> None:
     load = replace(CROWD, generator_busy=0.3, generator_queued=0.65, lag_ms=1.5, late_ms=20.0)
     assert diagnosed(tmp_path, load)["client-limited"].status == "found"
+
+
+MB = 1 << 20
+# A RAM disk for the WAL that the WAL just begins to fill, at 10 MB/s.
+WAL_ON_TMPFS = {
+    "holds": "wal",
+    "filesystem": "tmpfs",
+    "size_bytes": 256 * MB,
+    "free_bytes": 240 * MB,
+    "wal_dir_bytes": 16 * MB,
+    "fills": 10 * MB,
+    "wal_fills": 10 * MB,
+}
+DATA_ON_EXT4 = {
+    "holds": "data",
+    "filesystem": "ext4",
+    "size_bytes": 100_000 * MB,
+    "free_bytes": 50_000 * MB,
+}
+TEN_MB_OF_WAL = {"wal_bytes": 10.0 * MB, "wal_records": 50_000, "wal_fpi": 500}
+
+
+def disks(tmp_path: Path, *space: dict[str, Any], **load: Any) -> Finding:
+    return diagnosed(tmp_path, Load(wal=TEN_MB_OF_WAL, space=space, **load))["disk-filling"]
+
+
+def test_a_wal_disk_that_max_wal_size_outgrows(tmp_path: Path) -> None:
+    finding = disks(tmp_path, WAL_ON_TMPFS, DATA_ON_EXT4)
+    assert finding.status == "found"
+    assert finding.sentence == (
+        "the disk of the WAL (tmpfs) is full in about 14 s at this rate, and the server ends with a"
+        " PANIC: the WAL has 256 MB there, and may grow past max_wal_size = 1GB before a checkpoint"
+        " lets any of it go"
+    )
+    (proposal,) = finding.proposals
+    assert proposal.change == Change(settings={"max_wal_size": "176MB"})
+    assert finding.weight == 0
+
+
+def test_a_wal_disk_that_is_nearly_full_and_steady(tmp_path: Path) -> None:
+    """The WAL took what max_wal_size gives it, and is recycled there."""
+    full = WAL_ON_TMPFS | {"free_bytes": 40 * MB, "wal_dir_bytes": 216 * MB}
+    steady = full | {"fills": 0, "wal_fills": 0}
+    finding = disks(tmp_path, steady, DATA_ON_EXT4, settings={"max_wal_size": "192MB"})
+    assert finding.status == "cleared"
+    assert finding.sentence == (
+        "the disk of the WAL (tmpfs) is 84 % full, and nothing that was seen fills it"
+    )
+
+
+def test_a_wal_that_grows_up_to_max_wal_size_is_no_danger(tmp_path: Path) -> None:
+    finding = disks(tmp_path, WAL_ON_TMPFS, settings={"max_wal_size": "192MB"})
+    assert finding.status == "cleared"
+
+
+def test_checkpoints_by_time_keep_a_wal_small_whatever_max_wal_size_says(tmp_path: Path) -> None:
+    finding = disks(tmp_path, WAL_ON_TMPFS, settings={"checkpoint_timeout": "10s"})
+    assert finding.status == "cleared"
+
+
+def test_a_wal_that_something_keeps(tmp_path: Path) -> None:
+    kept = WAL_ON_TMPFS | {
+        "size_bytes": 4000 * MB,
+        "free_bytes": 1100 * MB,
+        "wal_dir_bytes": 2900 * MB,
+    }
+    finding = disks(tmp_path, kept)
+    assert finding.status == "found"
+    assert "so something keeps it: a replication slot" in finding.sentence
+    assert "is full in about 100 s" in finding.sentence
+    assert not finding.proposals
+
+
+def test_data_that_grows(tmp_path: Path) -> None:
+    growing = DATA_ON_EXT4 | {"fills": 50 * MB}
+    finding = disks(tmp_path, growing)
+    assert finding.status == "found"
+    assert finding.sentence == (
+        "the disk of the data (ext4) is full in 16 min at this rate: it is 50 % full and grows by"
+        " 50 MB/s"
+    )
+    assert disks(tmp_path, DATA_ON_EXT4 | {"fills": 5 * MB}).status == "cleared"
+
+
+def test_without_space_nothing_is_said_of_disks(tmp_path: Path) -> None:
+    finding = disks(tmp_path)
+    assert finding.status == "skipped"
+    assert "the space on the server's disks was not recorded" in finding.sentence

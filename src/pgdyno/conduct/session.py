@@ -23,6 +23,7 @@ from pgdyno.conduct.inforce import InForce
 from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
 from pgdyno.conduct.load import DRAIN_MS, RunningLoad
 from pgdyno.conduct.machine import check_machine
+from pgdyno.conduct.space import note_small_wal_disk
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import dismantle
@@ -32,6 +33,7 @@ from pgdyno.record import Recorder, RunFile
 from pgdyno.server import sweep
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.standby import in_words
+from pgdyno.spec.units import parse_size_bytes
 from pgdyno.workload import Workload, load_workloads, prepare, read_setup, unset_variables
 
 # After a change by reload or of a pool, the load runs this long before a slice counts: sessions
@@ -298,7 +300,7 @@ def open_session(
             engine=_engine_facts(spec),
         )
         with _finished(recorder), ExitStack() as inner:
-            probes = _start_probes(target, recorder, inner)
+            probes = _start_probes(target, recorder, watcher, inner)
             session = Session(spec, target, workloads, recorder, probes, watcher)
             inner.callback(session.close)
             _warn_of_unset_variables(session)
@@ -332,17 +334,29 @@ def _data_dir(target: Target) -> Path | None:
     return Path(known) if known and target.facts["is_local"] else None
 
 
-def _start_probes(target: Target, recorder: Recorder, stack: ExitStack) -> Probes:
+def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: ExitStack) -> Probes:
+    data_dir, max_wal_size = _data_dir(target), _max_wal_size_bytes(target)
+    if data_dir is not None and max_wal_size is not None:
+        note_small_wal_disk(data_dir, max_wal_size, recorder, watcher)
     probes = Probes(
         target.conninfo,
         recorder,
         local=target.facts["is_local"],
         postmaster_pid=target.facts["postmaster_pid"],
-        data_dir=_data_dir(target),
+        data_dir=data_dir,
+        max_wal_size_bytes=max_wal_size,
+        warn=watcher.note,
     )
     probes.start()
     stack.callback(probes.stop)
     return probes
+
+
+def _max_wal_size_bytes(target: Target) -> int | None:
+    try:
+        return parse_size_bytes(target.facts["settings"]["max_wal_size"])
+    except (KeyError, ValueError):
+        return None
 
 
 @contextmanager

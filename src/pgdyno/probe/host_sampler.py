@@ -1,4 +1,4 @@
-"""The samplers of /proc together: host, disks, the server's processes and pgdyno's own.
+"""The samplers of the machine: host, disks and their space, the server's processes, pgdyno's own.
 
 All but the last make sense only on the server's machine.
 """
@@ -13,6 +13,7 @@ from pgdyno.probe.disks import holders, sample_disks
 from pgdyno.probe.host import pressure, sample_host
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.processes import ServerProcesses, own_row
+from pgdyno.probe.space import SpaceSampler
 from pgdyno.record import Recorder
 
 ELSEWHERE = "the server is on another machine"
@@ -21,7 +22,7 @@ PROCESS_SHARE_MAX = 0.01
 
 
 class HostSampler:
-    """Writes metric_host, metric_disk and metric_process."""
+    """Writes metric_host, metric_disk, metric_space and metric_process."""
 
     def __init__(
         self,
@@ -31,8 +32,11 @@ class HostSampler:
         local: bool,
         postmaster_pid: int | None,
         data_dir: Path | None,
+        space: SpaceSampler | None,
     ) -> None:
         self._recorder = recorder
+        self._data_dir = data_dir
+        self._space = space
         self._missing = missing
         self._local = local
         self._processes = ServerProcesses()
@@ -41,9 +45,11 @@ class HostSampler:
         if postmaster_pid is not None:
             self._processes.follow(postmaster_pid)
         if local:
-            self._look_around(data_dir)
+            self._look_around()
+            if space is None:
+                missing.add("space", "the data directory is not known")
         else:
-            for probe in ("host", "disk", "process"):
+            for probe in ("host", "disk", "space", "process"):
                 missing.add(probe, ELSEWHERE)
 
     @property
@@ -55,6 +61,7 @@ class HostSampler:
         """The server's postmaster, after the server was reached; None if it is not seen here."""
         if not self._local:
             return
+        self._holds = holders(self._data_dir)  # Between two starts the WAL may have moved.
         if postmaster_pid is not None:
             self._processes.follow(postmaster_pid)
         elif self._processes.postmaster_pid is None:
@@ -72,6 +79,11 @@ class HostSampler:
                 self._recorder.add_rows("metric_disk", sample_disks(self._holds))
             except (OSError, IndexError, ValueError) as error:
                 self._missing.add("disk", f"/proc/diskstats cannot be read: {error}")
+        if self._space is not None and "space" not in self._missing:
+            try:
+                self._space.sample()
+            except OSError as error:
+                self._missing.add("space", f"the data directory cannot be looked at: {error}")
         self._sample_processes(roles, full=full)
 
     def _sample_processes(self, roles: Mapping[int, str] | None, *, full: bool) -> None:
@@ -84,11 +96,11 @@ class HostSampler:
             self._processes_due_ns = time.monotonic_ns() + int(cost_ns / PROCESS_SHARE_MAX)
         self._recorder.add_rows("metric_process", rows)
 
-    def _look_around(self, data_dir: Path | None) -> None:
-        """Finds out once what does not change: which disks hold what, whether pressure is kept."""
-        self._holds = holders(data_dir)
+    def _look_around(self) -> None:
+        """Finds out which disks hold what, and whether pressure is kept."""
+        self._holds = holders(self._data_dir)
         if not self._holds:
-            why = "is not known" if data_dir is None else "is on none, or cannot be looked at"
+            why = "is not known" if self._data_dir is None else "is on none, or cannot be looked at"
             self._missing.add("disk of the data", f"the block device of the data directory {why}")
         try:
             kept = any(value is not None for value in pressure().values())

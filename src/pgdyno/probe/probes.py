@@ -21,6 +21,7 @@ from pgdyno.probe.host_sampler import HostSampler
 from pgdyno.probe.link import STUCK_S, Connectable, Link
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.server_sampler import ServerSampler
+from pgdyno.probe.space import SpaceSampler
 from pgdyno.probe.wait_sampler import WaitSampler
 from pgdyno.record import Recorder
 
@@ -35,7 +36,9 @@ class Probes:
     """All probes on one server, writing to one run file.
 
     ``local`` says whether the server runs on this machine; without ``postmaster_pid`` the server's
-    processes are looked for; ``data_dir`` tells which disks hold data and WAL.
+    processes are looked for; ``data_dir`` tells which disks hold data and WAL. ``warn`` is told, by
+    a thread of the probes, what cannot wait until the run is read; ``max_wal_size_bytes`` is what
+    the WAL may be expected to take.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class Probes:
         local: bool,
         postmaster_pid: int | None = None,
         data_dir: Path | None = None,
+        max_wal_size_bytes: int | None = None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._recorder = recorder
         self._missing = Missing(recorder)
@@ -54,12 +59,18 @@ class Probes:
         self._wait_link = Link(conninfo, self._missing)
         self._server = ServerSampler(self._link, recorder, self._missing, watch)
         self._waits = WaitSampler(self._wait_link, recorder, watch)
+        space = None
+        if local and data_dir is not None:
+            space = SpaceSampler(
+                recorder, data_dir, max_wal_size_bytes=max_wal_size_bytes, warn=warn
+            )
         self._host = HostSampler(
             recorder,
             self._missing,
             local=local,
             postmaster_pid=postmaster_pid,
             data_dir=data_dir,
+            space=space,
         )
         self._sampling, self._ticking = threading.RLock(), threading.RLock()
         self._resting = False

@@ -16,7 +16,8 @@ APPLICATION_ID = 0x70676479
 SCHEMA_VERSION = 3
 """Raised with every change of the schema.
 
-1: connections were counted with the scripts. 2: they have a table of their own. 3: drills.
+1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
+full the disks are.
 """
 
 OLDEST_READ = 2
@@ -34,6 +35,7 @@ GAUGES = frozenset(
         *("write_lag_ms", "flush_lag_ms", "replay_lag_ms", "lag_bytes", "automatic"),
         *("to_prevent_wraparound", "heap_blks_total", "heap_blks_scanned", "heap_blks_vacuumed"),
         *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
+        *("free_bytes", "wal_dir_bytes"),
     }
 )
 """Columns of metric tables that go up and down; every other number there only grows."""
@@ -46,6 +48,7 @@ KEY_COLUMNS = {
     "metric_age": ("database",),
     "metric_activity": ("state",),
     "metric_disk": ("device",),
+    "metric_space": ("holds",),
     "metric_process": ("role",),
     "metric_generator": ("thread",),
 }

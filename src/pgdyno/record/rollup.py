@@ -44,7 +44,7 @@ FINE_TABLES = frozenset(
             "metric_checkpointer",
             "metric_bgwriter",
         ),
-        *("metric_wal", "metric_age", "metric_lock", "metric_host"),
+        *("metric_wal", "metric_age", "metric_lock", "metric_host", "metric_space"),
     }
 )
 GATHERED = "interval"

@@ -225,6 +225,13 @@ create table metric_disk (
     write_ms integer, flushes integer, flush_ms integer, in_flight integer, busy_ms integer,
     queue_ms integer
 );
+create table metric_space (
+    at_ms integer not null, slice_id integer,
+    holds text not null,                  -- 'data', 'wal' or 'data,wal'
+    filesystem text not null,             -- its type: 'ext4', 'tmpfs', '' where not known
+    size_bytes integer, free_bytes integer,   -- free to the server, which is not root
+    wal_dir_bytes integer                 -- what the WAL takes; NULL where it is elsewhere or hidden
+);
 create table metric_process (
     at_ms integer not null, slice_id integer,
     role text not null,                   -- backend_type of the server's processes, or 'pgdyno'

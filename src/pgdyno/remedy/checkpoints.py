@@ -23,6 +23,16 @@ REMEDIES = (
         checkpoint_bound=True,
     ),
     Remedy(
+        id="wal-within-disk",
+        summary="checkpoints early enough for the WAL to fit on its disk",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price="more checkpoints, and more full-page images after them; a larger disk has no price",
+        settings=("max_wal_size",),
+        checkpoint_bound=True,
+    ),
+    Remedy(
         id="checkpoint-spread",
         summary="spread a checkpoint's writes over more of the time to the next",
         kind="reload",

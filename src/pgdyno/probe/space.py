@@ -1,0 +1,139 @@
+"""How full the file systems of data and WAL are, and a warning before one is full.
+
+A WAL that cannot be written ends a server with a PANIC, so this is said while it can still be
+helped; whether a disk fills is worked out in ``pgdyno.stats.filling``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pgdyno.probe.disks import mount_of, wal_directory
+from pgdyno.record import Recorder
+from pgdyno.stats.filling import Space, forecast, steady_growth, wal_wanted
+
+WARN_SECONDS = 60.0
+"""A disk that will be full within this is worth a warning."""
+_SEGMENT = re.compile(r"[0-9A-F]{24}")
+_REMEMBERED = 12
+_MB = 1e6
+
+
+class SpaceSampler:
+    """Writes metric_space, and warns once of each file system that is about to be full."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        data_dir: Path,
+        *,
+        max_wal_size_bytes: int | None,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._recorder = recorder
+        self._data_dir = data_dir
+        self._max_wal_size_bytes = max_wal_size_bytes
+        self._warn = warn
+        self._seen: dict[str, deque[tuple[float, dict[str, Any]]]] = {}
+        self._warned: set[str] = set()
+
+    def sample(self) -> None:
+        """One sampling. OSError when the data directory cannot be looked at."""
+        now_s = time.monotonic()
+        rows = sample_space(self._data_dir)
+        self._recorder.add_rows("metric_space", rows)
+        for row in rows:
+            seen = self._seen.setdefault(row["holds"], deque(maxlen=_REMEMBERED))
+            if seen and seen[-1][1]["size_bytes"] != row["size_bytes"]:
+                seen.clear()  # The WAL has moved to another disk.
+            seen.append((now_s, row))
+            self._foresee(row["holds"])
+
+    def _foresee(self, holds: str) -> None:
+        seen = self._seen[holds]
+        row = seen[-1][1]
+        filling = forecast(self._space(holds), self._max_wal_size_bytes)
+        if holds in self._warned or filling is None or filling.seconds > WARN_SECONDS:
+            return
+        self._warned.add(holds)
+        what = " and ".join("WAL" if role == "wal" else role for role in holds.split(","))
+        text = (
+            f"the disk of the {what} ({row['filesystem']}) is full in about"
+            f" {filling.seconds:.0f} s at this rate: {row['free_bytes'] / _MB:,.0f} of"
+            f" {row['size_bytes'] / _MB:,.0f} MB are free"
+        )
+        self._warn(f"warning: {text}")
+        self._recorder.add_event("warning", f"{what} disk about to fill", {"message": text})
+
+    def _space(self, holds: str) -> Space:
+        seen = self._seen[holds]
+        row = seen[-1][1]
+        times_s = [at_s for at_s, _ in seen]
+        used = [each["size_bytes"] - each["free_bytes"] for _, each in seen]
+        wal = [each["wal_dir_bytes"] or 0 for _, each in seen]
+        wal_growth = steady_growth(times_s, wal)
+        known = self._max_wal_size_bytes
+        return Space(
+            size_bytes=row["size_bytes"],
+            free_bytes=row["free_bytes"],
+            growth_bytes_s=steady_growth(times_s, used),
+            wal_dir_bytes=row["wal_dir_bytes"],
+            wal_growth_bytes_s=wal_growth,
+            wal_bytes_s=wal_growth,
+            wal_wanted_bytes=None if known is None else wal_wanted(known),
+        )
+
+
+def sample_space(data_dir: Path) -> list[dict[str, Any]]:
+    """Rows for metric_space: one for each file system, with what it holds.
+
+    Where the WAL's directory cannot be looked at, what holds it is not told. OSError when not even
+    the data directory can.
+    """
+    wal_dir = wal_directory(data_dir)
+    try:
+        wal_bytes = _wal_bytes(wal_dir)
+        same = wal_dir.stat().st_dev == data_dir.stat().st_dev
+    except OSError:
+        return [_row("data", data_dir, None)]
+    if same:
+        return [_row("data,wal", data_dir, wal_bytes)]
+    return [_row("data", data_dir, None), _row("wal", wal_dir, wal_bytes)]
+
+
+def _row(holds: str, path: Path, wal_bytes: int | None) -> dict[str, Any]:
+    room = os.statvfs(path)
+    return {
+        "holds": holds,
+        "filesystem": _kind(path, path.stat().st_dev),
+        "size_bytes": room.f_blocks * room.f_frsize,
+        # What is kept back for root is not free for a server.
+        "free_bytes": room.f_bavail * room.f_frsize,
+        "wal_dir_bytes": wal_bytes,
+    }
+
+
+@cache
+def _kind(path: Path, device: int) -> str:
+    """The file system of ``path``, looked up once for each ``device`` that it is on."""
+    mount = mount_of(path)
+    return mount.kind if mount else ""
+
+
+def _wal_bytes(wal_dir: Path) -> int:
+    """All segments are of one size, so that one look at a file is enough."""
+    with os.scandir(wal_dir) as entries:
+        segments = [entry for entry in entries if _SEGMENT.fullmatch(entry.name)]
+    for segment in segments:
+        try:
+            return len(segments) * segment.stat().st_size
+        except FileNotFoundError:
+            continue  # Recycled in this moment.
+    return 0

@@ -1,0 +1,118 @@
+"""When a disk will be full, from how it fills: WAL is recycled, data is not.
+
+A server's ``pg_wal`` grows until a checkpoint lets segments go, and from then on they are used
+again: growth up to about ``max_wal_size`` is no trend. It is a danger only where the disk ends
+before that, or where the WAL has grown past it because something keeps it (a slot, an archiver that
+fails, ``wal_keep_size``). PostgreSQL begins a checkpoint after max_wal_size / (1 +
+checkpoint_completion_target) of WAL, or at checkpoint_timeout, and ``max_wal_size`` is no hard
+limit (its documentation, "WAL configuration"); hence the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+_MARGIN = 0.125
+_MARGIN_BYTES = 32 << 20
+_KEPT_FACTOR = 1.25
+_KEPT_BYTES = 64 << 20
+_GROWTH_BYTES_S_MIN = 64 << 10
+
+Why = Literal["max_wal_size", "kept", "growth"]
+
+
+@dataclass(frozen=True)
+class Space:
+    """A file system that holds data, WAL or both, as it was at the end of a stretch of time."""
+
+    size_bytes: float
+    free_bytes: float
+    growth_bytes_s: float
+    """Of all that is on it; see :func:`steady_growth`."""
+    wal_dir_bytes: float | None = None
+    """What the WAL takes; ``None`` where there is none on it, or it cannot be looked at."""
+    wal_growth_bytes_s: float = 0.0
+    """Of ``wal_dir_bytes``."""
+    wal_bytes_s: float = 0.0
+    """WAL written, into new segments or recycled ones."""
+    wal_wanted_bytes: float | None = None
+    """What the WAL may come to take; see :func:`wal_wanted`."""
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A file system that will be full, if all goes on as it did."""
+
+    seconds: float
+    why: Why
+
+
+def wal_wanted(
+    max_wal_size_bytes: float,
+    *,
+    bytes_s: float | None = None,
+    timeout_s: float | None = None,
+    completion_target: float | None = None,
+) -> float:
+    """Bytes that the WAL may come to take, with a margin.
+
+    Less than max_wal_size where at ``bytes_s`` the timeout brings checkpoints sooner.
+    """
+    wanted = max_wal_size_bytes
+    if bytes_s is not None and timeout_s is not None and completion_target is not None:
+        wanted = min(wanted, bytes_s * timeout_s * (1.0 + completion_target))
+    return wanted * (1.0 + _MARGIN) + _MARGIN_BYTES
+
+
+def steady_growth(times_s: Sequence[float], used: Sequence[float]) -> float:
+    """Units per second by which ``used`` grew in both halves of the time, the lesser of the two.
+
+    Nothing for what grew in one half only, or is seen at fewer than four moments.
+    """
+    if len(used) < 4:
+        return 0.0
+    middle = len(used) // 2
+    rates = []
+    for first, last in ((0, middle), (middle, len(used) - 1)):
+        seconds = times_s[last] - times_s[first]
+        rates.append((used[last] - used[first]) / seconds if seconds > 0 else 0.0)
+    return max(0.0, min(rates))
+
+
+def forecast(space: Space, max_wal_size_bytes: float | None) -> Filling | None:
+    """How soon the file system will be full; ``None`` when nothing that was seen fills it."""
+    found = [
+        *_too_small_for_wal(space),
+        *_wal_kept(space, max_wal_size_bytes),
+        *_growing(space),
+    ]
+    return min(found, key=lambda filling: filling.seconds, default=None)
+
+
+def _too_small_for_wal(space: Space) -> list[Filling]:
+    if space.wal_dir_bytes is None or space.wal_wanted_bytes is None or space.wal_bytes_s <= 0:
+        return []
+    if space.free_bytes + space.wal_dir_bytes >= space.wal_wanted_bytes:
+        return []
+    return [Filling(space.free_bytes / space.wal_bytes_s, "max_wal_size")]
+
+
+def _wal_kept(space: Space, max_wal_size_bytes: float | None) -> list[Filling]:
+    if space.wal_dir_bytes is None or max_wal_size_bytes is None:
+        return []
+    usual = max_wal_size_bytes * _KEPT_FACTOR + _KEPT_BYTES
+    if space.wal_dir_bytes < usual or space.wal_growth_bytes_s < _GROWTH_BYTES_S_MIN:
+        return []
+    return [Filling(space.free_bytes / space.wal_growth_bytes_s, "kept")]
+
+
+def _growing(space: Space) -> list[Filling]:
+    growth = space.growth_bytes_s - space.wal_growth_bytes_s
+    if growth < _GROWTH_BYTES_S_MIN:
+        return []
+    reserved = 0.0
+    if space.wal_dir_bytes is not None and space.wal_wanted_bytes is not None:
+        reserved = max(0.0, space.wal_wanted_bytes - space.wal_dir_bytes)
+    return [Filling(max(0.0, space.free_bytes - reserved) / growth, "growth")]

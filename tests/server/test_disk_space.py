@@ -1,0 +1,112 @@
+"""Disks that fill up under a real server: seen in time, and not where nothing fills."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from signature_runs import carried_out, status
+
+from pgdyno.conduct import Silent
+from pgdyno.disk import open_disk, parse_disk
+from pgdyno.probe.space import SpaceSampler, sample_space
+from pgdyno.record import Recorder, RunFile
+from pgdyno.server import Cluster
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a tmpfs"),
+]
+
+MB = 1 << 20
+
+
+class Notes(Silent):
+    """A watcher that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def on_tmpfs(folder: Path, **more: Any) -> tuple[str, str, list[str]]:
+    """Status and sentence of the finding, and the warnings, of a short run with WAL in memory."""
+    watcher = Notes()
+    findings = carried_out(
+        folder,
+        script="simple-update",
+        hold="4s",
+        disk={"wal": "tmpfs:256MB"},
+        watcher=watcher,
+        **more,
+    )
+    finding = findings["disk-filling"]
+    assert finding.status != "skipped", status(findings)
+    warnings = [note for note in watcher.notes if note.startswith("warning: ")]
+    return finding.status, finding.sentence, warnings
+
+
+@pytest.mark.parametrize("version", [18, 15])
+def test_a_wal_disk_too_small_is_found_before_the_panic(
+    tmp_path: Path, installation_of: Callable[[int], object], version: int
+) -> None:
+    installation_of(version)
+    found, sentence, warnings = on_tmpfs(tmp_path, version=version)
+    assert found == "found"
+    assert sentence.startswith("the disk of the WAL (tmpfs) is full in ")
+    assert "the server ends with a PANIC: the WAL has 256 MB there" in sentence
+    assert warnings[0] == (
+        "warning: the WAL has 256 MB of disk, and may grow past max_wal_size = 1GB before a"
+        " checkpoint lets any of it go; a full WAL disk ends the server"
+    )
+
+
+def test_a_wal_that_fits_is_not(tmp_path: Path) -> None:
+    found, sentence, warnings = on_tmpfs(tmp_path, settings={"max_wal_size": "96MB"})
+    assert (found, warnings) == ("cleared", []), sentence
+
+
+def test_space_of_a_server(pg: Cluster) -> None:
+    (row,) = sample_space(pg.data_dir)
+    room = os.statvfs(pg.data_dir)
+    assert row["holds"] == "data,wal"
+    assert row["size_bytes"] == room.f_blocks * room.f_frsize
+    segments = list((pg.data_dir / "pg_wal").glob("0000*"))
+    assert row["wal_dir_bytes"] == 16 * MB * len(segments)
+    assert row["filesystem"]
+
+
+def test_a_disk_that_fills_is_said_once_while_it_can_be_helped(
+    open_dir: Path, tmp_path: Path
+) -> None:
+    disk = open_disk(parse_disk("tmpfs:64MB"), open_dir)
+    try:
+        data_dir = tmp_path / "pgdata"
+        wal = disk.path / "pg_wal"
+        for folder in (data_dir, wal):
+            folder.mkdir()
+        (data_dir / "pg_wal").symlink_to(wal)
+        warnings: list[str] = []
+        recorder = Recorder.create(tmp_path / "run.db", name="sample", command="run", spec={})
+        sampler = SpaceSampler(recorder, data_dir, max_wal_size_bytes=1 << 30, warn=warnings.append)
+        said_at = None
+        for number in range(10):
+            (wal / f"{number:024X}").write_bytes(bytes(MB))
+            sampler.sample()
+            said_at = said_at or (number if warnings else None)
+        assert said_at == 3
+        assert len(warnings) == 1
+        assert warnings[0].startswith("warning: the disk of the WAL (tmpfs) is full in about 0 s")
+        recorder.finish("done")
+        recorder.close()
+        with RunFile(tmp_path / "run.db") as run:
+            assert [event.label for event in run.events("warning")] == ["WAL disk about to fill"]
+            sizes = run.series("metric_space", where={"holds": "wal"})["wal_dir_bytes"]
+            assert list(sizes) == [MB * number for number in range(1, 11)]
+    finally:
+        disk.close()
