@@ -19,6 +19,7 @@ _COMMANDS = {
     "run": "One run with its diagnosis",
     "compare": "Is it better with this change? Interleaved pairs, with an interval",
     "investigate": "Find the limit, prove it, price the remedies",
+    "drill": "What a crash costs: break the server again and again, and look",
     "show": "Read a run file: a summary in the terminal",
     "report": "Read a run file: one self-contained HTML page",
     "server": "PostgreSQL servers that pgdyno can start",
@@ -76,6 +77,7 @@ def cli() -> None:
       pgdyno investigate postgresql://host/db               your own server
       pgdyno run tpcb-like -c 16 -T 30                      one run, diagnosed
       pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
+      pgdyno drill --fault kill --set synchronous_commit=off      what that may lose
     """
 
 

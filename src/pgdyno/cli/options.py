@@ -173,7 +173,6 @@ _SERVER_OPTIONS = [
         metavar="CONNINFO",
         help="The server behind the pooler that you named, for set-up and probes.",
     ),
-    click.option("--pg-bindir", metavar="DIR", help="Programs of the server to start."),
     click.option("--pg-version", type=int, metavar="N", help="Major version to start."),
 ]
 
@@ -201,6 +200,14 @@ _STANDBY_OPTIONS = [
     ),
     click.option("--standby-delay", type=Duration(), help="Delay of their link, each way."),
 ]
+
+_ONE_BINDIR = click.option("--pg-bindir", metavar="DIR", help="Programs of the server to start.")
+_BINDIRS = click.option(
+    "--pg-bindir",
+    multiple=True,
+    metavar="DIR",
+    help="Programs of the server to start; given twice: the same on both servers, compared.",
+)
 
 _OUTPUT_OPTIONS = [
     click.option("-o", "--output", metavar="FILE", help="Run file (default in pgdyno-runs/)."),
@@ -231,18 +238,18 @@ def _all_of(options: list[Callable[[Any], Any]]) -> Callable[[_Command], _Comman
     return decorate
 
 
-load_options = _all_of(
-    [
-        *_LOAD_OPTIONS,
-        *_ARRIVAL_OPTIONS,
-        *_CONNECTION_OPTIONS,
-        *_SCRIPT_OPTIONS,
-        *_ENGINE_OPTIONS,
-        *_SERVER_OPTIONS,
-        *_DISK_OPTIONS,
-        *_STANDBY_OPTIONS,
-    ]
-)
+_SHARED_OPTIONS = [
+    *_LOAD_OPTIONS,
+    *_ARRIVAL_OPTIONS,
+    *_CONNECTION_OPTIONS,
+    *_SCRIPT_OPTIONS,
+    *_ENGINE_OPTIONS,
+    *_SERVER_OPTIONS,
+    *_DISK_OPTIONS,
+    *_STANDBY_OPTIONS,
+]
+load_options = _all_of([*_SHARED_OPTIONS, _ONE_BINDIR])
+load_options_of_several = _all_of([*_SHARED_OPTIONS, _BINDIRS])
 output_options = _all_of(_OUTPUT_OPTIONS)
 
 

@@ -74,11 +74,13 @@ def _of_a_crash(settings: Mapping[str, str]) -> Bound:
     delay_ms = parse_duration_ms(settings.get("wal_writer_delay", "200ms"))
     bound_ms = WAL_WRITER_CYCLES * delay_ms
     flush_after = settings.get("wal_writer_flush_after", "1MB")
-    sooner = "" if flush_after == "0" else f"; sooner where {flush_after} of WAL come first"
+    sooner = f"sooner where {flush_after} of WAL come first"
+    if flush_after == "0":
+        sooner = "sooner under load, for wal_writer_flush_after = 0 flushes with every write"
     return Bound(
         float(bound_ms),
         f"with synchronous_commit = off the commits of the last {format_duration(bound_ms)} may be"
-        f" lost, three times wal_writer_delay{sooner}",
+        f" lost, three times wal_writer_delay; {sooner}",
     )
 
 

@@ -1,0 +1,158 @@
+"""``pgdyno drill``: break a server again and again, and say what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import (
+    Asked,
+    build_spec,
+    load_options_of_several,
+    output_options,
+    settings_option,
+    sort_out,
+)
+from pgdyno.cli.output import print_result
+from pgdyno.cli.types import Duration
+from pgdyno.errors import ThresholdError, TrustError, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.drill.model import DrillOptions, DrillResult
+
+_SCALE = 10
+_CLIENTS = 16
+_SEED = 1
+
+
+@click.command("drill")
+@load_options_of_several
+@click.option("--fault", required=True, metavar="NAME", help="What to break; see below.")
+@click.option("--variant", metavar="NAME", help="Only this variant of a fault that has several.")
+@click.option(
+    "--cuts", type=click.IntRange(1, 100_000), default=20, help="Repetitions (default 20)."
+)
+@click.option("--load", type=Duration(), help="How long the load runs before a fault, about.")
+@click.option("--budget", type=Duration(), help="Begin no new cut after so long.")
+@click.option("--sham", is_flag=True, help="Everything but the fault: a check of the drill itself.")
+@click.option(
+    "--sector",
+    type=click.Choice(["512", "4096"]),
+    default="512",
+    help="Bytes that a disk writes as a whole, for power cuts.",
+)
+@click.option("--minimise", is_flag=True, help="Reduce failing power cuts to what makes them fail.")
+@settings_option("--set", "--setting", text="Setting to start the server with.")
+@output_options
+def command(**given: Any) -> None:
+    """What a crash costs: break the server again and again, and look.
+
+    Each cut: load, fault, proof that it happened, verification. Faults are kill, immediate, stop,
+    during-recovery, disk-full, power and wal-device; docs/guides/drills.md says what each is.
+    Only for servers that pgdyno starts. The load is tpcb-like at scale 10 with 16 clients unless
+    something else is asked for. --seed chooses the moments.
+
+    \b
+      pgdyno drill --fault kill --set synchronous_commit=off
+      pgdyno drill --fault kill --pg-bindir DIR --pg-bindir OTHER_DIR
+    """
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.drill.drill import check_drill, run_drill
+    from pgdyno.drill.fault import find_fault
+
+    asked, options = sort_out(given["what"]), _options(given)
+    fault = find_fault(options.fault)
+    specs = _specs(asked, given)
+    for spec, _ in specs:
+        check_drill(spec, options, fault)
+    name = f"drill-{options.fault}"
+    path = run_path(given["output"], name)
+    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+        against = None
+        for number, (spec, text) in reversed(list(enumerate(specs))):
+            result = run_drill(
+                spec,
+                options,
+                watcher=watcher,
+                run_path=path.with_stem(f"{path.stem}-against") if number else path,
+                spec_text=text,
+                against=against,
+            )
+            against = result
+    print_result(given["output_format"], path, _stored(path), _rows(path))
+    _judge(result)
+
+
+def _options(given: Mapping[str, Any]) -> DrillOptions:
+    from pgdyno.drill.model import DrillOptions
+
+    return DrillOptions(
+        fault=given["fault"],
+        cuts=given["cuts"],
+        seed=_SEED if given["seed"] is None else given["seed"],
+        sham=given["sham"],
+        load_s=given["load"] / 1000 if given["load"] else None,
+        sector_bytes=int(given["sector"]),
+        minimise=given["minimise"],
+        budget_s=given["budget"] / 1000 if given["budget"] else None,
+        variant=given["variant"],
+    )
+
+
+def _specs(asked: Asked, given: Mapping[str, Any]) -> list[tuple[Any, str]]:
+    """The spec with its text for each server: one, or two that differ in their programs alone."""
+    bindirs = given["pg_bindir"] or (None,)
+    if len(bindirs) > 2:
+        raise UsageError(
+            "--pg-bindir is given once, or twice to compare two servers", code="too-many-servers"
+        )
+    if asked.spec_path is None:
+        given = {
+            **given,
+            "scale": given["scale"] or _SCALE,
+            "clients": given["clients"] or _CLIENTS,
+        }
+    return [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    from pgdyno.record import RunFile
+
+    with RunFile(path) as run:
+        return run.run.result
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """One row per cut, for CSV."""
+    from pgdyno.drill.stored import stored_drills
+    from pgdyno.record import RunFile
+
+    with RunFile(path) as run:
+        for drill in stored_drills(run):
+            yield from (cut.to_row() for cut in drill.cuts)
+
+
+def _judge(result: DrillResult) -> None:
+    """Raise TrustError when a fault did not happen, ThresholdError for what no document allows."""
+    if result.fault_missing:
+        missing = sum(cut.outcome == "no-fault" for cut in result.cuts)
+        raise TrustError(
+            f"the fault did not happen in {missing} of {len(result.cuts)} cuts, so nothing is known"
+            " of them",
+            code="no-fault",
+            hint="--sham was given" if result.sham else f"pgdyno show {result.run_file} says why",
+        )
+    worse = result.worse_than_bound()
+    if worse:
+        from pgdyno.drill.words import in_words
+
+        raise ThresholdError(
+            f"worse than documented in {len(worse)} of {len(result.cuts)} cuts; cut"
+            f" {worse[0].number}: {in_words(worse[0])}",
+            code="worse-than-documented",
+            hint=f"documented: {result.bound}",
+        )

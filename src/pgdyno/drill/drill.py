@@ -1,0 +1,287 @@
+"""One drill: a session whose server is broken again and again, and looked at each time.
+
+:class:`Drill` is what a fault works with: it starts and ends loads whose acknowledgements are kept
+outside the server, keeps the probes away from a server that is down, and has the data directory put
+back after a cut that damaged it. Everything that it does follows from the options' seed, but for
+what the server and the machine do.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from pgdyno.conduct import Session, Watcher, open_session
+from pgdyno.drill.against import comparison
+from pgdyno.drill.bounds import SETTINGS, documented_bound
+from pgdyno.drill.fault import Fault, find_fault
+from pgdyno.drill.model import Cut, DrillOptions, DrillResult, Proof, Verified
+from pgdyno.drill.pristine import Pristine
+from pgdyno.drill.stored import cut_row
+from pgdyno.drill.verify import Crashed, verify
+from pgdyno.drill.witnesses import Witnesses, prepare, renew
+from pgdyno.drill.words import in_words
+from pgdyno.errors import UsageError
+from pgdyno.record import AckLedger, read_acks
+from pgdyno.server import Cluster
+from pgdyno.spec import Spec
+
+LOAD_S = 1.1
+"""How long the load runs before a fault, when nothing else is asked for."""
+_LOAD_SPREAD = (0.75, 1.25)
+# Faults that come at one time after the start would always meet the same phase of the server.
+
+
+class Drill:
+    """What a fault needs to break a loaded server and see what became of it."""
+
+    def __init__(self, session: Session, options: DrillOptions) -> None:
+        """``session`` has a server of pgdyno's own, which runs."""
+        assert session.target.cluster is not None, "drills are for servers that pgdyno started"
+        self.session = session
+        self.options = options
+        self.cluster: Cluster = session.target.cluster
+        self.folder = self.cluster.folder / "drill"
+        """For what a drill keeps while it lasts; goes with the cluster."""
+        self.folder.mkdir()
+        self.witnesses: Witnesses
+        """What is known of the database from before the present load."""
+        self._prepared: Witnesses
+        self.load_began_ns = 0
+        self._pristine = Pristine(self.cluster, self.folder / "pristine")
+        self._damaged = False
+        self._loads = 0
+        self._began_s = time.monotonic()
+        self._outage = ExitStack()
+
+    def prepare(self) -> None:
+        """Witness tables, and the copy to go back to; once, before the first cut."""
+        self.session.watcher.phase("making witnesses and a copy to go back to")
+        with self.session.connect() as connection:
+            self.witnesses = self._prepared = prepare(connection, self.session.workloads)
+        with self.session.probes.rest():
+            self.cluster.stop()
+            self._pristine.keep()
+            self.cluster.start()
+
+    def plan(self) -> Iterator[tuple[int, random.Random, int]]:
+        """Number, random numbers and seed of each cut, until all are done or the budget is spent.
+
+        The random numbers of a cut follow from its seed alone.
+        """
+        for number in range(1, self.options.cuts + 1):
+            spent_s = time.monotonic() - self._began_s
+            if self.options.budget_s is not None and spent_s > self.options.budget_s:
+                return
+            seed = cut_seed(self.options.seed, number)
+            yield number, random.Random(seed), seed
+
+    def begin_load(self) -> int:
+        """All clients at work, on a server that runs; time zero of the load in monotonic ns.
+
+        The data directory is put back first if the last cut damaged it.
+        """
+        if self._damaged:
+            self._pristine.put_back()
+            self.witnesses = self._prepared
+            self._damaged = False
+        self.cluster.start()
+        self._outage.close()
+        with self.session.connect() as connection:
+            self.witnesses = renew(connection, self.witnesses)
+        self._loads += 1
+        self.load_began_ns = self.session.start_load(acks=self._acks_folder(), witness=True)
+        self.session.wait_connected()
+        return self.load_began_ns
+
+    def let_run(self, rng: random.Random) -> None:
+        """Let the load run for the time asked for, or one chosen by ``rng``."""
+        self.session.wait(rng.uniform(*_LOAD_SPREAD) * (self.options.load_s or LOAD_S))
+
+    def begin_outage(self) -> None:
+        """To be called just before the fault: the probes leave the server alone.
+
+        They do so until the next load begins.
+        """
+        self._outage.enter_context(self.session.probes.rest())
+
+    def end_load(self, drain_ms: int = 0) -> AckLedger:
+        """Stop the load, by default at once, and read its clients' record."""
+        self.session.interrupt_load(drain_ms)
+        return read_acks(self._acks_folder())
+
+    def verify(self, acks: AckLedger, cut_ns: int) -> Verified:
+        """What became of the database; the server was down before and is so afterwards.
+
+        ``cut_ns`` is when the fault struck.
+        """
+        crashed = Crashed(cluster=self.cluster, acks=acks, cut_ns=cut_ns, witnesses=self.witnesses)
+        verified = verify(crashed)
+        self._damaged = verified.outcome in ("refused", "corrupt")
+        shutil.rmtree(self._acks_folder())
+        return verified
+
+    def cut(
+        self,
+        number: int,
+        seed: int,
+        cut_ns: int,
+        proof: Proof,
+        verified: Verified | None,
+        *,
+        variant: str = "",
+        facts: Mapping[str, Any] | None = None,
+    ) -> Cut:
+        """A cut of this drill; ``cut_ns`` lies within the last load."""
+        at_ms = (cut_ns - self.load_began_ns) / 1e6
+        told = dict(facts or {})
+        fault = self.options.fault
+        return Cut(number, fault, variant, seed, at_ms, proof, verified, told)
+
+    def close(self) -> None:
+        """Let the probes have their server again, if it runs."""
+        self._outage.close()
+
+    def _acks_folder(self) -> Path:
+        return self.folder / f"acks-{self._loads}"
+
+
+def cut_seed(seed: int, number: int) -> int:
+    """The seed of a cut in a drill of ``seed``."""
+    return random.Random(f"{seed}/{number}").getrandbits(31)
+
+
+def run_drill(
+    spec: Spec,
+    options: DrillOptions,
+    *,
+    watcher: Watcher,
+    run_path: Path,
+    command: str = "drill",
+    spec_text: str = "",
+    against: DrillResult | None = None,
+) -> DrillResult:
+    """Carry a drill out on a server of its own, recorded cut by cut in ``run_path``.
+
+    ``against`` is the same drill on another server, kept in the result for comparison. Raises
+    UsageError or SetupError when the drill cannot be, and what ends a session otherwise; cuts until
+    then are kept.
+    """
+    fault = find_fault(options.fault)
+    check_drill(spec, options, fault)
+    spec = fault.adapt(_repeatable(spec, options))
+    with open_session(
+        spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
+    ) as session:
+        book = _Book(session, fault, options, against)
+        drill = Drill(session, options)
+        try:
+            drill.prepare()
+            watcher.phase(f"drilling: {fault.summary}")
+            for cut in fault.cuts(drill):
+                book.enter(cut, drill.load_began_ns)
+        finally:
+            drill.close()
+            book.close()
+    return book.result()
+
+
+def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
+    """Raise UsageError or SetupError for what a drill of ``fault`` cannot be done with."""
+    if spec.server.kind == "existing":
+        raise UsageError(
+            "drills break their server, so they are only for servers that pgdyno starts",
+            code="drill-target",
+            hint="leave the connection out; --pg-bindir chooses the programs, --set the settings",
+        )
+    if options.variant is not None and options.variant not in fault.variants:
+        known = ", ".join(fault.variants) or "none"
+        raise UsageError(
+            f'the fault {fault.name} has no variant "{options.variant}"',
+            code="unknown-variant",
+            hint=f"its variants: {known}",
+        )
+    if spec.load.transactions is not None:
+        raise UsageError(
+            "load.transactions ends the load by itself, and a drill ends it",
+            code="contradiction",
+            hint="leave it out for pgdyno drill",
+        )
+    fault.check(spec)
+
+
+def _repeatable(spec: Spec, options: DrillOptions) -> Spec:
+    """``spec`` with a load whose numbers follow from the drill's seed too, unless it has a seed."""
+    if spec.load.seed is not None:
+        return spec
+    return spec.model_copy(update={"load": spec.load.model_copy(update={"seed": options.seed})})
+
+
+def _in_memory(spec: Spec) -> bool:
+    """Whether the WAL lies on a disk that a power cut empties."""
+    return (spec.disk.wal_plan or spec.disk.data_plan).kind == "tmpfs"
+
+
+class _Book:
+    """Keeps a drill's cuts, in memory and in the run file."""
+
+    def __init__(
+        self, session: Session, fault: Fault, options: DrillOptions, against: DrillResult | None
+    ) -> None:
+        self._session = session
+        self._options = options
+        self._against = against
+        facts = session.target.facts
+        settings = {name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]}
+        bound = documented_bound(fault.name, settings, wal_volatile=_in_memory(session.spec))
+        self._empty = DrillResult(
+            fault=fault.name,
+            title=f"{fault.summary}, PostgreSQL {facts['version']}",
+            spec=session.spec.model_dump(mode="json", by_alias=True),
+            server=facts,
+            settings=settings,
+            cuts=(),
+            bound_ms=bound.ms,
+            bound=bound.words,
+            run_file=str(session.recorder.path),
+            seed=options.seed,
+            sham=options.sham,
+        )
+        self._drill_id = session.recorder.add_drill(
+            fault=fault.name,
+            title=self._empty.title,
+            seed=options.seed,
+            sham=int(options.sham),
+            options=asdict(options),
+            settings=settings,
+            bound_ms=bound.ms,
+            bound=bound.words,
+        )
+        self._cuts: list[Cut] = []
+
+    def enter(self, cut: Cut, load_began_ns: int) -> None:
+        """Record a cut and say how it went."""
+        self._cuts.append(cut)
+        recorder, struck_ns = self._session.recorder, load_began_ns + round(cut.at_ms * 1e6)
+        recorder.add_cut(cut_row(cut, self._drill_id), ns=struck_ns)
+        label = f"{cut.fault} {cut.variant}".strip()
+        recorder.add_event("fault", label, {"cut": cut.number}, ns=struck_ns)
+        self._session.watcher.note(f"cut {cut.number} of {self._options.cuts}: {in_words(cut)}")
+
+    def result(self) -> DrillResult:
+        """All cuts so far."""
+        return replace(self._empty, cuts=tuple(self._cuts))
+
+    def close(self) -> None:
+        """Leave the result in the run file, however the drill ended."""
+        result = self.result()
+        whole = result.to_json()
+        if self._against is not None:
+            whole |= comparison(result, self._against)
+        self._session.recorder.update_run(result=whole)

@@ -1,0 +1,64 @@
+"""What a fault is to the drill room; each is a file under ``faults/`` that defines ``FAULT``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import UsageError
+from pgdyno.spec import Spec
+
+if TYPE_CHECKING:
+    from pgdyno.drill.drill import Drill
+    from pgdyno.drill.model import Cut
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to break a server."""
+
+    name: str
+    """As on the command line: 'during-recovery'."""
+    summary: str
+    """What is broken, in a few words after "this drill"."""
+    adapt: Callable[[Spec], Spec]
+    """The spec with the disks and standbys that the fault needs."""
+    check: Callable[[Spec], None]
+    """Raises SetupError or UsageError when the machine or the spec lacks something."""
+    cuts: Callable[[Drill], Iterator[Cut]]
+    """Carries the cuts out, one after the other, each recorded as it is yielded."""
+    variants: tuple[str, ...] = ()
+    """What ``--variant`` may name; empty where there is one way only."""
+
+
+def fault_names() -> list[str]:
+    """Names of all faults; nothing is imported."""
+    from pgdyno.drill import faults
+
+    return sorted(each.name.replace("_", "-") for each in pkgutil.iter_modules(faults.__path__))
+
+
+def find_fault(name: str) -> Fault:
+    """The fault called ``name``; UsageError when there is none."""
+    names = fault_names()
+    if name not in names:
+        raise UsageError(
+            f'there is no fault "{name}"',
+            code="unknown-fault",
+            hint=f"faults are {', '.join(names)}",
+        )
+    module = importlib.import_module(f"pgdyno.drill.faults.{name.replace('-', '_')}")
+    fault: Fault = module.FAULT
+    return fault
+
+
+def as_it_is(spec: Spec) -> Spec:
+    """``adapt`` of a fault that needs nothing special."""
+    return spec
+
+
+def nothing_to_check(_spec: Spec) -> None:
+    """``check`` of a fault that any machine can have."""

@@ -1,0 +1,1 @@
+"""One file per fault; see ``pgdyno.drill.fault``."""

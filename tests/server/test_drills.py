@@ -1,0 +1,157 @@
+"""Drills on real servers: what was broken is proved, what was lost is counted, a sham is seen."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.conduct import Silent
+from pgdyno.drill.drill import run_drill
+from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.stored import stored_drills
+from pgdyno.errors import UsageError
+from pgdyno.record import RunFile
+from pgdyno.server import Installation
+from pgdyno.spec import Spec, spec_from_fields
+
+LOAD_S = 0.6
+
+
+def spec_of(major: int = 18, **settings: str) -> Spec:
+    return spec_from_fields(
+        {
+            "name": "drill",
+            "server": {"version": major, "settings": settings},
+            "clients": [{"count": 8}],
+        }
+    )
+
+
+@pytest.fixture
+def drilled(
+    installation_of: Callable[[int], Installation], tmp_path: Path
+) -> Callable[..., DrillResult]:
+    """Carry out a drill, whose run file is ``run.db`` in ``tmp_path``."""
+
+    def run(fault: str, major: int = 18, *, settings: Any = (), **options: Any) -> DrillResult:
+        installation_of(major)
+        given = {"fault": fault, "cuts": 1, "seed": 4, "load_s": LOAD_S, **options}
+        return run_drill(
+            spec_of(major, **dict(settings)),
+            DrillOptions(**given),
+            watcher=Silent(),
+            run_path=tmp_path / "run.db",
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("major", [15, 18])
+def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
+    drilled: Callable[..., DrillResult], tmp_path: Path, major: int
+) -> None:
+    settings = {
+        "synchronous_commit": "off",
+        "wal_writer_delay": "10s",
+        "wal_writer_flush_after": "1GB",
+    }
+    result = drilled("kill", major, settings=settings, cuts=2)
+    for cut in result.cuts:
+        assert cut.proof.happened
+        assert cut.outcome in ("lost", "clean")
+        assert cut.ledger is not None
+        assert cut.ledger.lost < cut.ledger.acked
+        assert cut.ledger.lost_ms <= 30_000
+        assert cut.ledger.inconsistent == 0
+    if major >= 18:  # The WAL writer sleeps on; older ones wake for every page of WAL.
+        assert any(cut.outcome == "lost" for cut in result.cuts)
+    assert result.bound_ms == 30_000
+    assert not result.worse_than_bound()
+    with RunFile(tmp_path / "run.db") as run:
+        assert run.run.status == "done"
+        assert run.run.result == result.to_json()
+        assert [drill.to_json() for drill in stored_drills(run)] == [result.to_json()]
+        assert run.ledger().balanced
+        assert [event.label for event in run.events("fault")] == ["kill", "kill"]
+
+
+@pytest.mark.parametrize("fault", ["immediate", "during-recovery", "stop"])
+def test_the_defaults_lose_nothing(drilled: Callable[..., DrillResult], fault: str) -> None:
+    result = drilled(fault)
+    (cut,) = result.cuts
+    assert cut.proof.happened, cut.proof
+    assert cut.outcome == "clean", cut.to_json()
+    assert cut.ledger is not None
+    assert cut.ledger.acked > 0
+    if fault == "stop":
+        assert cut.facts["silence_ms_max"] >= 1000 * cut.proof.facts["still_s"]
+    if fault == "during-recovery":
+        hits = [again for again in cut.proof.facts["again"] if not again["accepting"]]
+        assert hits
+        assert all(again["control_file"] != "shut down" for again in hits)
+
+
+@pytest.mark.parametrize("fault", ["kill", "immediate", "during-recovery", "stop"])
+def test_a_fault_that_is_left_out_is_missed(
+    drilled: Callable[..., DrillResult], fault: str
+) -> None:
+    result = drilled(fault, sham=True)
+    assert [cut.outcome for cut in result.cuts] == ["no-fault"]
+    assert result.fault_missing
+    (cut,) = result.cuts
+    assert cut.verified is not None, "everything but the fault is done"
+    assert cut.verified.outcome == "clean"
+
+
+def test_a_damaged_cut_is_followed_by_a_good_one(
+    installation_of: Callable[[int], Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the second cut finds is the data directory as it was at first."""
+    from pgdyno.drill import crash
+
+    installation_of(18)
+    looked, crashes = crash.Crash.look, []
+
+    def look_and_break(self: crash.Crash) -> None:
+        looked(self)
+        crashes.append(self)
+        if len(crashes) == 1:
+            (self.cluster.data_dir / "global" / "pg_control").write_bytes(b"\0" * 8192)
+
+    monkeypatch.setattr(crash.Crash, "look", look_and_break)
+    result = run_drill(
+        spec_of(),
+        DrillOptions("kill", cuts=2, load_s=LOAD_S),
+        watcher=Silent(),
+        run_path=tmp_path / "run.db",
+    )
+    first, second = result.cuts
+    assert first.outcome == "refused"
+    assert first.verified is not None
+    assert first.verified.server_said
+    assert second.outcome == "clean", second.to_json()
+    assert result.summary()["refused"] == 1
+
+
+def test_a_server_of_the_users_is_never_the_target(tmp_path: Path) -> None:
+    spec = spec_from_fields({"server": {"kind": "existing", "conninfo": "host=127.0.0.1"}})
+    with pytest.raises(UsageError, match="only for servers that pgdyno starts"):
+        run_drill(spec, DrillOptions("kill"), watcher=Silent(), run_path=tmp_path / "run.db")
+    assert not (tmp_path / "run.db").exists()
+
+
+def test_what_a_drill_writes_is_in_plain_sql(
+    drilled: Callable[..., DrillResult], tmp_path: Path
+) -> None:
+    drilled("kill", sham=True)
+    with closing(sqlite3.connect(tmp_path / "run.db")) as db:
+        rows = db.execute(
+            "select fault, outcome, json_extract(proof_json, '$.happened')"
+            " from drill join cut on drill_id = drill.id"
+        ).fetchall()
+    assert rows == [("kill", "no-fault", 0)]
