@@ -1,14 +1,18 @@
 """Verification after a fault: each check sees the damage that it is there for, and nothing else.
 
-A clean crash is the null control; damage done by hand to a stopped cluster is the positive one.
+A clean crash and a clean shutdown are the null controls; damage done by hand to a stopped cluster
+is the positive one of each check.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psycopg
@@ -18,64 +22,285 @@ from engine_runs import config as load_config
 from pgdyno._engine import Load, builtin_scripts
 from pgdyno.conduct.config import witness_statement
 from pgdyno.drill.model import Verified
+from pgdyno.drill.pages import PAGE_BYTES
+from pgdyno.drill.recovery import crash_proof
 from pgdyno.drill.verify import Crashed, verify
-from pgdyno.drill.witnesses import prepare
+from pgdyno.drill.witnesses import Witnesses, prepare, renew
 from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
+from pgdyno.server.account import run_as, server_account
 from pgdyno.workload import Tables, WeightedScript, Workload
 from pgdyno.workload.pgbench import prepare_pgbench
 
 pytestmark = pytest.mark.server
 
 TPCB = Workload("t", [WeightedScript("t", builtin_scripts()["tpcb-like"], "t", 1)], Tables.PGBENCH)
+WITNESS = "public.pgdyno_witness"
+COLD = "pgdyno_drill.cold_written"
+# Few buffers, so that pages reach their files long before a checkpoint. kill -9 takes nothing from
+# the operating system, so that fsync would only take time.
+SETTINGS = {"shared_buffers": "2MB", "fsync": "off"}
 
 
 @dataclass
-class Place:
-    """A loaded cluster, and a folder for ledgers."""
+class Base:
+    """A cluster with a load behind it, at rest; its files can be had again and again."""
 
     cluster: Cluster
-    folder: Path
+    crashed: Crashed
+    kept: Path
 
-    def crash(self, fault: Callable[[], object], *, seconds: float = 0.5) -> Crashed:
-        """Load it, let the fault strike, and say what was known before."""
+    def execute(self, *commands: str) -> None:
+        """Behind the ledger's back."""
+        self.cluster.start()
         with psycopg.connect(**self.cluster.conninfo.kwargs(), autocommit=True) as conn:
-            witnesses = prepare(conn, {"g": TPCB})
-        label = time.time_ns()
-        directory = self.folder / str(label)
-        made = json.loads(load_config(self.cluster.conninfo, TPCB.scripts[0].text))
-        made["acks"] = {"directory": str(directory), "label": label}
-        made["groups"][0]["witness"] = witness_statement(label, 0)
-        load = Load(json.dumps(made))
-        load.start()
-        time.sleep(seconds)
-        fault()
-        cut_ns = time.monotonic_ns()
-        load.stop(1000)
-        return Crashed(self.cluster, read_acks(directory), cut_ns, witnesses)
+            for command in commands:
+                conn.execute(command.encode())
+        self.cluster.stop()
+
+    def path_of(self, relation: str) -> Path:
+        (path,) = self.column(f"select pg_relation_filepath('{relation}')")
+        return self.cluster.data_dir / path
+
+    def column(self, query: str) -> list[str]:
+        self.cluster.start()
+        with psycopg.connect(**self.cluster.conninfo.kwargs(), autocommit=True) as conn:
+            rows = conn.execute(query.encode()).fetchall()
+        self.cluster.stop()
+        return [str(row[0]) for row in rows]
+
+    def patch(self, relation: str, offset: int, data: bytes) -> None:
+        """Overwrite bytes of a relation's file; a negative offset counts from its end."""
+        with self.path_of(relation).open("r+b") as file:
+            file.seek(offset, 0 if offset >= 0 else 2)
+            file.write(data)
+
+    def without_checksums(self) -> None:
+        program = self.cluster.installation.program("pg_checksums")
+        done = run_as(server_account(), [program, "--disable", "-D", self.cluster.data_dir])
+        assert done.returncode == 0, done.stderr
+
+    def verify(self) -> Verified:
+        return verify(self.crashed)
 
 
-@pytest.fixture(params=[18, 15])
-def place(
-    request: pytest.FixtureRequest,
-    installation_of: Callable[[int], Installation],
-    tmp_path: Path,
-) -> Iterator[Place]:
-    """A cluster of its own with pgbench's tables."""
-    with Cluster.create(installation_of(request.param), {}, checksums=True) as cluster:
+def load_until(
+    cluster: Cluster, folder: Path, fault: Callable[[], object], known: Witnesses | None = None
+) -> Crashed:
+    """Load a cluster, let the fault strike, and say what was known before."""
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        witnesses = renew(conn, known) if known else prepare(conn, {"g": TPCB})
+    label = time.time_ns()
+    made = json.loads(load_config(cluster.conninfo, TPCB.scripts[0].text))
+    made["acks"] = {"directory": str(folder / str(label)), "label": label}
+    made["groups"][0]["witness"] = witness_statement(label, 0)
+    load = Load(json.dumps(made))
+    load.start()
+    time.sleep(0.4)
+    fault()
+    cut_ns = time.monotonic_ns()
+    load.stop(1000)
+    return Crashed(cluster, read_acks(folder / str(label)), cut_ns, witnesses)
+
+
+def copy_files(source: Path, to: Path) -> None:
+    shutil.rmtree(to, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--reflink=auto", source, to], check=True)
+
+
+@pytest.fixture(scope="module", params=[18, 15])
+def cluster(
+    request: pytest.FixtureRequest, installation_of: Callable[[int], Installation]
+) -> Iterator[Cluster]:
+    """A running cluster of the module's own with pgbench's tables."""
+    installation = installation_of(request.param)
+    with Cluster.create(installation, SETTINGS, checksums=True) as cluster:
         prepare_pgbench(cluster.conninfo, 1, lambda *_: None)
-        yield Place(cluster, tmp_path)
+        yield cluster
 
 
-def checks_of(found: Verified) -> dict[str, bool | None]:
-    return {check.name: check.passed for check in found.checks}
+@pytest.fixture(scope="module")
+def at_rest(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Base:
+    """A cluster that was loaded and shut down, with a copy of its files."""
+    cluster.start()
+    folder = tmp_path_factory.mktemp("at-rest")
+    crashed = load_until(cluster, folder, cluster.stop)
+    copy_files(cluster.data_dir, folder / "data")
+    return Base(cluster, crashed, folder / "data")
 
 
-def test_a_clean_crash_is_clean(place: Place) -> None:
-    found = verify(place.crash(place.cluster.kill))
+@pytest.fixture
+def base(at_rest: Base) -> Iterator[Base]:
+    """The cluster as it was shut down, its log without what other tests did to it."""
+    copy_files(at_rest.kept, at_rest.cluster.data_dir)
+    os.truncate(at_rest.cluster.log_path, 0)
+    yield at_rest
+    at_rest.cluster.stop("immediate")
+
+
+def failed(found: Verified) -> set[str]:
+    return {check.name for check in found.checks if check.passed is False}
+
+
+def assert_all_passed(found: Verified) -> None:
     assert (found.outcome, found.seen_by, found.server_said) == ("clean", "", "")
     assert all(check.passed for check in found.checks), found.checks
     assert found.ledger is not None
     assert found.ledger.acked > 10
     assert found.ledger.lost == found.ledger.inconsistent == 0
-    assert not place.cluster.running
+
+
+def test_a_clean_crash_is_clean_and_so_is_the_next(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.start()
+    first = load_until(cluster, tmp_path, cluster.kill)
+    assert crash_proof(cluster).happened
+    cluster.start()  # One that has recovered and was shut down all the same.
+    cluster.stop()
+    assert not crash_proof(cluster).happened
+    assert_all_passed(verify(first))
+    assert not cluster.running
+    cluster.start()
+    assert_all_passed(verify(load_until(cluster, tmp_path, cluster.kill, first.witnesses)))
+
+
+def test_a_clean_shutdown_is_clean(base: Base) -> None:
+    assert_all_passed(base.verify())
+
+
+def test_a_zeroed_page_is_seen(base: Base) -> None:
+    """The server takes it for a new page, and misses nothing."""
+    base.patch(COLD, 3 * PAGE_BYTES, bytes(PAGE_BYTES))
+    found = base.verify()
+    assert (found.outcome, found.seen_by) == ("corrupt", "cold-tables")
+    assert "rows and had" in found.checks[3].detail
+
+
+def test_a_flipped_byte_is_seen(base: Base) -> None:
+    base.patch(COLD, 4 * PAGE_BYTES - 100, b"\x5a\xa5\x5a")
+    found = base.verify()
+    assert found.outcome == "corrupt"
+    assert failed(found) == {"cold-tables", "readable", "amcheck", "checksums"}
+    assert "invalid page" in found.server_said
+
+
+def test_a_page_from_the_future_is_seen(base: Base) -> None:
+    """Reading does not show it; writing and checkpoints fail at last."""
+    base.without_checksums()
+    base.patch(WITNESS, -PAGE_BYTES, b"\x7f\0\0\0\x01\0\0\0")
+    found = base.verify()
+    assert (found.outcome, found.seen_by) == ("corrupt", "future-lsn")
+    detail = next(check.detail for check in found.checks if check.name == "future-lsn")
+    assert detail.startswith("1 of ")
+    assert "from 7F/1" in detail
+    assert "xlog flush request 7F/1 is not satisfied" in found.server_said
+
+
+def test_a_lost_index_entry_is_seen(base: Base) -> None:
+    base.execute(
+        "create table t (id int primary key)",
+        "insert into t select generate_series(1, 100)",
+        "update pg_index set indisready = false where indexrelid = 't_pkey'::regclass",
+        "insert into t values (101)",
+        "update pg_index set indisready = true where indexrelid = 't_pkey'::regclass",
+    )
+    found = base.verify()
+    assert (found.outcome, found.seen_by) == ("corrupt", "amcheck")
+    assert failed(found) == {"amcheck"}
+
+
+def test_a_lost_long_value_is_seen(base: Base) -> None:
+    base.execute(
+        "create table t (a text)",
+        "alter table t alter a set storage external",
+        "insert into t values (repeat('x', 10000))",
+    )
+    (toast,) = base.column("select reltoastrelid::regclass::text from pg_class where relname = 't'")
+    base.patch(toast, 0, bytes(PAGE_BYTES))
+    found = base.verify()
+    assert found.outcome == "corrupt"
+    assert {"readable"} <= failed(found) <= {"readable", "amcheck"}
+
+
+def test_each_check_sees_what_it_is_there_for(base: Base) -> None:
+    base.execute(
+        "update pgbench_tellers set tbalance = tbalance + 1 where tid = 1",
+        "delete from pgbench_accounts where aid = 77 and abalance = 0",
+        "update pgbench_branches set bid = 2",
+        "truncate pgdyno_drill.unlogged",
+        "select setval('pgdyno_drill.numbers', 1)",
+        "drop table pgdyno_drill.afterwards",
+    )
+    found = base.verify()
+    assert (found.outcome, found.seen_by) == ("corrupt", "cold-tables")
+    assert failed(found) == {"cold-tables", "zero-sum", "unlogged", "sequence", "writable"}
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome"),
+    [
+        (f"delete from {WITNESS} where client = 1 and txn > 5", "lost"),
+        (f"delete from {WITNESS} where client = 1 and txn = 1", "corrupt"),
+        (f"insert into {WITNESS} select load, 0, 1, 1000000 from {WITNESS} limit 1", "corrupt"),
+    ],
+)
+def test_the_ledger_tells_loss_from_damage(base: Base, command: str, outcome: str) -> None:
+    base.execute(command)
+    found = verify(base.crashed, deep=False)
+    assert (found.outcome, found.seen_by) == (outcome, "ledger")
+    assert failed(found) == {"ledger"}
+
+
+def test_witnesses_twice_are_seen(base: Base) -> None:
+    base.execute(
+        f"alter table {WITNESS} drop constraint pgdyno_witness_pkey",
+        f"insert into {WITNESS} select * from {WITNESS} where client = 0 and txn < 3",
+    )
+    found = verify(base.crashed, deep=False)
+    assert (found.outcome, found.seen_by) == ("corrupt", "ledger")
+    assert found.ledger is not None
+    assert (found.ledger.duplicates, found.ledger.lost) == (3, 0)
+
+
+def test_wal_from_before_is_seen(cluster: Cluster, tmp_path: Path) -> None:
+    """It starts without a word: only pages from the future tell, and what is in them."""
+    cluster.start()
+    old = tmp_path / "pg_wal"
+
+    def replace_wal() -> None:
+        copy_files(cluster.data_dir / "pg_wal", old)
+        time.sleep(0.4)
+        cluster.kill()
+        copy_files(old, cluster.data_dir / "pg_wal")
+
+    found = verify(load_until(cluster, tmp_path, replace_wal))
+    assert (found.outcome, found.server_said) == ("corrupt", "")
+    assert "future-lsn" in failed(found)
+
+
+def test_a_server_without_its_wal_refuses(base: Base) -> None:
+    shutil.rmtree(base.cluster.data_dir / "pg_wal")
+    copy_files(base.kept / "base/1", base.cluster.data_dir / "pg_wal")
+    found = base.verify()
+    assert (found.outcome, found.seen_by, found.ledger) == ("refused", "start", None)
+    assert found.recovery_s is None
+    assert "could not locate a valid checkpoint record" in found.server_said
+    assert not base.cluster.running
+
+
+def test_a_missing_file_is_seen(base: Base) -> None:
+    base.execute("create table t (a int)")
+    base.path_of("t").unlink()
+    found = base.verify()
+    assert found.outcome == "corrupt"
+    assert "readable" in failed(found)
+    assert "could not open file" in found.server_said
+
+
+def test_a_ledger_without_witnesses_is_not_judged(base: Base) -> None:
+    loads = tuple(replace(load, label=None) for load in base.crashed.acks.loads)
+    acks = replace(base.crashed.acks, loads=loads)
+    found = verify(replace(base.crashed, acks=acks), deep=False)
+    assert (found.outcome, found.ledger) == ("clean", None)
+    passed = {check.name: check.passed for check in found.checks}
+    assert passed["ledger"] is None
+    assert "amcheck" not in passed

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAGE_BYTES = 8192
-_CHUNK_PAGES = 4096
+_CHUNK_PAGES = 128
 _PAGE_LSN_HIGH, _PAGE_LSN_LOW = 0, 1
 """Of a page's header, in words of four bytes."""
 _RELATION_FILE = re.compile(r"\d+(_(fsm|vm|init))?(\.\d+)?")
@@ -80,9 +80,10 @@ def scan_pages(data_dir: Path, limit_lsn: int, *, shown: int = 5) -> PagesSeen:
     """
     files = pages = highest = beyond = 0
     first: list[PageBeyond] = []
+    buffer = bytearray(_CHUNK_PAGES * PAGE_BYTES)
     for path in relation_files(data_dir):
         files += 1
-        for start, lsns in _page_lsns(path):
+        for start, lsns in _page_lsns(path, buffer):
             pages += len(lsns)
             highest = max(highest, int(lsns.max()))
             found = (lsns > limit_lsn).nonzero()[0]
@@ -93,20 +94,17 @@ def scan_pages(data_dir: Path, limit_lsn: int, *, shown: int = 5) -> PagesSeen:
     return PagesSeen(files, pages, highest, beyond, tuple(first))
 
 
-def _page_lsns(path: Path) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+def _page_lsns(path: Path, buffer: bytearray) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """Stretches of a file: their first page, and the LSNs of their pages; 0 for a new page."""
     import numpy as np
 
+    words = np.frombuffer(buffer, dtype="=u4").reshape(-1, PAGE_BYTES // 4)
+    start = 0
     try:
         with path.open("rb", buffering=0) as file:
-            start = 0
-            while chunk := file.read(_CHUNK_PAGES * PAGE_BYTES):
-                whole = len(chunk) // PAGE_BYTES
-                if whole == 0:
-                    return
-                words = np.frombuffer(chunk, dtype="=u4", count=whole * PAGE_BYTES // 4)
-                header = words.reshape(whole, -1)[:, : _PAGE_LSN_LOW + 1].astype(np.uint64)
-                yield start, (header[:, _PAGE_LSN_HIGH] << np.uint64(32)) | header[:, _PAGE_LSN_LOW]
+            while whole := (file.readinto(buffer) or 0) // PAGE_BYTES:
+                high = words[:whole, _PAGE_LSN_HIGH].astype(np.uint64)
+                yield start, (high << np.uint64(32)) | words[:whole, _PAGE_LSN_LOW]
                 start += whole
     except FileNotFoundError:
         return

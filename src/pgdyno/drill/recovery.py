@@ -24,10 +24,6 @@ _RECOVERY_SECONDS_MAX = 600.0
 _ENTRY = re.compile(r"\b(PANIC|FATAL|ERROR|WARNING|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)")
 _OF_CLIENTS = re.compile(r"the database system is |terminating (connection|background worker)")
 """What a server tells whoever comes too early: it is not why it refused."""
-_DAMAGE = re.compile(
-    r"\b(PANIC|FATAL|ERROR|WARNING): +(.*(invalid page|page verification failed|could not read"
-    r"|could not access|unexpected data beyond EOF|is not present|does not exist|missing chunk).*)"
-)
 _CLEAN_STATES = ("shut down", "shut down in recovery")
 
 
@@ -163,9 +159,14 @@ def decisive(log: str) -> str:
     return "; ".join(found)
 
 
-def damage(log: str, *, most: int = 3) -> str:
-    """What a server that came up logged of damage: its first few messages, each once."""
-    found = dict.fromkeys(f"{match[1]}: {match[2]}" for match in _DAMAGE.finditer(log))
+def complaints(log: str, *, most: int = 3) -> str:
+    """What a server that came up complained of: its first few messages, each once."""
+    entries = (match.groups() for match in map(_ENTRY.search, log.splitlines()) if match)
+    found = dict.fromkeys(
+        f"{level}: {words}"
+        for level, words in entries
+        if level in ("PANIC", "FATAL", "ERROR", "WARNING") and not _OF_CLIENTS.search(words)
+    )
     return "; ".join(list(found)[:most])
 
 

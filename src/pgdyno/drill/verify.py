@@ -12,7 +12,7 @@ from typing import Literal
 
 from pgdyno.drill.checking import Crashed, Scene, Stage, check_rules, closing, make
 from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
-from pgdyno.drill.recovery import Recovery, damage, log_since, log_size, recover
+from pgdyno.drill.recovery import Recovery, complaints, log_since, log_size, recover
 from pgdyno.errors import SetupError
 
 __all__ = ["Crashed", "verify"]
@@ -50,7 +50,7 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
         if crashed.cluster.running:
             crashed.cluster.stop("immediate")
     outcome, seen_by = _outcome(checks, scene.count)
-    said = damage(log_since(crashed.cluster, log_start)) if outcome == "corrupt" else ""
+    said = complaints(log_since(crashed.cluster, log_start)) if outcome == "corrupt" else ""
     return Verified(
         outcome=outcome,
         ledger=scene.count,

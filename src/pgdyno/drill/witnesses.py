@@ -30,6 +30,8 @@ SCHEMA = "pgdyno_drill"
 COLD_TABLES = (f"{SCHEMA}.cold_written", f"{SCHEMA}.cold_dirty")
 UNLOGGED_TABLE = f"{SCHEMA}.unlogged"
 SEQUENCE = f"{SCHEMA}.numbers"
+READY = "pgdyno: witnesses are ready"
+"""What the server's log says when all of it has been made."""
 _HASHED_BYTES_MAX = 256 << 20
 """Of larger tables only the rows are counted."""
 _STANDBYS_SECONDS_MAX = 60.0

@@ -39,3 +39,6 @@ checkpoint;
 
 update pgdyno_drill.cold_dirty set number = number # 1 where id % 2 = 0;
 delete from pgdyno_drill.cold_dirty where id % 7 = 0;
+
+-- Into the server's log: what comes after it happened to an unlogged table that had rows.
+do $$ begin raise log 'pgdyno: witnesses are ready'; end $$;
