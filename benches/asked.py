@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from benches.compare import Metric, best, cases_of, ratio
 from benches.matrix import Matrix, is_asked
+from benches.recording import PLAIN
 from benches.sample import Case
 from pgdyno.stats import Effect
 
@@ -59,6 +60,10 @@ def asked_of_parts(parts: Mapping[str, Any]) -> Iterator[Asked]:
     for script, effect in parts.get("probes", {}).get("effects", {}).items():
         what = f"throughput with all probes / without, {script}"
         yield from _asked(what, 0.99, False, Effect(**effect))
+    for row in parts.get("recording", {}).get("rows", []):
+        if row["over"] == PLAIN:
+            what = f"throughput recorded / {PLAIN}, {row['script']}, c={row['clients']}"
+            yield from _asked(what, 0.75, False, Effect(**row["effect"]))
     for row in parts.get("memory", {}).get("rows", []):
         what = f"KiB per connection, {row['clients']:,} connections, {row['use']}"
         kib = row["bytes_per_connection"] / 1024

@@ -56,6 +56,7 @@ def page(results_path: Path) -> str:
         *_matrix_tables(matrix),
         _open_loops(_rows(measured, "openloop")),
         _acks(_rows(measured, "acks")),
+        _recording(_rows(measured, "recording")),
         _connections(_rows(measured, "memory"), measured.get("storm", {})),
         _missing(measured),
         _HOW,
@@ -198,6 +199,22 @@ def _acks(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     ]  # fmt: skip
     return "## Ack ledger, with / without\n\n" + _table(("", "", "ratio"), lines)
+
+
+def _recording(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    lines = [
+        (f"{row['script']}, c={row['clients']}", row["over"], _effect(Effect(**row["effect"])))
+        for row in rows
+    ]
+    return (
+        "## Recording disk, throughput\n\n"
+        "PostgreSQL with synchronous_commit on, on ext4 in a sparse file. A flush of the plain"
+        " loop mount is one of the real disk. The recording disk keeps a log instead, and does not"
+        " pass it on; so no speed measured on it says anything of a real disk.\n\n"
+        + _table(("", "recorded over", "ratio"), lines)
+    )
 
 
 def _connections(rows: Sequence[Mapping[str, Any]], storm: Mapping[str, Any]) -> str:

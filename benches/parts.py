@@ -15,11 +15,12 @@ from benches.floor import bare_program
 from benches.matrix import CORES, Field, Matrix, all_cases, is_asked, run_matrix
 from benches.openloop import OpenLoops
 from benches.probe_cost import probe_cost
+from benches.recording import recording_cost
 from benches.results import matrix_json
 from benches.sample import SCRIPTS, BenchError, Case
 from benches.server import BenchServer
 
-PARTS = ("matrix", "openloop", "acks", "probes", "memory", "storm")
+PARTS = ("matrix", "openloop", "acks", "probes", "memory", "storm", "recording")
 
 
 def say(text: str) -> None:
@@ -107,6 +108,18 @@ class Parts:
                 self.server, self.child, 8, rounds=rounds, seconds=seconds
             ),
         }
+
+    def recording(self) -> dict[str, Any]:
+        """Cost of recording all that is written to a disk."""
+        options = self.arguments
+        # The script that writes most for each transaction.
+        cases = [case for case in self._cases() if case.script == SCRIPTS[-1]]
+        if not cases:
+            raise BenchError(f"only {SCRIPTS[-1]} writes enough, and it was not asked for")
+        rows = recording_cost(
+            self.child, cases, scale=options.scale, pairs=self._pairs(), seconds=options.seconds
+        )
+        return {"rows": rows}
 
     def _pairs(self) -> int:
         """A few per cent take more pairs to see than half of everything."""

@@ -6,12 +6,20 @@ checkpoints, autovacuum. Both sockets trust everyone, so that nobody is charged 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from benches.sample import Transport
-from pgdyno.server import Cluster, ConnInfo, Installation, connect, discover_installations
+from pgdyno.server import (
+    Cluster,
+    ConnInfo,
+    Installation,
+    Places,
+    connect,
+    discover_installations,
+)
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads, prepare
 
@@ -51,11 +59,17 @@ def newest_installation() -> Installation:
 
 
 @contextmanager
-def bench_server(*, clients_max: int, scale: int) -> Iterator[BenchServer]:
+def bench_server(
+    *,
+    clients_max: int,
+    scale: int,
+    settings: Mapping[str, str] = SETTINGS,
+    disks: Callable[[Path], Places] | None = None,
+) -> Iterator[BenchServer]:
     """A server that takes ``clients_max`` clients, twice while the ones before are leaving."""
-    settings = {**SETTINGS, "max_connections": str(2 * clients_max + _CONNECTIONS_BESIDE)}
+    settings = {**settings, "max_connections": str(2 * clients_max + _CONNECTIONS_BESIDE)}
     spec = spec_from_fields({"name": "bench", "workload": {"script": "tpcb-like"}})
-    with Cluster.create(newest_installation(), settings) as cluster:
+    with Cluster.create(newest_installation(), settings, disks=disks) as cluster:
         (cluster.folder / "pg_hba.conf").write_text(_TRUST)
         with connect(cluster.conninfo) as conn:
             conn.execute("select pg_reload_conf()")

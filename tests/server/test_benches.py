@@ -106,3 +106,14 @@ def test_lateness_is_read_from_pgbenchs_log() -> None:
     assert late["done_per_s"] == pytest.approx(100 / 1.49)
     with pytest.raises(BenchError, match="nothing"):
         lateness_of_log([])
+
+
+def test_recording_cost(bench: Bench) -> None:
+    options = ["--clients", "2", "--scripts", "tpcb-like"]
+    results, page = bench("--only", "recording", *options)
+    if "not_measured" in results["recording"]:
+        pytest.skip(results["recording"]["not_measured"])
+    assert len(results["recording"]["rows"]) == 2
+    assert all(row["effect"]["ratio"] > 0 for row in results["recording"]["rows"])
+    assert "## Recording disk" in page
+    assert "a plain loop mount, tpcb-like, c=2" in page

@@ -1,8 +1,8 @@
 """Where data and WAL of a server of pgdyno's live: plain folders, memory, emulated disks."""
 
-from pgdyno.disk.device import Device, FileSystem, open_device
+from pgdyno.disk.device import Device, open_device
 from pgdyno.disk.model import Disk, parse_disk
-from pgdyno.disk.mounting import mount_image, sync_mount, unmount_all
+from pgdyno.disk.mounting import FileSystem, make_image, mount_image, sync_mount, unmount_all
 from pgdyno.disk.opening import OpenPlaces, dismantle, open_disk, open_places
 from pgdyno.spec.disk import DiskPlan
 
@@ -13,6 +13,7 @@ __all__ = [
     "FileSystem",
     "OpenPlaces",
     "dismantle",
+    "make_image",
     "mount_image",
     "open_device",
     "open_disk",

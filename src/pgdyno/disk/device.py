@@ -18,17 +18,21 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Self
 
 import pgdyno
 from pgdyno.disk.leftovers import DAEMON_MODULE
-from pgdyno.disk.mounting import mount_image, program, run_program, sync_mount, unmount_all
+from pgdyno.disk.mounting import (
+    FileSystem,
+    make_image,
+    mount_image,
+    sync_mount,
+    unmount_all,
+)
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.account import give, server_account
 
-FileSystem = Literal["ext4", "xfs"]
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
-_PACKAGES = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
 _NEEDS_ROOT = "run pgdyno as root, where FUSE and loop devices may be used, or choose a plain disk"
 _BUSY_S_MAX = 10.0
 _END_S_MAX = 10.0
@@ -199,7 +203,7 @@ def open_device(
     _require_space(folder, fs, size_bytes)
     device = Device(folder, fs, log=log)
     try:
-        _make_file_system(device, size_bytes)
+        make_image(device.image, fs, size_bytes)
         for name in ("fuse", "mnt"):
             (folder / name).mkdir()
         config = {
@@ -264,16 +268,3 @@ def _require_space(folder: Path, fs: FileSystem, size_bytes: int) -> None:
             code="disk-space",
             hint="make it smaller with size=…, or set PGDYNO_HOME to a directory with more space",
         )
-
-
-def _make_file_system(device: Device, size_bytes: int) -> None:
-    """An image with an empty file system that has no work left to do in the background."""
-    mkfs = program(f"mkfs.{device.fs}", _PACKAGES[device.fs])
-    options = {
-        "ext4": ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
-        "xfs": ["-q", "-f"],
-    }
-    with device.image.open("xb") as image:
-        os.fchmod(image.fileno(), 0o600)
-        image.truncate(size_bytes)
-    run_program([mkfs, *options[device.fs], device.image], f"make a file system with {mkfs}")

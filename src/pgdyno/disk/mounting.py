@@ -1,4 +1,4 @@
-"""Mounts and loop devices, by the kernel's own tables; unmounting that does not hang.
+"""Images, mounts and loop devices, by the kernel's own tables; unmounting that does not hang.
 
 A file system on a loop device is mounted with ``mount -o loop``: the loop device then goes with the
 mount, also when ``mount`` itself is killed half-way.
@@ -18,9 +18,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pgdyno.errors import SetupError
 
+FileSystem = Literal["ext4", "xfs"]
+_PACKAGES: dict[FileSystem, str] = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
+_MKFS_OPTIONS: dict[FileSystem, list[str]] = {
+    "ext4": ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
+    "xfs": ["-q", "-f"],
+}
 _MNT_FORCE = 1
 _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
@@ -100,6 +107,15 @@ def run_program(command: Sequence[str | Path], what: str) -> None:
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).split()) or f"status {done.returncode}"
         raise SetupError(f"cannot {what}: {said}", code="disk-setup")
+
+
+def make_image(image: Path, fs: FileSystem, size_bytes: int) -> None:
+    """A sparse file with an empty file system that has no work left to do in the background."""
+    mkfs = program(f"mkfs.{fs}", _PACKAGES[fs])
+    with image.open("xb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.truncate(size_bytes)
+    run_program([mkfs, *_MKFS_OPTIONS[fs], image], f"make a file system with {mkfs}")
 
 
 def mount_image(image: Path, point: Path, fs: str, options: Sequence[str] = ()) -> None:

@@ -1,0 +1,134 @@
+"""What recording costs: a server on the recording disk, against one on a plain loop mount.
+
+Both disks are ext4 in a sparse file in the same place. A flush of the plain one is one of the real
+disk; the recording disk does not pass it on, since its log decides what a power cut leaves.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.engine import EngineChild, Pgdyno
+from benches.sample import BenchError, Case, Contender, Sample
+from benches.server import SETTINGS, BenchServer, bench_server
+from pgdyno.disk import Device, make_image, mount_image, open_device, unmount_all
+from pgdyno.errors import SetupError
+from pgdyno.server import Places
+from pgdyno.server.account import give, server_account
+from pgdyno.stats import paired_effect
+
+PLAIN = "a plain loop mount"
+_UNRECORDED = "the same disk, recording nothing"
+_RECORDED = "the recording disk"
+_SIZE_BYTES = 4 << 30
+_SETTINGS = {**SETTINGS, "synchronous_commit": "on", "checkpoint_timeout": "30s"}
+_PATIENCE_S = 10.0
+
+
+class PlainLoop:
+    """A file system in a sparse file, on a loop device; places for a cluster."""
+
+    wal: Path | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "disks"
+        point = self._folder / "mnt"
+        point.mkdir(parents=True)
+        make_image(self._folder / "image", "ext4", _SIZE_BYTES)
+        mount_image(self._folder / "image", point, "ext4")
+        give(point, server_account())
+        self.data: Path | None = point
+
+    def close(self) -> None:
+        """Unmount it."""
+        unmount_all(self._folder, patience_s=_PATIENCE_S)
+
+
+class RecordingDisk:
+    """The same on a disk that can be recorded."""
+
+    wal: Path | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.device = open_device(folder / "disks", fs="ext4", size_bytes=_SIZE_BYTES, log=True)
+        self.data: Path | None = self.device.path
+
+    def close(self) -> None:
+        """Unmount it."""
+        self.device.close()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The engine on a server whose disk is recorded while a slice lasts."""
+
+    engine: Pgdyno
+    device: Device
+
+    @property
+    def name(self) -> str:
+        """As in the results."""
+        return self.engine.name
+
+    def measure(self, case: Case, seconds: float) -> Sample:
+        """One slice."""
+        self.device.start_recording()
+        try:
+            return self.engine.measure(case, seconds)
+        finally:
+            self.device.stop_recording()
+
+
+def recording_cost(
+    child: EngineChild, cases: Sequence[Case], *, scale: int, pairs: int, seconds: float
+) -> list[dict[str, Any]]:
+    """Ratios of throughput, recorded over the other sides, rows for each case.
+
+    BenchError without root or FUSE.
+    """
+    rng = random.Random(4)
+    rows = []
+    with _sides(child, max(case.clients for case in cases), scale) as sides:
+        for case in cases:
+            tps: dict[str, list[float]] = {side.name: [] for side in sides}
+            for _ in range(pairs):
+                for side in rng.sample(sides, len(sides)):
+                    tps[side.name].append(side.measure(case, seconds).throughput_tps)
+            for over in (PLAIN, _UNRECORDED):
+                effect = paired_effect(tps[over], tps[_RECORDED])
+                rows.append({**vars(case), "over": over, "effect": vars(effect)})
+    return rows
+
+
+@contextmanager
+def _sides(child: EngineChild, clients: int, scale: int) -> Iterator[list[Contender]]:
+    """The plain disk and the one that can be recorded, each with a server of its own."""
+    recording: list[RecordingDisk] = []
+
+    def recording_disk(folder: Path) -> Places:
+        recording.append(RecordingDisk(folder))
+        return recording[0]
+
+    try:
+        with (
+            _server(PlainLoop, clients, scale) as plain,
+            _server(recording_disk, clients, scale) as recorded,
+        ):
+            yield [
+                Pgdyno(plain, child, PLAIN),
+                Pgdyno(recorded, child, _UNRECORDED),
+                Recorded(Pgdyno(recorded, child, _RECORDED), recording[0].device),
+            ]
+    except SetupError as error:
+        raise BenchError(error.message) from None
+
+
+def _server(
+    disks: Callable[[Path], Places], clients: int, scale: int
+) -> AbstractContextManager[BenchServer]:
+    return bench_server(clients_max=clients, scale=scale, settings=_SETTINGS, disks=disks)
