@@ -208,7 +208,7 @@ def test_a_missing_run_file(pgdyno: Pgdyno) -> None:
             """\
 error: absent.db does not exist
 
-hint: give a file that pgdyno run, compare or investigate wrote with -o
+hint: give a file that pgdyno run, compare, investigate or drill wrote with -o
 """,
         )
     )
@@ -224,7 +224,7 @@ def test_a_foreign_file(pgdyno: Pgdyno) -> None:
             """\
 error: notes.txt is not a run file of pgdyno
 
-hint: give a file that pgdyno run, compare or investigate wrote with -o
+hint: give a file that pgdyno run, compare, investigate or drill wrote with -o
 """,
         )
     )
