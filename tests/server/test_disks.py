@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.disk import OpenPlaces, dismantle, open_places
+from pgdyno.disk import OpenPlaces, dismantle, open_disk, open_places, parse_disk
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.spec import DiskSpec
@@ -41,10 +41,11 @@ def mounts_below(folder: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_mounted() -> Iterator[None]:
-    before = mounts_below(Path("/"))
+def _nothing_stays_mounted(open_dir: Path) -> Iterator[None]:
+    """Of this test session's own; other tests on the machine have theirs."""
     yield
-    assert mounts_below(Path("/")) == before
+    for folder in (Path(os.environ["PGDYNO_HOME"]), open_dir):
+        assert mounts_below(folder) == []
 
 
 def rows_after_a_crash(cluster: Cluster) -> object:
@@ -93,6 +94,35 @@ def test_a_tmpfs_without_size_gets_one_and_says_so(open_dir: Path) -> None:
     (note,) = places.notes
     assert note.startswith("WAL on tmpfs of ")
     places.close()
+
+
+@needs_root
+@pytest.mark.parametrize("major", [18, 15])
+def test_emulated_disks_under_a_server(installation_of: Find, major: int) -> None:
+    spec = DiskSpec(data="blackout:size=512MB", wal="slow:flush=1ms,size=256MB")
+    with Cluster.create(installation_of(major), {}, disks=open_places(spec)) as cluster:
+        assert rows_after_a_crash(cluster) == 1000
+        folder = cluster.folder
+        assert len(mounts_below(folder)) == 4  # Each a FUSE file and the file system on it.
+    assert not folder.exists()
+
+
+@needs_root
+def test_what_an_emulated_disk_says_of_itself(open_dir: Path) -> None:
+    disk = open_disk(parse_disk("slow:flush=2ms"), open_dir)
+    try:
+        assert disk.emulated == "an emulated slow disk (a flush takes 2 ms more)"
+        room = os.statvfs(disk.path)
+        assert room.f_blocks * room.f_frsize <= 4 << 30
+        assert open_disk(parse_disk("plain"), open_dir / "plain").emulated is None
+    finally:
+        disk.close()
+
+
+@needs_root
+def test_an_image_larger_than_what_is_free_is_refused(open_dir: Path) -> None:
+    with pytest.raises(SetupError, match=r"a disk of \d+MB does not fit into"):
+        open_disk(parse_disk("slow:flush=2ms,size=900TB"), open_dir)
 
 
 @needs_root

@@ -41,7 +41,6 @@ class OpenPlaces:
     def __init__(self, spec: DiskSpec, folder: Path) -> None:
         """Opens the spec's disks in ``folder/disks``."""
         self._folder = folder / "disks"
-        self._wal_text = spec.wal
         self._by_text: dict[str, Disk] = {}
         self._disks: list[Disk] = []
         self.notes: list[str] = []

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pgdyno.disk.mounting import program, run_program, unmount_all
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import server_account
 from pgdyno.spec.disk import DiskPlan
 from pgdyno.spec.units import format_size
 
 _STEP_BYTES = 64 << 20
+_BUSY_S_MAX = 10.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class TmpfsDisk:
 
     def close(self) -> None:
         """Unmount it; what it held is gone."""
-        unmount(self.path)
+        unmount_all(self.path, patience_s=_BUSY_S_MAX)
 
 
 def default_size_bytes() -> int:
@@ -63,27 +64,7 @@ def open_tmpfs(plan: DiskPlan, folder: Path) -> TmpfsDisk:
     account = server_account()
     assert account is not None
     options = f"size={size},mode=0700,uid={account.uid},gid={account.gid},nosuid,nodev"
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "pgdyno", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SetupError(
-            f"tmpfs: cannot mount one: {done.stderr.strip()}",
-            code="mount-failed",
-            hint="a container needs the capability SYS_ADMIN for that",
-        )
+    mount = program("mount", "mount")
+    command = [mount, "-t", "tmpfs", "-o", options, "pgdyno", str(path)]
+    run_program(command, "mount a tmpfs")
     return TmpfsDisk(path, size)
-
-
-def unmount(path: Path) -> None:
-    """Unmount what is on ``path``; SetupError when something still uses it."""
-    done = subprocess.run(["umount", str(path)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SetupError(
-            f"cannot unmount {path}: {done.stderr.strip()}",
-            code="unmount-failed",
-            hint=f"fuser -vm {path} tells who uses it; the next start of pgdyno tries again",
-        )
