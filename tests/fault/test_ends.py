@@ -190,3 +190,54 @@ def test_a_full_disk_under_the_run_file(small_disk: Path, start: Start, tmp_path
         if (extra := Path(f"{path}{suffix}")).exists():
             shutil.copy(extra, f"{copy}{suffix}")
     assert intervals(copy) >= 2
+
+
+def cuts(path: Path) -> int:
+    """Cuts that a drill has recorded, 0 while there is no such file or table."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            return int(db.execute("select count(*) from cut").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def mounts_below(home: Path) -> list[str]:
+    return [line for line in Path("/proc/mounts").read_text().splitlines() if f"{home}/" in line]
+
+
+DRILL = ("drill", "-s", "1", "-c", "4", "--load", "400ms", "--cuts", "50", "-o", "run.db", "-q")
+
+
+def test_ctrl_c_in_a_drill_keeps_its_cuts(start: Start, tmp_path: Path, home: Path) -> None:
+    before = servers_below(home)
+    run = start(*DRILL, "--fault", "kill")
+    wait_for(lambda: cuts(tmp_path / "run.db") >= 1, "a cut", 60)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert "pgdyno show run.db" in err
+    assert "Traceback" not in err
+    assert servers_below(home) == before
+    kept = RunFile(tmp_path / "run.db")
+    assert kept.run.status == "interrupted"
+    assert kept.run.result["summary"]["happened"] >= 1
+
+
+def test_kill_9_in_a_drill_is_cleared_up_by_the_next_start(
+    start: Start, tmp_path: Path, home: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount the disks that this drill fills")
+    before = servers_below(home)
+    run = start(*DRILL, "--fault", "disk-full")
+    wait_for(lambda: cuts(tmp_path / "run.db") >= 1, "a cut", 60)
+    assert mounts_below(home), "it has disks of its own"
+    run.kill()
+    run.communicate()
+    again = start("run", "select-only", "-T", "300ms", "-o", "again.db", "-q")
+    _, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    assert mounts_below(home) == []
+    wait_for(lambda: servers_below(home) == before, "its server is gone", 5)
+    assert not list((home / "clusters").glob("*/")), "its folder is gone"
+    assert RunFile(tmp_path / "run.db").run.status == "interrupted"

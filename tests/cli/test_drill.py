@@ -1,0 +1,150 @@
+"""``pgdyno drill`` as a user meets it: what it prints, how it ends, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from inline_snapshot import snapshot
+
+from conftest import Said
+from pgdyno.cli.drill_command import _judge
+from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Proof, Verified
+from pgdyno.errors import ThresholdError
+from pgdyno.server import Installation
+
+Pgdyno = Callable[..., Said]
+SCHEMA = Path(__file__).parents[2] / "docs/reference/result-drill.schema.json"
+SMALL = ("-s", "1", "-c", "4", "--load", "400ms", "-q")
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def what_stays(text: str) -> str:
+    """The summary without the line about the machine, with every number as N and one space for
+    several: what is the same for every run. Of the table of cuts only its beginning."""
+    _, _, rest = text.partition("\n\n")
+    plain = re.sub(r" +", " ", re.sub(r"\d[\d,.]*(e[+-]\d+)?", "N", rest))
+    return re.sub(r"(?m)^(cut|N N s).*\n", lambda row: f"{row[1]} …\n", plain)
+
+
+def test_one_drill_as_text_and_as_json(pgdyno: Pgdyno) -> None:
+    said = pgdyno("drill", "--fault", "kill", "--cuts", "1", "-o", "run.db", *SMALL)
+    assert said.status == 0, said.err
+    assert what_stays(said.out) == snapshot("""\
+drill SIGKILL of all of the server's processes at once, PostgreSQL N once; seed N
+verdict N of N cut lost anything: at most N % of such crashes would, with N % confidence
+documented a commit is acknowledged once its WAL is on disk: none may be lost
+settings synchronous_commit = on, wal_writer_delay = Nms, wal_writer_flush_after = NMB, fsync = on,
+ full_page_writes = on, data_checksums = on, commit_delay = N wal_sync_method = fdatasync
+outcomes N clean
+recovery up again after N s in the median, N s at most
+proof N server processes were there and are gone; the control file says "in production"
+
+cut …
+N N s …
+
+passed start, future-lsn, ledger, cold-tables, sequence, unlogged, zero-sum, amcheck, readable, writable, shutdown,
+ checksums
+""")
+    shown = pgdyno("show", "run.db", "--format", "json")
+    result = json.loads(shown.out)
+    jsonschema.validate(result, json.loads(SCHEMA.read_text()))
+    assert result["summary"]["lost_max"] == 0
+    assert pgdyno("show", "run.db").out == said.out
+    assert pgdyno("report", "run.db").status == 0
+    assert "What was broken" in Path("run.html").read_text()
+    repeated = pgdyno("show", "run.db", "--format", "spec")
+    assert "scale = 1" in repeated.out
+
+
+def test_a_sham_ends_with_status_4(pgdyno: Pgdyno) -> None:
+    said = pgdyno("drill", "--fault", "kill", "--cuts", "1", "--sham", *SMALL, "--format", "json")
+    assert said.status == 4
+    assert said.err == snapshot("""\
+error: the fault did not happen in 1 of 1 cuts, so nothing is known of them
+
+hint: --sham was given
+""")
+    assert [cut["outcome"] for cut in json.loads(said.out)["cuts"]] == ["no-fault"]
+
+
+def test_two_servers_are_compared(
+    pgdyno: Pgdyno, installation_of: Callable[[int], Installation]
+) -> None:
+    bindirs = [f"--pg-bindir={installation_of(major).bindir}" for major in (18, 15)]
+    more = ("--cuts", "1", "--fault", "immediate", "-o", "run.db", "--format", "json")
+    said = pgdyno("drill", *bindirs, *SMALL, *more)
+    assert said.status == 0, said.err
+    result = json.loads(said.out)
+    jsonschema.validate(result, json.loads(SCHEMA.read_text()))
+    assert result["server_version"].startswith("18")
+    assert result["against"]["server_version"].startswith("15")
+    assert {each["what"] for each in result["differences"]} == {
+        "lost", "lost_ms", "recovery_s", "damaged",
+    }  # fmt: skip
+    assert [cut["seed"] for cut in result["cuts"]] == [
+        cut["seed"] for cut in result["against"]["cuts"]
+    ]
+    assert Path("run-against.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["--fault", "meteor"], 'there is no fault "meteor"'),
+        (["--fault", "kill", "postgresql://localhost/x"], "only for servers that pgdyno starts"),
+        (["--fault", "kill", "--variant", "wal"], 'the fault kill has no variant "wal"'),
+        (["--fault", "kill", "--set", "synchronous_comit=off"], "synchronous_comit"),
+        (["--fault", "kill", "--cuts", "0"], "0 is not in the range"),
+        (["--fault", "disk-full", "--data-disk", "plain:/tmp"], "which is not pgdyno's own"),
+        (["--fault", "kill", *["--pg-bindir=/x"] * 3], "given once, or twice"),
+        ([], "missing option '--fault'"),
+    ],
+)
+def test_bad_input_is_one_message_and_leaves_nothing(
+    pgdyno: Pgdyno, arguments: list[str], error: str
+) -> None:
+    if "disk-full" in arguments and os.geteuid() != 0:
+        pytest.skip("another message comes first for who is not root")
+    said = pgdyno("drill", *arguments, "-q")
+    assert said.status == 1
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert error in said.err
+    assert said.err.count("error:") == 1
+    assert not list(Path.cwd().glob("**/*.db"))
+
+
+def test_a_full_disk_wants_root(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.drill.faults.disk_full.os.geteuid", lambda: 1000)
+    said = pgdyno("drill", "--fault", "disk-full", "-q")
+    assert said.status == 1
+    assert "only root may mount them" in said.err
+
+
+def a_result(bound_ms: float | None, **ledger: Any) -> DrillResult:
+    verified = Verified("lost", LedgerCount(**ledger), 0.2, (), "ledger")
+    cut = Cut(1, "kill", "", 5, 1000.0, Proof(True, "gone"), verified)
+    return DrillResult("kill", "killed", {}, {}, {}, (cut,), bound_ms, "600 ms at most")
+
+
+def test_more_than_documented_ends_with_status_3() -> None:
+    with pytest.raises(ThresholdError) as caught:
+        _judge(a_result(600.0, acked=100, lost=7, lost_ms=812.0))
+    assert caught.value.exit_status == 3
+    assert caught.value.message == snapshot(
+        "worse than documented in 1 of 1 cuts; cut 1: lost 7 of 100 acknowledged commits, the oldest from 812 ms before, up again after 0.20 s"
+    )
+    assert caught.value.hint == "documented: 600 ms at most"
+    _judge(a_result(600.0, acked=100, lost=7, lost_ms=112.0))
+    _judge(a_result(None, acked=100, lost=7, lost_ms=99_000.0))
