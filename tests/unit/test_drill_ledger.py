@@ -40,7 +40,7 @@ def naive(
     last_present: dict[tuple[int, ...], int] = {}
     for key in keys:
         last_present[key[:3]] = max(key[3], last_present.get(key[:3], -1))
-    lost_ns = []
+    lost_ns, last_sign_ns = [], cut_ns
     of_client: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
     for *key, sent_ns, ended_ns, outcome, commits in records:
         of_client[tuple(key[:3])].append((key[3], ended_ns))
@@ -51,6 +51,7 @@ def naive(
             acked = acked and ended_ns <= cut_ns and not impossible
         is_there = present.pop(tuple(key), 0) > 0  # type: ignore[call-overload]
         if acked:
+            last_sign_ns = max(last_sign_ns, ended_ns)
             count["acked"] += 1
             if not is_there:
                 count["lost"] += 1
@@ -69,7 +70,7 @@ def naive(
             count["ghost"] += 1
         else:
             count["phantoms"] += 1
-    lost_ms = max(cut_ns - min(lost_ns), 0) / 1e6 if lost_ns else 0.0
+    lost_ms = max(last_sign_ns - min(lost_ns), 0) / 1e6 if lost_ns else 0.0
     names = ("acked", "lost", "ghost", "unknown", "holes", "phantoms", "duplicates")
     return LedgerCount(**{name: count[name] for name in names}, lost_ms=lost_ms)
 
@@ -145,7 +146,7 @@ def test_after_the_cut_nothing_is_owed_and_nothing_may_be() -> None:
     ]
     ledger, keys = ledger_of(records), [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 2)]
     lasting = judge(ledger, rows_of(keys[:1]), CUT_NS)
-    assert (lasting.acked, lasting.lost, lasting.lost_ms) == (3, 2, 0.0)
+    assert (lasting.acked, lasting.lost, lasting.lost_ms) == (3, 2, 15.0)
     found = judge(ledger, rows_of(keys[:1]), CUT_NS, only_before_cut=True)
     assert found == LedgerCount(acked=1, unknown=1)
     found = judge(ledger, rows_of(keys), CUT_NS, only_before_cut=True)

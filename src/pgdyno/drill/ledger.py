@@ -41,8 +41,9 @@ def judge(
     """Count what is lost, ghost, unknown, and what must not be.
 
     ``present`` has the columns of :data:`PRESENT`, in any order. ``cut_ns`` is when the fault
-    struck, in monotonic ns. ``only_before_cut``: the database is as it was at the cut, though the
-    load went on: what was acknowledged after it does not count, and what began after it cannot be.
+    struck, in monotonic ns; a server that acknowledged something after that lived until then.
+    ``only_before_cut``: the database is as it was at the cut, though the load went on: what was
+    acknowledged after it does not count, and what began after it cannot be.
     """
     import numpy as np
 
@@ -61,11 +62,13 @@ def judge(
     last_found = np.full(clients, -1, dtype=np.int64)
     np.maximum.at(last_found, found // span, found % span)
     followed = last_found[client_of_record] > records["txn"].astype(np.int64)
-    oldest_ns = int(records["ended_ns"][lost].min()) if lost.any() else cut_ns
+    ended_ns = records["ended_ns"].astype(np.int64)
+    oldest_ns = int(ended_ns[lost].min()) if lost.any() else cut_ns
+    last_sign_ns = int(ended_ns[fate == _ACKED].max(initial=cut_ns))
     return LedgerCount(
         acked=int((fate == _ACKED).sum()),
         lost=int(lost.sum()),
-        lost_ms=max(cut_ns - oldest_ns, 0) / 1e6,
+        lost_ms=max(last_sign_ns - oldest_ns, 0) / 1e6 if lost.any() else 0.0,
         ghost=int(((fate == _UNKNOWN) & is_found).sum()) + open_at_end,
         unknown=int((fate == _UNKNOWN).sum()) + open_at_end,
         holes=int((lost & followed).sum()),
