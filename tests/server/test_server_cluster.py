@@ -280,6 +280,39 @@ def test_the_wal_moves_on_a_stopped_server(
         assert not (cluster.data_dir / "pg_wal.before").exists()
 
 
+@pytest.mark.parametrize("major", [18, 15])
+def test_spare_segments_stay_with_their_disk(
+    open_dir: Path, installation_of: Find, major: int
+) -> None:
+    """Each disk keeps what it had for reuse; whatever comes next is accepted by recovery too."""
+    settings = {**FAST, "max_wal_size": "256MB", "min_wal_size": "256MB"}
+    places = [shelf(open_dir, "a"), None]
+    with Cluster.create(installation_of(major), settings) as cluster:
+        cluster.start()
+        spares: dict[Path | None, int] = {}
+        for count in range(4):
+            with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+                for _ in range(5):
+                    conn.execute("select pg_switch_wal()")
+                    conn.execute("select pg_logical_emit_message(false, 'pgdyno', 'x')")
+                conn.execute("checkpoint")
+                conn.execute(f"create table t{count} as select 1 as id".encode())
+            here = places[(count + 1) % 2]
+            cluster.stop()
+            before = len(list(cluster.wal_dir.glob("0000*")))
+            cluster.move_wal(places[count % 2])
+            cluster.start()
+            after = len(list(cluster.wal_dir.glob("0000*")))
+            assert before > 3
+            # The last one, and the next, into which the checkpoint's record may reach.
+            assert after == 2 + spares.get(places[count % 2], 0)
+            spares[here] = before - 2
+            cluster.kill()
+            cluster.start()
+        tables = "select count(*) from pg_class where relname ~ '^t[0-9]$'"
+        assert value_of(cluster, tables) == 4
+
+
 def test_a_move_of_the_wal_that_was_broken_off_is_undone(
     open_dir: Path, installation_of: Find
 ) -> None:

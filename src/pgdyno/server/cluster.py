@@ -38,6 +38,7 @@ from pgdyno.server.sharedmem import remove_shared_memory
 from pgdyno.server.startup import check_before_start, explain_failure
 from pgdyno.server.template import OWN_NAME, runnable
 from pgdyno.server.waldir import move_wal, real_wal_dir
+from pgdyno.server.walspares import last_segment
 
 _START_TRIES = 5
 
@@ -225,7 +226,8 @@ class Cluster:
         """
         if self.running:
             raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
-        move_wal(self._data_dir, to)
+        last = last_segment(self.installation, self._data_dir)
+        move_wal(self._data_dir, to, last=last)
 
     def kill(self) -> list[int]:
         """``kill -9`` of all of the server's processes at once; which, once they are gone."""

@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import secrets
 import tempfile
 from collections.abc import Callable
@@ -35,6 +34,7 @@ from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir
 from pgdyno.server.template import clone_data_directory, copy_tree
 from pgdyno.server.waldir import copy_linked_wal, place_wal
+from pgdyno.server.walspares import control_data
 
 _SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
 
@@ -185,14 +185,12 @@ def _copy_data_directory(source: Path, target: Path) -> None:
 
 def _set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -> None:
     """Turn data checksums on or off in a data directory that no server uses."""
-    account = server_account()
-    control = run_as(account, [installation.program("pg_controldata"), "-D", data_dir])
-    version = re.search(r"^Data page checksum version: +(\d+)", control.stdout, re.MULTILINE)
-    if version is not None and (version[1] != "0") == wanted:
+    version = control_data(installation, data_dir).get("Data page checksum version")
+    if version is not None and (version != "0") == wanted:
         return
     switch = "--enable" if wanted else "--disable"
     program = installation.program("pg_checksums")
-    done = run_as(account, [program, switch, "--no-sync", "-D", data_dir])
+    done = run_as(server_account(), [program, switch, "--no-sync", "-D", data_dir])
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no message"])[0]
         raise SetupError(

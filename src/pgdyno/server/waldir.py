@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.template import copy_tree
+from pgdyno.server.walspares import set_spares_aside, take_spares_back
 
 _NAME = "pg_wal"
 _BEFORE = "pg_wal.before"
@@ -42,8 +43,12 @@ def place_wal(data_dir: Path, place: Path | None) -> None:
         move_wal(data_dir, place)
 
 
-def move_wal(data_dir: Path, place: Path | None) -> None:
-    """Move the WAL to ``place/pg_wal`` (``None``: into the data directory); no server may run."""
+def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> None:
+    """Move the WAL to ``place/pg_wal`` (``None``: into the data directory); no server may run.
+
+    ``last`` is the last segment that is needed, where that is known; those after it stay with
+    their disk (see walspares.py).
+    """
     heal(data_dir)
     link, now = data_dir / _NAME, real_wal_dir(data_dir)
     linked = link.is_symlink()
@@ -54,7 +59,13 @@ def move_wal(data_dir: Path, place: Path | None) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
     elif fresh.exists():
         raise SetupError(f"{place} has a {_NAME} already", code="wal-directory")
-    _copy_durably(now, fresh)
+    if last is not None:
+        set_spares_aside(now, last)
+    try:
+        _copy_durably(now, fresh)
+    except SetupError:
+        take_spares_back(now)
+        raise
     link.rename(data_dir / _BEFORE)
     if place is None:
         fresh.rename(link)
@@ -64,6 +75,7 @@ def move_wal(data_dir: Path, place: Path | None) -> None:
     heal(data_dir)
     if linked:
         shutil.rmtree(now)
+    take_spares_back(real_wal_dir(data_dir))
 
 
 def heal(data_dir: Path) -> None:
