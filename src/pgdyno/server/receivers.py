@@ -38,7 +38,7 @@ class Receivers:
         ``relayed`` puts a relay before every standby even without a delay, so that it can be held.
         Raises SetupError when one cannot be made or does not catch up.
         """
-        self.primary.configure(dict.fromkeys(MODE_SETTINGS))
+        self.release_primary()
         relayed = relayed or spec.delay_ms > 0
         for standby in [*self.standbys, *self._paused]:
             if (standby.relay is not None) != relayed:
@@ -75,6 +75,23 @@ class Receivers:
         """Before the primary restarts with ``settings``: standbys may not have less of some."""
         for standby in [*self.standbys, *self._paused]:
             standby.require(settings)
+
+    def rebuild(self) -> None:
+        """Make all anew from the running primary, which was put back to what it was before.
+
+        Returns when all have caught up. Those that are paused are taken away.
+        """
+        self.release_primary()
+        for standby in list(self._paused):
+            self._remove(standby)
+        for standby in self.standbys:
+            standby.rebuild(fresh=True)
+            standby.start()
+        if self.wal_receiver is not None:
+            self.wal_receiver.stop()
+            self.wal_receiver.start()
+        self.wait_caught_up()
+        self.primary.configure(self.mode_settings())
 
     def release_primary(self) -> None:
         """Take the mode out of the primary's configuration, also of one that has ended.

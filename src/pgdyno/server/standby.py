@@ -114,32 +114,21 @@ class Standby:
         return lag_of(self.primary, self.name)
 
     def promote(self) -> float:
-        """Make it a primary; returns when it takes writes, with the seconds that took.
+        """Make it a primary; see :func:`promote`."""
+        return promote(self.cluster)
 
-        It writes nothing of its own: transaction ids that were lost with the primary are not to be
-        given out again before they have been asked about.
-        """
-        began_s = time.monotonic()
-        with connect(self.cluster.conninfo) as conn:
-            row = conn.execute("select pg_promote(true, %s)", [int(WAIT_S_MAX)]).fetchone()
-            recovering = conn.execute("select pg_is_in_recovery()").fetchone()
-        if row != (True,) or recovering != (False,):
-            raise SetupError(
-                f"{self.name} was not promoted within {WAIT_S_MAX:.0f} s: {self._last_words()}",
-                code="standby-promotion",
-            )
-        return time.monotonic() - began_s
-
-    def rebuild(self) -> str:
+    def rebuild(self, *, fresh: bool = False) -> str:
         """Make it a standby of its running primary again, whatever has become of it; returns how.
 
+        ``fresh`` is for a primary that has gone back in time: what lies behind that is the same for
+        none of the two, though WAL positions may say so.
         ``"rewound"``: by pg_rewind, after a promotion, where that is possible; ``"fresh"``: from a
         new base backup. It is left stopped.
         """
         self.cluster.stop()
         drop_slot(self.primary, self.name)
         make_slot(self.primary, self.name)
-        how = "rewound" if self._rewind() else "fresh"
+        how = "rewound" if not fresh and self._rewind() else "fresh"
         if how == "fresh":
             shutil.rmtree(self.cluster.data_dir)
             _base_backup(self.primary, self.cluster.data_dir)
@@ -210,12 +199,25 @@ class Standby:
         return done.returncode == 0
 
     def _trouble(self) -> str | None:
-        return None if self.cluster.running else f"it has ended: {self._last_words()}"
+        return None if self.cluster.running else f"it has ended: {_last_words(self.cluster)}"
 
-    def _last_words(self) -> str:
-        """The last line of its log."""
-        lines = self.cluster.log_path.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it logged nothing"
+
+def promote(cluster: Cluster) -> float:
+    """Make a running standby a primary; returns when it takes writes, with the seconds that took.
+
+    It writes nothing of its own: transaction ids that were lost with the primary are not to be
+    given out again before they have been asked about. Raises SetupError when it does not end.
+    """
+    began_s = time.monotonic()
+    with connect(cluster.conninfo) as conn:
+        row = conn.execute("select pg_promote(true, %s)", [int(WAIT_S_MAX)]).fetchone()
+        recovering = conn.execute("select pg_is_in_recovery()").fetchone()
+    if row != (True,) or recovering != (False,):
+        raise SetupError(
+            f"the standby was not promoted within {WAIT_S_MAX:.0f} s: {_last_words(cluster)}",
+            code="standby-promotion",
+        )
+    return time.monotonic() - began_s
 
 
 def _settings_from(primary: Cluster) -> dict[str, str]:
@@ -252,3 +254,9 @@ def _base_backup(primary: Cluster, target: Path) -> None:
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no message"])[0]
         raise SetupError(f"no base backup could be made: {said}", code="base-backup")
+
+
+def _last_words(cluster: Cluster) -> str:
+    """The last line of its log."""
+    lines = cluster.log_path.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it logged nothing"

@@ -1,0 +1,132 @@
+"""What can be done with a server whose WAL is gone: each way works on a copy of the same wreck.
+
+A rescue makes a cluster out of what is left and leaves it down, as whoever verifies it wants to
+find it. Nothing is verified here; a rescue that makes a corrupt database is one all the same, and
+several do.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pgdyno.errors import SetupError
+from pgdyno.server import Cluster
+from pgdyno.server.account import give, run_as, server_account
+from pgdyno.server.receivewal import WalReceiver
+from pgdyno.server.standby import Standby, promote
+from pgdyno.spec.standby import MODE_SETTINGS
+
+
+@dataclass(frozen=True)
+class Wreck:
+    """What is left when the WAL's disk is gone. None of its servers runs."""
+
+    primary: Cluster
+    standby: Standby | None
+    wal_receiver: WalReceiver | None
+
+    def copy(self, of: Cluster) -> Cluster:
+        """A cluster with a copy of the data of ``of``, that waits for nobody's standby."""
+        settings = {name: value for name, value in of.settings.items() if name not in MODE_SETTINGS}
+        return Cluster.create(of.installation, settings, source=of.data_dir)
+
+
+@dataclass(frozen=True)
+class Rescued:
+    """A cluster made from a wreck, down."""
+
+    cluster: Cluster
+    facts: dict[str, Any] = field(default_factory=dict)
+    promoted_s: float | None = None
+    """How long it took to make a standby a primary; ``None``: it was none."""
+
+
+@dataclass(frozen=True)
+class Rescue:
+    """One way out."""
+
+    name: str
+    summary: str
+    needs: Literal["", "standby", "wal_receiver"]
+    promised: bool
+    """Whether what commits waited for is then said to be there: by replication, not by luck."""
+    carry_out: Callable[[Wreck], Rescued]
+
+    def possible(self, wreck: Wreck) -> bool:
+        """Whether what it needs is there."""
+        return not self.needs or getattr(wreck, self.needs) is not None
+
+
+def _start(wreck: Wreck) -> Rescued:
+    return Rescued(wreck.copy(wreck.primary))
+
+
+def _reset_wal(wreck: Wreck) -> Rescued:
+    """New, empty WAL after the last checkpoint, whatever the pages say."""
+    cluster = wreck.copy(wreck.primary)
+    program = cluster.installation.program("pg_resetwal")
+    done = run_as(server_account(), [program, "--force", "--pgdata", cluster.data_dir])
+    said = (done.stdout + done.stderr).strip()
+    if done.returncode != 0:
+        cluster.destroy()
+        raise SetupError(f"pg_resetwal: {said}", code="resetwal")
+    return Rescued(cluster, {"pg_resetwal": said})
+
+
+def _promote(wreck: Wreck) -> Rescued:
+    """The standby becomes the primary."""
+    assert wreck.standby is not None
+    cluster = wreck.copy(wreck.standby.cluster)
+    began_s = time.monotonic()
+    try:
+        cluster.start()
+        promote(cluster)
+    except BaseException:
+        cluster.destroy()
+        raise
+    seconds = time.monotonic() - began_s
+    cluster.stop()
+    return Rescued(cluster, promoted_s=seconds)
+
+
+def _copy_back(wreck: Wreck) -> Rescued:
+    """The standby's WAL in the primary's place: the seed's procedure."""
+    assert wreck.standby is not None
+    cluster = wreck.copy(wreck.primary)
+    given = []
+    for path in sorted(wreck.standby.cluster.wal_dir.iterdir()):
+        if path.is_file():
+            _give_copy(path, cluster.wal_dir)
+            given.append(path.name)
+    return Rescued(cluster, {"wal_files": len(given)})
+
+
+def _give_back(wreck: Wreck) -> Rescued:
+    """What pg_receivewal received in the primary's place."""
+    assert wreck.wal_receiver is not None
+    cluster = wreck.copy(wreck.primary)
+    return Rescued(cluster, {"wal_files": len(wreck.wal_receiver.give_back(cluster.wal_dir))})
+
+
+def _give_copy(path: Path, folder: Path) -> None:
+    shutil.copy2(path, folder / path.name)
+    give(folder / path.name, server_account())
+
+
+RESCUES = {
+    rescue.name: rescue
+    for rescue in (
+        Rescue("start", "the primary started as it is", "", False, _start),
+        Rescue("resetwal", "pg_resetwal --force on the primary", "", False, _reset_wal),
+        Rescue("promote", "the standby promoted", "standby", True, _promote),
+        Rescue(
+            "copy-back", "the standby's WAL in the primary's place", "standby", True, _copy_back
+        ),
+        Rescue("receivewal", "pg_receivewal's WAL given back", "wal_receiver", True, _give_back),
+    )
+}
