@@ -30,6 +30,7 @@ from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger, read_acks
 from pgdyno.server import Cluster
+from pgdyno.server.receivers import Receivers
 from pgdyno.spec import Spec
 
 LOAD_S = 1.1
@@ -70,6 +71,17 @@ class Drill:
             self._pristine.keep()
             self.cluster.start()
 
+    @property
+    def receivers(self) -> Receivers:
+        """The server's standbys, none perhaps."""
+        receivers = self.session.target.receivers
+        assert receivers is not None, "every server that pgdyno started has them"
+        return receivers
+
+    def put_back_before_next(self) -> None:
+        """The server is not fit to go on with: the next load begins with what was kept."""
+        self._damaged = True
+
     def plan(self) -> Iterator[tuple[int, random.Random, int]]:
         """Number, random numbers and seed of each cut, until all are done or the budget is spent.
 
@@ -85,13 +97,17 @@ class Drill:
     def begin_load(self) -> int:
         """All clients at work, on a server that runs; time zero of the load in monotonic ns.
 
-        The data directory is put back first if the last cut damaged it.
+        The data directory is put back first if the last cut damaged it, and standbys follow it.
         """
-        if self._damaged:
+        put_back, self._damaged = self._damaged, False
+        if put_back:
             self._pristine.put_back()
             self.witnesses = self._prepared
-            self._damaged = False
         self.cluster.start()
+        if put_back:
+            self.receivers.rebuild()
+        else:
+            self.receivers.wait_caught_up()
         self._outage.close()
         with self.session.connect() as connection:
             self.witnesses = renew(connection, self.witnesses)
@@ -272,7 +288,7 @@ class _Book:
         recorder.add_cut(cut_row(cut, self._drill_id), ns=struck_ns)
         label = f"{cut.fault} {cut.variant}".strip()
         recorder.add_event("fault", label, {"cut": cut.number}, ns=struck_ns)
-        self._session.watcher.note(f"cut {cut.number} of {self._options.cuts}: {in_words(cut)}")
+        self._session.watcher.note(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")
 
     def result(self) -> DrillResult:
         """All cuts so far."""
@@ -285,3 +301,8 @@ class _Book:
         if self._against is not None:
             whole |= comparison(result, self._against)
         self._session.recorder.update_run(result=whole)
+
+
+def _numbered(cut: Cut, cuts: int) -> str:
+    """A fault with variants has several cuts for each that was asked for."""
+    return f"cut {cut.number}" if cut.variant else f"cut {cut.number} of {cuts}"

@@ -122,6 +122,7 @@ class Cut:
     verified: Verified | None
     """``None`` when there was nothing to verify: the fault did not happen."""
     facts: dict[str, Any] = field(default_factory=dict)
+    """``promised``, where it is false: what was tried is not what the bound is of."""
 
     @property
     def outcome(self) -> Outcome:
@@ -213,7 +214,16 @@ class DrillResult:
 
     def summary(self) -> dict[str, Any]:
         """The figures over all cuts; see ``result-drill.schema.json``."""
-        return summarise(self.cuts, self.bound_ms)
+        whole = summarise(self.cuts, self.bound_ms)
+        variants: dict[str, list[Cut]] = {}
+        for cut in self.cuts:
+            variants.setdefault(cut.variant, []).append(cut)
+        if len(variants) > 1:
+            whole["sentence"] = ". ".join(
+                f"{variant}: {summarise(cuts, self.bound_ms)['sentence']}"
+                for variant, cuts in variants.items()
+            )
+        return whole
 
     @property
     def fault_missing(self) -> bool:
@@ -244,6 +254,8 @@ class DrillResult:
 
 
 def _beyond(cut: Cut, bound_ms: float) -> bool:
+    if not cut.facts.get("promised", True):
+        return False
     if cut.outcome in ("refused", "corrupt"):
         return True
     ledger = cut.ledger

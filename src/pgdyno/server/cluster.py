@@ -7,6 +7,7 @@ only, asks for a random password.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import shutil
@@ -166,16 +167,22 @@ class Cluster:
             self._set_password()
         return ConnInfo("127.0.0.1", self._port, OWN_NAME, self._password, OWN_NAME)
 
-    def start(self) -> None:
-        """Start the server and wait until it takes connections; SetupError says why it did not."""
+    def start(self, *, seconds_max: float = math.inf) -> None:
+        """Start the server and wait until it takes connections; SetupError says why it did not.
+
+        One that is not there after ``seconds_max`` has failed too. That is for those that wait for
+        another server; recovery takes as long as it takes.
+        """
         if self.running:
             return
+        # What is started may be another data directory than before, put back or rebuilt.
+        self._password_set = False
         for last_try in (*[False] * (_START_TRIES - 1), True):
             self._port = self._port or _free_port()
             self._write_configuration()
             log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
             self._postmaster = self._launch()
-            if self._postmaster.wait_ready(self.data_dir):
+            if self._postmaster.wait_ready(self.data_dir, seconds_max):
                 return
             failure = explain_failure(self.installation, self.log_path, log_start)
             self._postmaster.end()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 
 from pgdyno.server.guarded import Guarded
@@ -13,13 +15,14 @@ _PID_FILE_STATUS_LINE = 7  # LOCK_FILE_LINE_PM_STATUS, counted from 0
 class Postmaster(Guarded):
     """One postmaster from launch to exit."""
 
-    def wait_ready(self, data_dir: Path) -> bool:
-        """Wait until the server takes connections; ``False`` when it ended instead.
+    def wait_ready(self, data_dir: Path, seconds_max: float = math.inf) -> bool:
+        """Wait until the server takes connections; ``False`` when it ended, or takes longer.
 
         Recovery may take long and is waited for, as long as the postmaster lives.
         """
         pid_file = data_dir / "postmaster.pid"
-        while not self.wait_exit(_POLL_S):
+        deadline_s = time.monotonic() + seconds_max
+        while not self.wait_exit(_POLL_S) and time.monotonic() < deadline_s:
             if self._status(pid_file) == "ready":
                 return True
         return False

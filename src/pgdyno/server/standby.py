@@ -86,8 +86,9 @@ class Standby:
         return standby
 
     def start(self) -> None:
-        """Start it; returns when it is consistent and answers queries."""
-        self.cluster.start()
+        """Start it; returns when it is consistent and answers queries. SetupError if it does not
+        get there, because it cannot reach its primary for one."""
+        self.cluster.start(seconds_max=WAIT_S_MAX)
 
     def stop(self) -> None:
         """A fast stop. The slot stays, and keeps WAL on the primary."""
