@@ -43,8 +43,6 @@ class Crashed:
     witnesses: Witnesses
     only_before_cut: bool = False
     """The database is as it was at the cut, though the load went on afterwards."""
-    was_standby: bool = False
-    """It was one until it was promoted, so that what is not in the WAL never reached it."""
     database: str | None = None
     """Where the load ran; ``None``: in the cluster's own database."""
 
