@@ -18,7 +18,7 @@ COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried
 COUNTS += ["expected_errors", "late"]
 GROUP_COUNTS = ["connects", "reconnects", "connect_failures"]
 GROUP_KEYS = ["clients", "schedule", "arrival", "latency_limit_us", "pool", "think_ms"]
-GROUP_KEYS += ["connection", "idle", "hold_open_ms", "variables", "transactions"]
+GROUP_KEYS += ["connection", "idle", "hold_open_ms", "witness", "variables", "transactions"]
 PATIENCE_S = 20.0
 
 

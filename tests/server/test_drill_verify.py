@@ -23,7 +23,7 @@ from pgdyno._engine import Load, builtin_scripts
 from pgdyno.conduct.config import witness_statement
 from pgdyno.drill.model import Verified
 from pgdyno.drill.pages import PAGE_BYTES
-from pgdyno.drill.recovery import crash_proof
+from pgdyno.drill.recovery import control_state
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew
 from pgdyno.record import read_acks
@@ -153,10 +153,10 @@ def assert_all_passed(found: Verified) -> None:
 def test_a_clean_crash_is_clean_and_so_is_the_next(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start()
     first = load_until(cluster, tmp_path, cluster.kill)
-    assert crash_proof(cluster).happened
+    assert control_state(cluster) == "in production"
     cluster.start()  # One that has recovered and was shut down all the same.
     cluster.stop()
-    assert not crash_proof(cluster).happened
+    assert control_state(cluster) == "shut down"
     assert_all_passed(verify(first))
     assert not cluster.running
     cluster.start()
@@ -262,7 +262,7 @@ def test_witnesses_twice_are_seen(base: Base) -> None:
 
 
 def test_wal_from_before_is_seen(cluster: Cluster, tmp_path: Path) -> None:
-    """It starts without a word: only pages from the future tell, and what is in them."""
+    """It mostly starts without a word: only pages from the future tell, and what is in them."""
     cluster.start()
     old = tmp_path / "pg_wal"
 
@@ -273,8 +273,11 @@ def test_wal_from_before_is_seen(cluster: Cluster, tmp_path: Path) -> None:
         copy_files(old, cluster.data_dir / "pg_wal")
 
     found = verify(load_until(cluster, tmp_path, replace_wal))
-    assert (found.outcome, found.server_said) == ("corrupt", "")
-    assert "future-lsn" in failed(found)
+    if found.outcome == "refused":  # Redo dirtied one of them, and could not write it back.
+        assert "xlog flush request" in found.server_said
+    else:
+        assert found.outcome == "corrupt"
+        assert "future-lsn" in failed(found)
 
 
 def test_a_server_without_its_wal_refuses(base: Base) -> None:

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from engine_runs import Run, config
 
+from pgdyno._engine import Load, ScriptError
 from pgdyno.record import AckLedger, Outcome, read_acks
 from pgdyno.server import Cluster, ConnInfo
 
@@ -264,3 +265,65 @@ def test_a_full_disk_ends_the_load_with_one_error(pg18: Cluster, tmp_path: Path)
     ledger = read_acks(tmp_path)
     assert ledger.problems() == []
     assert 0 < len(ledger.records) * 64 < 30_000
+
+
+WITNESSED = """
+    drop table if exists witness, counter;
+    create table witness (load bigint, grp int, client int, txn bigint,
+        primary key (load, grp, client, txn));
+    create table counter (id int primary key, n int);
+    insert into counter values (1, 0);
+"""
+WITNESS = "insert into witness values (7, 0, :client_id, :txn)"
+WITNESSED_SCRIPTS = {
+    "a block": "begin; select 1; commit;",
+    "no block": "select 1;\nselect 2;",
+    "names of its own": "\\set txn 5\n\\set client_id 6\nselect :txn::int + :client_id::int;",
+    "several blocks": "begin; select 1; commit; begin; select 2; end; select 3;",
+    "an expected error": "\\expect 42601\nnonsense;",
+    "retries": (
+        "begin isolation level serializable;\nupdate counter set n = n + 1 where id = 1;\ncommit;"
+    ),
+}
+
+
+@pytest.mark.parametrize("protocol", ["prepared", "extended", "simple"])
+@pytest.mark.parametrize("script", WITNESSED_SCRIPTS.values(), ids=WITNESSED_SCRIPTS)
+def test_each_acknowledged_transaction_leaves_one_witness(
+    pg: Cluster, tmp_path: Path, script: str, protocol: str
+) -> None:
+    execute(pg.conninfo, WITNESSED)
+    acks = {"directory": str(tmp_path / "acks"), "label": 7}
+    keys = {"protocol": protocol, "witness": WITNESS, "transactions": 12, "max_tries": 1000}
+    with Run(config(pg.conninfo, script, acks=acks, **keys)) as run:
+        run.wait_for(lambda run: run.total["done"] == 48)
+    ledger = read_acks(tmp_path / "acks")
+    assert ledger.loads[0].label == 7
+    assert_agrees(ledger, run)
+    rows = execute(pg.conninfo, "select client, txn from witness where load = 7 and grp = 0")
+    assert sorted(rows) == [(client, txn) for client in range(4) for txn in range(12)]
+    done = {
+        row["statement"]: sum(r["done"] for i in run.intervals for r in i["statements"]
+                              if r["statement"] == row["statement"])
+        for i in run.intervals for row in i["statements"]
+    }  # fmt: skip
+    assert done[WITNESS] >= 48
+    if "serializable" in script:
+        assert execute(pg.conninfo, "select n from counter") == [(48,)]
+        assert run.total["retried"] > 0
+
+
+@pytest.mark.parametrize(
+    ("script", "witness", "message"),
+    [
+        ("\\startpipeline\nselect 1;\n\\endpipeline", WITNESS, "not within a pipeline"),
+        ("begin; select 1;", WITNESS, "this transaction has none"),
+        ("begin\\; select 1\\; commit;", WITNESS, "joined statements"),
+        ("select 1;", "select 1; select 2", "a witness is one statement"),
+    ],
+)
+def test_where_no_witness_can_be_left_is_refused(
+    pg18: Cluster, script: str, witness: str, message: str
+) -> None:
+    with pytest.raises(ScriptError, match=message):
+        Load(config(pg18.conninfo, script, witness=witness))

@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.drill.model import Proof
 from pgdyno.errors import PgdynoError, RunError
 from pgdyno.server import Cluster
 from pgdyno.server.account import run_as, server_account
@@ -141,8 +140,12 @@ def log_since(cluster: Cluster, start: int) -> str:
 
 
 def decisive(log: str) -> str:
-    """The line for which a server gave up, with its context; '' when it did not."""
+    """The line for which a server gave up, with its context; '' when it did not.
+
+    With the last error before it, for the process that gives up is not always the one that knows.
+    """
     found: list[str] = []
+    error = ""
     for line in log.splitlines():
         entry = _ENTRY.search(line)
         if entry is None:
@@ -154,9 +157,11 @@ def decisive(log: str) -> str:
             found.append(f"{level}: {words}")
         elif found:
             break
+        elif level == "ERROR":
+            error = f"ERROR: {words}"
         elif level in ("PANIC", "FATAL") and not _OF_CLIENTS.search(words):
             found.append(f"{level}: {words}")
-    return "; ".join(found)
+    return "; ".join([*found, *([f"after {error}"] if found and error else [])])
 
 
 def complaints(log: str, *, most: int = 3) -> str:
@@ -168,19 +173,3 @@ def complaints(log: str, *, most: int = 3) -> str:
         if level in ("PANIC", "FATAL", "ERROR", "WARNING") and not _OF_CLIENTS.search(words)
     )
     return "; ".join(list(found)[:most])
-
-
-def crash_proof(cluster: Cluster) -> Proof:
-    """Whether a cluster that is down crashed, by its control file; ask before it is started."""
-    state = control_state(cluster)
-    crashed = bool(state) and state not in _CLEAN_STATES
-    sentence = f'the control file says "{state}"' if state else "the control file is unreadable"
-    return Proof(crashed or not state, sentence, {"state": state})
-
-
-def redo_proof(log: str) -> Proof:
-    """Whether a server found, as it started, that it had not been shut down."""
-    for words in ("was interrupted", "was not properly shut down"):
-        if words in log:
-            return Proof(True, f'the server logged "{words}"', {})
-    return Proof(False, "the server found itself shut down properly", {})
