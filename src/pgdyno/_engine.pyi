@@ -454,6 +454,7 @@ class Cut:
         """Disk, offset in bytes, version of each undecided sector, by disk and offset.
 
         Versions: 0 as before, n as after its nth pending write, -1 zeros, -2 noise, -3 shorn.
+        The same list each time: not to be changed.
         """
 
     def facts(self) -> CutFacts:

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File, OpenOptions};
+use std::iter;
 use std::path::{Path, PathBuf};
 
-use pgdyno_blackout::{Cut, DiskLogs, Entry, Fate, Keep, Kind, LogWriter};
+use pgdyno_blackout::{Cut, DiskLogs, Entry, Fate, Keep, Kind, LogWriter, Why};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -310,6 +311,100 @@ proptest! {
         prop_assert_eq!(facts.writes, there.iter().filter(|it| it.writes()).count() as u64);
         prop_assert_eq!(facts.last_ns, there.last().map_or(50, |it| it.end_ns));
     }
+
+    #[test]
+    fn a_changed_byte_never_makes_up_a_record(one in history(), place in 0..1000usize, bit in 0..8u8) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("log");
+        write_log(&path, &one);
+        let mut bytes = fs::read(&path).unwrap();
+        let at = 32 + (bytes.len() - 32) * place / 1000;
+        bytes[at] ^= 1 << bit;
+        fs::write(&path, &bytes).unwrap();
+        let image = folder.path().join("image");
+        fs::write(&image, vec![BASE; DISK_BYTES as usize]).unwrap();
+        let logs = DiskLogs::open(&[&path]).unwrap();
+        let last_ns = logs.facts()[0].last_ns;
+        // Whatever is read is what was written; what is not is an error, or the torn end.
+        if logs.advance(0, &image, last_ns).is_ok() {
+            let flushes = one.0.iter().filter(|it| it.kind == Kind::Flush).map(|it| it.end_ns);
+            let mut durable = iter::once(0).chain(flushes).map(|at_ns| one.states(at_ns).swap_remove(0).1);
+            let held = fs::read(&image).unwrap();
+            prop_assert!(durable.any(|disk| disk == held));
+        }
+    }
+}
+
+/// Flushes of 10 ns, 100 ns apart, the nth after `writes(n)` writes.
+fn flushes_after(count: u64, writes: impl Fn(u64) -> u64) -> History {
+    let mut entries = Vec::new();
+    for nth in 0..count {
+        let start_ns = 200 + nth * 100;
+        entries.extend((0..writes(nth)).map(|at| Entry {
+            kind: Kind::Write,
+            start_ns: start_ns - 50 + at,
+            end_ns: start_ns - 49 + at,
+            offset: at * 512,
+            length: 512,
+        }));
+        entries.push(Entry {
+            kind: Kind::Flush,
+            start_ns,
+            end_ns: start_ns + 10,
+            offset: 0,
+            length: 0,
+        });
+    }
+    History(entries)
+}
+
+#[test]
+fn ranked_times_are_those_that_matter() {
+    let history = flushes_after(40, |nth| if nth % 10 == 3 { 40 } else { nth % 3 });
+    let recorded = Recorded::new(vec![history]);
+    let marks = [777, 1234, 99_999];
+    let times = recorded.logs.ranked(32, 5, &marks);
+    assert_eq!(times.len(), 32);
+    let of = |why: Why| -> Vec<u64> {
+        let times = times.iter().filter(|time| time.why == why);
+        times.map(|time| time.at_ns).collect()
+    };
+    for most_pending in [3, 13, 23, 33] {
+        assert!(of(Why::Pending).contains(&(200 + most_pending * 100 + 9)));
+    }
+    // The last mark lies outside of the recording.
+    assert!(marks[..2].iter().all(|mark| of(Why::Mark).contains(mark)));
+    let edges = of(Why::FlushEdge);
+    assert!(edges.iter().all(|at_ns| at_ns % 100 <= 10));
+    assert!(edges.iter().any(|at_ns| at_ns % 100 == 0) && edges.last() > edges.first());
+    assert_eq!((of(Why::Pending).len(), edges.len()), (12, 8));
+    assert!(!of(Why::Random).is_empty());
+    assert_ne!(times, recorded.logs.ranked(32, 6, &marks));
+}
+
+#[test]
+fn seeds_keep_more_or_less_and_in_runs() {
+    let recorded = Recorded::new(vec![flushes_after(1, |_| 40)]);
+    let shares: Vec<u64> = (0..40)
+        .map(|seed| {
+            recorded
+                .logs
+                .cut(209, seed, 512, Keep::Subset)
+                .unwrap()
+                .facts()
+                .kept
+        })
+        .collect();
+    assert!(shares.iter().any(|kept| *kept <= 5) && shares.iter().any(|kept| *kept >= 35));
+    let garbage = |seed| {
+        recorded
+            .logs
+            .cut(209, seed, 512, Keep::Garbage)
+            .unwrap()
+            .facts()
+            .garbage
+    };
+    assert!((0..40).map(garbage).sum::<u64>() > 0);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use pgdyno_blackout as blackout;
 use pgdyno_blackout::{BlackoutError, Keep};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList};
 
 use crate::error::blackout_error;
 
@@ -113,7 +114,7 @@ impl DiskLogs {
         });
         let keep = raised(py, keep)?;
         let cut = py.detach(|| self.0.cut(at_ns, seed, sector_bytes, keep));
-        raised(py, cut).map(Cut)
+        raised(py, cut).map(Cut::from)
     }
 
     fn advance(
@@ -130,19 +131,35 @@ impl DiskLogs {
 
 /// One power cut.
 #[pyclass(module = "pgdyno._engine", frozen)]
-pub struct Cut(blackout::Cut);
+pub struct Cut {
+    cut: blackout::Cut,
+    /// There may be a million.
+    rows: PyOnceLock<Py<PyList>>,
+}
+
+impl From<blackout::Cut> for Cut {
+    fn from(cut: blackout::Cut) -> Self {
+        Self {
+            cut,
+            rows: PyOnceLock::new(),
+        }
+    }
+}
 
 #[pymethods]
 impl Cut {
     /// Disk, offset, and the number of what became of it.
     #[getter]
-    fn sectors(&self) -> Vec<(usize, u64, i64)> {
+    fn sectors(&self, py: Python<'_>) -> PyResult<Py<PyList>> {
         let row = |sector: &blackout::Sector| (sector.disk, sector.offset, sector.fate.number());
-        self.0.sectors().iter().map(row).collect()
+        let rows = self.rows.get_or_try_init(py, || {
+            PyList::new(py, self.cut.sectors().iter().map(row)).map(Bound::unbind)
+        });
+        rows.map(|rows| rows.clone_ref(py))
     }
 
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let facts = self.0.facts();
+        let facts = self.cut.facts();
         Ok(fields!(
             py,
             facts,
@@ -157,15 +174,15 @@ impl Cut {
     }
 
     fn without(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
-        raised(py, self.0.without(&indices)).map(Self)
+        raised(py, self.cut.without(&indices)).map(Self::from)
     }
 
     fn only(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Self> {
-        raised(py, self.0.only(&indices)).map(Self)
+        raised(py, self.cut.only(&indices)).map(Self::from)
     }
 
     fn write(&self, py: Python<'_>, disk: usize, image_path: PathBuf) -> PyResult<()> {
-        let written = py.detach(|| self.0.write(disk, &image_path));
+        let written = py.detach(|| self.cut.write(disk, &image_path));
         raised(py, written)
     }
 }
