@@ -76,6 +76,7 @@ def test_a_fault_that_did_not_happen_proves_nothing() -> None:
     assert "in 1 of 2 cuts the fault did not happen" in result.summary()["sentence"]
     assert "nothing is known" in a_result(cut).summary()["sentence"]
     assert a_result().fault_missing
+    assert "no cut was made" in a_result().summary()["sentence"]
 
 
 def test_the_figures_over_all_cuts() -> None:

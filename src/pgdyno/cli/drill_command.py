@@ -138,6 +138,10 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _judge(result: DrillResult) -> None:
     """Raise TrustError when a fault did not happen, ThresholdError for what no document allows."""
+    if not result.cuts:
+        raise TrustError(
+            "no cut was made, so nothing is known", code="no-cut", hint="more --budget, or none"
+        )
     if result.fault_missing:
         missing = sum(cut.outcome == "no-fault" for cut in result.cuts)
         raise TrustError(

@@ -315,6 +315,8 @@ def share_upper_bound(harmed: int, n: int) -> float | None:
 def _sentence(
     cuts: int, n: int, counts: Mapping[str, int], lost: Sequence[int], lost_ms: Sequence[float]
 ) -> str:
+    if cuts == 0:
+        return "no cut was made: nothing is known"
     if n == 0:
         return f"the fault did not happen in any of {_cuts(cuts)}: nothing is known"
     parts = []

@@ -18,22 +18,20 @@ class Pristine:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
         self._folder = folder
+        self._places: dict[str, Path] = {}
 
     def keep(self) -> None:
-        """Copy the stopped cluster's data."""
+        """Copy the stopped cluster's data; a link to WAL that lies elsewhere as a link."""
         self._folder.mkdir()
-        for name, place in self._places().items():
+        self._places = {"data": self._cluster.data_dir}
+        if (wal := self._cluster.data_dir / "pg_wal").is_symlink():
+            self._places["wal"] = wal.readlink()
+        for name, place in self._places.items():
             copy_tree(place, self._folder / name)
 
     def put_back(self) -> None:
-        """Make the stopped cluster's data what it was."""
-        for name, place in self._places().items():
-            shutil.rmtree(place)
+        """Make the stopped cluster's data what it was, whatever is left of it."""
+        for name, place in self._places.items():
+            if place.exists():
+                shutil.rmtree(place)
             copy_tree(self._folder / name, place)
-
-    def _places(self) -> dict[str, Path]:
-        """A link to WAL that lies elsewhere is copied as a link."""
-        places = {"data": self._cluster.data_dir}
-        if (wal := self._cluster.data_dir / "pg_wal").is_symlink():
-            places["wal"] = wal.readlink()
-        return places

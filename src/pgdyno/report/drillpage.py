@@ -141,7 +141,7 @@ def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
 
 
 def _trust(drill: DrillResult) -> list[Banner]:
-    if not drill.fault_missing:
+    if not drill.fault_missing or not drill.cuts:
         return []
     missing = sum(cut.outcome == "no-fault" for cut in drill.cuts)
     said = f"In {missing} of {len(drill.cuts)} cuts; nothing is known of them."

@@ -102,7 +102,8 @@ def _proof(still: _Still, acks: AckLedger, alive: list[int], said: Said) -> Proo
     }
     sentence = (
         f"{len(still.pids)} server processes stood still for {seconds:.1f} s, in which"
-        f" {answered} transactions were acknowledged"
+        f" {answered} transactions were acknowledged; no client had an answer for"
+        f" {_longest_silence_ms(acks) / 1000:.1f} s"
     )
     if not stood:
         sentence = f"the server's processes did not stand still: their states were {still.states}"
