@@ -21,7 +21,7 @@ from typing import Literal
 from pgdyno.spec.change import Change
 
 DurabilityClass = Literal["D0", "D1", "D2", "D3"]
-Kind = Literal["reload", "restart", "client", "table"]
+Kind = Literal["reload", "restart", "client", "table", "layout"]
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -32,7 +32,7 @@ class Remedy:
     """One entry of the price list.
 
     ``settings`` are the settings that it may change, the first being the one it is named after;
-    empty for a remedy of the kind "client" or "table".
+    empty for a remedy of the kind "client", "table" or "layout".
     """
 
     id: str
@@ -45,6 +45,8 @@ class Remedy:
     price: str
     """What it costs even where nothing can be lost."""
     settings: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    """What to do by hand besides, as comments in SQL; for what no statement can do."""
     checkpoint_bound: bool = False
     """The effect shows, or its price falls due, only over whole checkpoint cycles."""
     needs_allowing: bool = False
@@ -61,6 +63,7 @@ class Remedy:
         parts += [f"{name} = {value}" for name, value in change.settings.items()]
         for table, options in change.table_options.items():
             parts += [f"{table}: {name} = {value}" for name, value in options.items()]
+        parts += [f"{key} = {value}" for key, value in change.spec.items()]
         return ", ".join(parts)
 
     def lines_to_apply(self, change: Change) -> list[str]:
@@ -71,7 +74,7 @@ class Remedy:
             lines.append(f"ALTER TABLE {_relation(table)} SET ({_options(options)});")
         lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
         lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
-        return lines
+        return [*lines, *self.steps]
 
     def lines_to_undo(self, change: Change, before: Change | None = None) -> list[str]:
         """What to type to be rid of it: back to ``before`` where known, else to what comes next

@@ -17,6 +17,18 @@ REMEDIES = (
         ),
     ),
     Remedy(
+        id="unlogged-tables",
+        summary="write no WAL for the tables",
+        kind="table",
+        durability_class="D3",
+        bound=(
+            "any crash, of the server alone too, leaves the tables empty; a standby or a base"
+            " backup never has their rows"
+        ),
+        price="only for data that can be made again from elsewhere",
+        steps=("-- for each table: ALTER TABLE name SET UNLOGGED;  (rewrites it under a lock)",),
+    ),
+    Remedy(
         id="autovacuum-pace",
         summary="let autovacuum work in smaller portions",
         kind="reload",

@@ -31,6 +31,7 @@ KIND_MEANING = {
     "restart": "needs a restart of the server",
     "client": "is made in the application or its pool, not in the server",
     "table": "is a property of the table; takes effect for new pages",
+    "layout": "moves files, or adds a server: the server is stopped meanwhile",
 }
 
 

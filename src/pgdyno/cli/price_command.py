@@ -1,0 +1,116 @@
+"""``pgdyno price``: what each setting buys, and what a crash takes under it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import (
+    build_spec,
+    load_options,
+    output_options,
+    settings_option,
+    sort_out,
+)
+from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.types import Duration
+from pgdyno.errors import ThresholdError
+
+_CLIENTS = 16
+_SCALE = 10
+
+
+@click.command("price")
+@load_options
+@click.option(
+    "--candidate",
+    "own",
+    multiple=True,
+    metavar="NAME=VALUE,…",
+    help="Settings, or keys of the spec, to price together; may be given several times.",
+)
+@click.option(
+    "--ladder",
+    metavar="NAME,…",
+    help="Which of the default list to price (default all, or none beside --candidate).",
+)
+@click.option("--cuts", type=click.IntRange(0, 1000), help="Of each drill, at most (default 6).")
+@click.option(
+    "--budget", type=Duration(), help="Time for gains and drills (default 70 s a candidate)."
+)
+@settings_option("--set", "--setting", text="Setting to start the server with, in all of it.")
+@output_options
+def command(**given: Any) -> None:
+    """What each setting buys, and what a crash takes under it.
+
+    Measures each candidate against the same server without it, in interleaved pairs on this
+    machine's own disk, then crashes servers that run under it and counts what is gone.
+
+    \b
+      pgdyno price                          the whole ladder, on tpcb-like
+      pgdyno price --ladder async-200ms,fpw-off
+      pgdyno price --candidate full_page_writes=off,wal_compression=on
+    """
+    from pgdyno.cli.session import session_for
+    from pgdyno.price.candidates import choose
+    from pgdyno.price.pricing import CUTS, Asked, check_price, default_budget_s, price
+
+    asked = sort_out(given["what"])
+    if asked.spec_path is None:
+        given |= {"clients": given["clients"] or _CLIENTS, "scale": given["scale"] or _SCALE}
+    spec, spec_text = build_spec(asked, given)
+    candidates = choose(given["ladder"], given["own"])
+    check_price(spec, candidates)
+    cuts = CUTS if given["cuts"] is None else given["cuts"]
+    budget_ms = given["budget"]
+    path = run_path(given["output"], f"{spec.name}-price")
+    with session_for("price", given, spec, spec_text, path) as session:
+        result = price(
+            session,
+            Asked(
+                candidates=candidates,
+                cuts=cuts,
+                budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
+                seed=spec.load.seed or 1,
+            ),
+        )
+    print_result(given["output_format"], path, result, _cells(result))
+    check_trust(result)
+    _check_bounds(result)
+
+
+def _check_bounds(result: Mapping[str, Any]) -> None:
+    from pgdyno.price.pricing import worse_than_documented
+
+    if titles := worse_than_documented(result):
+        raise ThresholdError(
+            f"more was lost than is documented: {'; '.join(titles)}",
+            code="worse-than-documented",
+            hint=f"pgdyno report {result['run_file']} shows which cuts",
+        )
+
+
+def _cells(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row per candidate and fault, for CSV."""
+    for row in result["prices"]:
+        gain = row["gain"] or {}
+        bought = {
+            "candidate": row["candidate"],
+            "durability_class": row["durability_class"],
+            "throughput_ratio": gain.get("throughput_ratio"),
+            "lo": gain["ci95"][0] if gain.get("measured") else None,
+            "hi": gain["ci95"][1] if gain.get("measured") else None,
+            "latency_p99_ratio": gain.get("latency_p99_ratio"),
+        }
+        for loss in row["losses"]:
+            figures = {key: loss.get(key) for key in _LOSS_COLUMNS}
+            yield {**bought, "fault": loss["fault"], "variant": loss["variant"], **figures}
+
+
+_LOSS_COLUMNS = (
+    *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
+    *("upper_bound", "corrupt", "refused", "bound_ms", "recovery_s_median", "why"),
+)

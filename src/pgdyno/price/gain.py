@@ -1,0 +1,143 @@
+"""What a candidate buys: pairs of slices against the same server without it, on a real disk."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.conduct import Session
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
+from pgdyno.investigate.result import ci95_json
+from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
+from pgdyno.price.candidates import Candidate
+from pgdyno.spec import Change, Spec
+from pgdyno.stats import PAIRS_MIN
+
+_SLICE_SECONDS_RANGE = (0.8, 20.0)
+# Of a pair whose sides differ in more than a reload: stopping the server, moving files, rewriting
+# tables, starting again, a standby that catches up. About, on two cores.
+_REARRANGE_SECONDS = 8.0
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a candidate's trial said, or why there was none."""
+
+    answer: Answer | None
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``docs/reference/result-price.schema.json`` describes it."""
+        if self.answer is None:
+            return {"measured": False, "why": self.why}
+        answer = self.answer
+        return {
+            "measured": True,
+            "throughput_ratio": round(answer.throughput.ratio, 4),
+            "ci95": ci95_json(answer.throughput),
+            "latency_p99_ratio": round(answer.latency_p99.ratio, 4),
+            "latency_p99_ci95": ci95_json(answer.latency_p99),
+            "pairs": answer.throughput.pairs,
+            "compared": answer.measure,
+            "verdict": answer.verdict.outcome,
+            "baseline_tps": round(sum(answer.tps_a) / len(answer.tps_a), 2),
+            "changed_tps": round(sum(answer.tps_b) / len(answer.tps_b), 2),
+        }
+
+
+def check_real_disk(spec: Spec) -> None:
+    """Raise :class:`UsageError` when what would be measured is not the machine's own disk."""
+    for role in ("data", "wal"):
+        asked = str(getattr(spec.disk, role))
+        if asked.partition(":")[0] not in ("plain", "data"):
+            raise UsageError(
+                f"disk.{role} = {asked}: a gain is measured on the machine's own disk, and this"
+                " is none",
+                code="emulated-disk",
+                hint=f"leave disk.{role} out; WAL in memory can be priced:"
+                " --candidate disk.wal=tmpfs:1GB",
+            )
+
+
+def slice_seconds(candidates: Sequence[Candidate], budget_s: float) -> float:
+    """Length of a slice so that the noise floor and six pairs of each candidate fill the budget."""
+    trials = 1 + sum(not candidate.is_baseline for candidate in candidates)
+    beside_s = sum(PAIRS_MIN * _beside_seconds(candidate) for candidate in candidates)
+    beside_s += PAIRS_MIN * 2 * SLICE_OVERHEAD_SECONDS + WARM_UP_SECONDS
+    slices = 2 * PAIRS_MIN * trials
+    low, high = _SLICE_SECONDS_RANGE
+    return min(max((budget_s - beside_s) / slices, low), high)
+
+
+def _beside_seconds(candidate: Candidate) -> float:
+    """What a pair of the candidate takes beside its two slices."""
+    if candidate.is_baseline:
+        return 0.0
+    plain_s = 2 * SLICE_OVERHEAD_SECONDS + (2.0 if candidate.checkpoint_bound else 0.0)
+    return plain_s + (_REARRANGE_SECONDS if candidate.rearranges else 0.0)
+
+
+def measure_gains(
+    session: Session, candidates: Sequence[Candidate], *, budget_s: float
+) -> tuple[Noise, Mapping[str, Gain]]:
+    """The noise floor and, by candidate, what each buys; the load is stopped at the end.
+
+    A candidate that this server or machine refuses is left out and the reason kept.
+    """
+    began_s = time.monotonic()
+    rng = random.Random(session.spec.load.seed)
+    seconds = slice_seconds(candidates, budget_s)
+    session.watcher.phase("warming up")
+    session.start_load()
+    session.wait(WARM_UP_SECONDS)
+    noise = measure_noise(session, seconds, rng, deadline_s=began_s)
+    to_measure = [candidate for candidate in candidates if not candidate.is_baseline]
+    gains = {}
+    for number, candidate in enumerate(to_measure):
+        left_s = began_s + budget_s - time.monotonic()
+        deadline_s = time.monotonic() + left_s / (len(to_measure) - number)
+        gains[candidate.id] = _measure(session, candidate, seconds, noise, deadline_s, rng)
+        session.watcher.note(_said(candidate, gains[candidate.id]))
+    session.stop_load()
+    return noise, gains
+
+
+def _measure(
+    session: Session,
+    candidate: Candidate,
+    seconds: float,
+    noise: Noise,
+    deadline_s: float,
+    rng: random.Random,
+) -> Gain:
+    session.watcher.phase(f"measuring the gain of {candidate.title}")
+    question = Question(
+        kind="price",
+        title=candidate.title,
+        a=candidate.base,
+        b=candidate.in_force(),
+        seconds=seconds,
+        pairs_max=2 * PAIRS_MIN,
+        checkpoint_bound=candidate.checkpoint_bound,
+        labels={
+            "remedy": candidate.remedy,
+            "durability_class": candidate.durability_class,
+        },
+    )
+    try:
+        session.target.settings.check(dict(candidate.change.settings))
+        answer = run_trial(session, question, noise=noise, deadline_s=deadline_s, rng=rng)
+    except (SetupError, UsageError) as problem:
+        return Gain(None, f"not measured: {problem.message}")
+    return Gain(answer)
+
+
+def _said(candidate: Candidate, gain: Gain) -> str:
+    if gain.answer is None:
+        return f"{candidate.title}: {gain.why}"
+    effect = gain.answer.throughput
+    return f"{candidate.title}: {effect.ratio:.2f}x [{effect.lo:.2f}, {effect.hi:.2f}]"

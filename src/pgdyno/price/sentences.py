@@ -1,0 +1,136 @@
+"""What a price comes to, in words: the sentence of each candidate, and of the whole list.
+
+Pure functions of the JSON result, so that a report can say the same of a run file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+"""One candidate of the result: ``docs/reference/result-price.schema.json``."""
+
+
+def sentence(row: Row) -> str:
+    """What the candidate buys and what it costs, without a period."""
+    return "; ".join(part for part in (gain_words(row), *loss_words(row)) if part)
+
+
+def gain_words(row: Row) -> str:
+    """What the candidate buys; '' for the baseline, which is what others are held against."""
+    gain = row["gain"]
+    if gain is None:
+        return ""
+    if not gain["measured"]:
+        return str(gain["why"])
+    if gain["compared"] == "latency_p99":
+        return f"p99 {_ratio(gain['latency_p99_ratio'], gain['latency_p99_ci95'])} at the held rate"
+    measured = _ratio(gain["throughput_ratio"], gain["ci95"])
+    match gain["verdict"]:
+        case "better":
+            return f"gives {measured} the throughput"
+        case "worse":
+            return f"costs throughput: {measured}"
+        case "inconclusive":
+            return f"inconclusive in throughput: {measured}"
+    return f"makes no difference to throughput: {measured}"
+
+
+def loss_words(row: Row) -> list[str]:
+    """What each drill took."""
+    losses = row["losses"]
+    drilled = [_drilled(loss) for loss in losses if loss["drilled"]]
+    missing: dict[str, list[str]] = {}
+    for loss in losses:
+        if not loss["drilled"]:
+            missing.setdefault(loss["why"], []).append(loss["fault"])
+    return drilled + [f"{_and(faults)} not drilled: {why}" for why, faults in missing.items()]
+
+
+def _drilled(loss: Row) -> str:
+    happened = loss["happened"]
+    name = fault_name(loss)
+    if not happened:
+        return f"{name}: the fault did not happen, so nothing is known"
+    parts = []
+    if loss["corrupt"]:
+        parts.append(f"came up corrupt after {loss['corrupt']} of {_cuts(happened)}")
+    if loss["refused"]:
+        parts.append(f"refused to start after {loss['refused']} of {_cuts(happened)}")
+    if loss["lost_max"]:
+        worst = f"{loss['lost_max']:,} commits, the oldest {_ms(loss['lost_ms_max'])} old"
+        parts.append(
+            f"lost at most {worst}, in {_cuts(happened)}"
+            f" (median {loss['lost_median']:,.10g}, {_ms(loss['lost_ms_median'])}){_bound(loss)}"
+        )
+    if not parts:
+        share = loss["upper_bound"]
+        parts.append(f"lost nothing in {_cuts(happened)} (so at most {share * 100:.2g} % lose any)")
+    if happened < loss["cuts"]:
+        parts.append(f"did not happen in {loss['cuts'] - happened} more")
+    return f"{name}: {', '.join(parts)}"
+
+
+def _bound(loss: Row) -> str:
+    if loss["bound_ms"] is None:
+        return ""
+    documented = f"the documented {_ms(loss['bound_ms'])}" if loss["bound_ms"] else "none documented"
+    return f", MORE than {documented}" if loss["worse_than_bound"] else f", within {documented}"
+
+
+def fault_name(loss: Row) -> str:
+    """The fault, and which of its variants."""
+    return f"{loss['fault']}, {loss['variant']}" if loss.get("variant") else str(loss["fault"])
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """The price list in one sentence, without a period: what most is gained by, at each price."""
+    parts = []
+    for said, found in (
+        ("of what lost nothing in its drills", [r for r in rows if harm(r) == "none"]),
+        ("of what lost commits but nothing else", [r for r in rows if harm(r) == "lost"]),
+        ("of what broke the database", [r for r in rows if harm(r) == "broken"]),
+    ):
+        best = max((r for r in found if _gains(r)), key=_throughput, default=None)
+        if best is not None:
+            parts.append(f"{said}, {best['title']} gives most: {_throughput(best):.2f}x")
+    if not parts and any(_gains(row) for row in rows):
+        best = max((row for row in rows if _gains(row)), key=_throughput)
+        parts.append(f"{best['title']} gives most: {_throughput(best):.2f}x; nothing was drilled")
+    return "; ".join(parts) or "nothing on this list gives more throughput here"
+
+
+def harm(row: Row) -> str:
+    """The worst that the drills saw: none, lost, broken; unknown when nothing was drilled."""
+    seen = [loss for loss in row["losses"] if loss["drilled"] and loss["happened"]]
+    if any(loss["corrupt"] or loss["refused"] for loss in seen):
+        return "broken"
+    if any(loss["lost_max"] for loss in seen):
+        return "lost"
+    return "none" if seen and len(seen) == len(row["losses"]) else "unknown"
+
+
+def _gains(row: Row) -> bool:
+    gain = row["gain"]
+    return bool(gain and gain["measured"] and gain["verdict"] == "better")
+
+
+def _throughput(row: Row) -> float:
+    return float(row["gain"]["throughput_ratio"])
+
+
+def _ratio(ratio: float, ci95: Sequence[float]) -> str:
+    return f"{ratio:.2f}x [{ci95[0]:.2f}, {ci95[1]:.2f}]"
+
+
+def _ms(value: float) -> str:
+    return f"{value / 1000:.3g} s" if value >= 10_000 else f"{value:.3g} ms"
+
+
+def _cuts(number: int) -> str:
+    return f"{number} cut" if number == 1 else f"{number} cuts"
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
