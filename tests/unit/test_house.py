@@ -30,6 +30,7 @@ ROOMS = [
     "remedy",
     "investigate",
     "drill",
+    "price",
     "report",
     "cli",
 ]

@@ -231,6 +231,16 @@ class Session:
         """A control connection, beside the load."""
         return self._in_force.connect()
 
+    @contextmanager
+    def server_down(self) -> Iterator[None]:
+        """While inside, a server of ours is stopped and leaves the machine to others; started again
+        only by whoever needs it."""
+        assert self._load is None, "a server under load is not stopped"
+        with self.probes.rest():
+            if self.target.cluster is not None:
+                self.target.cluster.stop()
+            yield
+
     def event_settings(self, settings: dict[str, str]) -> None:
         """Carry out an event's change of settings; it stays until the end of the run."""
         self._in_force.apply_event(settings)

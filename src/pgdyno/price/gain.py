@@ -14,7 +14,7 @@ from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.result import ci95_json
 from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
 from pgdyno.price.candidates import Candidate
-from pgdyno.spec import Change, Spec
+from pgdyno.spec import Spec
 from pgdyno.stats import PAIRS_MIN
 
 _SLICE_SECONDS_RANGE = (0.8, 20.0)

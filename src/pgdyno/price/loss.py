@@ -11,17 +11,10 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.drill.drill import run_drill
-from pgdyno.drill.model import Cut, DrillOptions, DrillResult, summarise
+from pgdyno.drill.model import DrillOptions
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
-
-# Faults whose variants are procedures of rescue: each has its own price.
-_PRICED_BY_VARIANT = {"wal-device"}
-_CELL_KEYS = (
-    *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
-    *("lost", "corrupt", "refused", "clean", "upper_bound", "bound_ms"),
-    *("recovery_s_median", "recovery_s_max"),
-)
+from pgdyno.price.cells import cells_of, not_drilled
 
 
 @dataclass(frozen=True)
@@ -69,39 +62,9 @@ def drill_all(
     return losses
 
 
-def not_drilled(fault: str, why: str) -> dict[str, Any]:
-    """The cell of a drill that was not made."""
-    return {"fault": fault, "variant": "", "drilled": False, "why": why}
-
-
-def cells_of(result: DrillResult) -> list[dict[str, Any]]:
-    """The figures of a drill; one cell for each variant where variants are prices of their own."""
-    variants: dict[str, list[Cut]] = {}
-    for cut in result.cuts:
-        variant = cut.variant if result.fault in _PRICED_BY_VARIANT else ""
-        variants.setdefault(variant, []).append(cut)
-    worse = {cut.number for cut in result.worse_than_bound()}
-    return [
-        {
-            "fault": result.fault,
-            "variant": variant,
-            "drilled": True,
-            **_figures(cuts, result.bound_ms),
-            "worse_than_bound": sum(cut.number in worse for cut in cuts),
-        }
-        for variant, cuts in variants.items()
-    ]
-
-
-def _figures(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
-    summary = summarise(cuts, bound_ms)
-    return {key: summary[key] for key in _CELL_KEYS}
-
-
 def no_drills(candidates: Sequence[Candidate], why: str) -> dict[str, list[dict[str, Any]]]:
     """All cells empty, for the same reason."""
     return {
         candidate.id: [not_drilled(fault, why) for fault in candidate.faults]
         for candidate in candidates
     }
-

@@ -59,11 +59,7 @@ def _drilled(loss: Row) -> str:
     if loss["refused"]:
         parts.append(f"refused to start after {loss['refused']} of {_cuts(happened)}")
     if loss["lost_max"]:
-        worst = f"{loss['lost_max']:,} commits, the oldest {_ms(loss['lost_ms_max'])} old"
-        parts.append(
-            f"lost at most {worst}, in {_cuts(happened)}"
-            f" (median {loss['lost_median']:,.10g}, {_ms(loss['lost_ms_median'])}){_bound(loss)}"
-        )
+        parts.append(f"{_lost(loss)}{_bound(loss)}")
     if not parts:
         share = loss["upper_bound"]
         parts.append(f"lost nothing in {_cuts(happened)} (so at most {share * 100:.2g} % lose any)")
@@ -72,11 +68,21 @@ def _drilled(loss: Row) -> str:
     return f"{name}: {', '.join(parts)}"
 
 
+def _lost(loss: Row) -> str:
+    worst = f"{loss['lost_max']:,} commits, the oldest {_ms(loss['lost_ms_max'])} old"
+    if loss["happened"] == 1:
+        return f"lost {worst}, in 1 cut"
+    middle = f"{loss['lost_median']:,.10g}, {_ms(loss['lost_ms_median'])}"
+    return f"lost at most {worst}, in {_cuts(loss['happened'])} (median {middle})"
+
+
 def _bound(loss: Row) -> str:
     if loss["bound_ms"] is None:
         return ""
-    documented = f"the documented {_ms(loss['bound_ms'])}" if loss["bound_ms"] else "none documented"
-    return f", MORE than {documented}" if loss["worse_than_bound"] else f", within {documented}"
+    if loss["bound_ms"] == 0:
+        return ", where nothing may be lost"
+    how = "MORE than" if loss["worse_than_bound"] else "within"
+    return f", {how} the documented {_ms(loss['bound_ms'])}"
 
 
 def fault_name(loss: Row) -> str:
@@ -90,11 +96,12 @@ def verdict(rows: Sequence[Row]) -> str:
     for said, found in (
         ("of what lost nothing in its drills", [r for r in rows if harm(r) == "none"]),
         ("of what lost commits but nothing else", [r for r in rows if harm(r) == "lost"]),
-        ("of what broke the database", [r for r in rows if harm(r) == "broken"]),
+        ("of what broke or emptied the database", [r for r in rows if harm(r) == "broken"]),
     ):
         best = max((r for r in found if _gains(r)), key=_throughput, default=None)
         if best is not None:
-            parts.append(f"{said}, {best['title']} gives most: {_throughput(best):.2f}x")
+            name = f"{best['title']} ({best['durability_class']})"
+            parts.append(f"{said}, {name} gives most: {_throughput(best):.2f}x")
     if not parts and any(_gains(row) for row in rows):
         best = max((row for row in rows if _gains(row)), key=_throughput)
         parts.append(f"{best['title']} gives most: {_throughput(best):.2f}x; nothing was drilled")
@@ -102,12 +109,13 @@ def verdict(rows: Sequence[Row]) -> str:
 
 
 def harm(row: Row) -> str:
-    """The worst that the drills saw: none, lost, broken; unknown when nothing was drilled."""
+    """The worst that the drills saw: none, lost or broken; unknown while one is missing that might
+    have seen more than nothing."""
     seen = [loss for loss in row["losses"] if loss["drilled"] and loss["happened"]]
     if any(loss["corrupt"] or loss["refused"] for loss in seen):
         return "broken"
     if any(loss["lost_max"] for loss in seen):
-        return "lost"
+        return "broken" if row["durability_class"] == "D3" else "lost"
     return "none" if seen and len(seen) == len(row["losses"]) else "unknown"
 
 
@@ -125,7 +133,7 @@ def _ratio(ratio: float, ci95: Sequence[float]) -> str:
 
 
 def _ms(value: float) -> str:
-    return f"{value / 1000:.3g} s" if value >= 10_000 else f"{value:.3g} ms"
+    return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"
 
 
 def _cuts(number: int) -> str:

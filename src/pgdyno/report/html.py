@@ -15,13 +15,14 @@ from markupsafe import Markup
 
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
-from pgdyno.report import accounts, drillpage, numbers, sections, wording
+from pgdyno.report import accounts, drillpage, numbers, pricelist, sections, wording
 from pgdyno.report.chart import Chart
 from pgdyno.report.clockwork import Clockwork, clockwork
 from pgdyno.report.drillpage import DrillPage
 from pgdyno.report.loadcharts import budget_chart, client_charts
 from pgdyno.report.overtime import time_charts
 from pgdyno.report.page import Page
+from pgdyno.report.pricechart import price_chart
 from pgdyno.report.stepcharts import chain_charts, pairs_chart, waits_chart
 from pgdyno.report.story import Story
 
@@ -88,6 +89,8 @@ def make_page(run: RunFile) -> Page:
         cleared=sections.verdict_table(story.findings, "cleared"),
         skipped=sections.verdict_table(story.findings, "skipped"),
         prices=sections.price_cards(story),
+        ladder=pricelist.table(story),
+        ladder_says=pricelist.sentences(story),
         zooms=sections.zooms(run, story, clock.marks.end_ms),
         absent=sections.unmeasured(run),
         rates=[f"{name}: {said}." for name, said in rates.items()],
@@ -109,13 +112,24 @@ def make_page(run: RunFile) -> Page:
 
 
 def _charts(run: RunFile, story: Story, clock: Clockwork) -> dict[str, list[Chart]]:
+    ladder = [chart] if (chart := price_chart(story)) else []
     several = (pairs_chart(run, story), waits_chart(run, story))
     return {
-        "step_charts": [*chain_charts(story), *(chart for chart in several if chart)],
+        "ladder_charts": ladder,
+        "step_charts": _present(chain_charts(story), several) if _has_steps(story) else [],
         "time_charts": time_charts(clock),
         "client_charts": client_charts(run),
         "budget_charts": [chart] if (chart := budget_chart(run, story)) else [],
     }
+
+
+def _has_steps(story: Story) -> bool:
+    """Whether the page has a section for charts of what was tried."""
+    return bool(story.steps or story.comparison)
+
+
+def _present(charts: Sequence[Chart], several: Sequence[Chart | None]) -> list[Chart]:
+    return [*charts, *(chart for chart in several if chart)]
 
 
 def _labelled(label: str, text: str) -> str:

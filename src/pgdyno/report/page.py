@@ -97,6 +97,8 @@ class Page:
     cleared: Table | None
     skipped: Table | None
     prices: Sequence[Card]
+    ladder: Table | None
+    ladder_says: Sequence[tuple[str, str]]
     zooms: Sequence[Zoom]
     absent: str
     rates: Sequence[str]
@@ -113,6 +115,7 @@ class Page:
     repeat_says: str
     spec_lines: Sequence[str]
     repeat_lines: Sequence[str]
+    ladder_charts: Sequence[Chart] = field(default_factory=tuple)
     step_charts: Sequence[Chart] = field(default_factory=tuple)
     time_charts: Sequence[Chart] = field(default_factory=tuple)
     client_charts: Sequence[Chart] = field(default_factory=tuple)
@@ -121,12 +124,19 @@ class Page:
     @property
     def charts(self) -> list[Chart]:
         """All charts, in the order of the page."""
-        return [*self.step_charts, *self.time_charts, *self.client_charts, *self.budget_charts]
+        return [
+            *self.ladder_charts,
+            *self.step_charts,
+            *self.time_charts,
+            *self.client_charts,
+            *self.budget_charts,
+        ]
 
     @property
     def contents(self) -> list[Entry]:
         """The sections that the page has."""
         entries = (
+            (self.ladder, "ladder", "Gain against loss"),
             (self.steps, "steps", "Steps"),
             (self.comparison, "steps", "Comparison"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),

@@ -220,15 +220,15 @@ def price_cards(story: Story) -> list[Card]:
         return [card for finding in story.limits for card in _proposal_cards(finding, story)]
     order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2, NOT_MEASURED: 4}
     attempts = sorted(story.attempts, key=lambda a: order.get(a.outcome, 3))
-    return [_price_card(attempt, story.noise_half_width) for attempt in attempts]
+    return [_price_card(attempt, story) for attempt in attempts]
 
 
-def _price_card(attempt: Attempt, noise: float | None) -> Card:
+def _price_card(attempt: Attempt, story: Story) -> Card:
     p99 = attempt.latency_p99
     terms = [
-        ("Throughput", _gain(attempt, noise)),
+        ("Throughput", _gain(attempt, story.noise_half_width)),
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
-        ("Durability", numbers.sentence(wording.class_words(attempt))),
+        ("Durability", numbers.sentence(wording.class_words(attempt, story))),
     ]
     return Card(
         title=attempt.title,

@@ -113,7 +113,13 @@ class Story:
     @property
     def attempts(self) -> list[Attempt]:
         """Every remedy or comparison, in the order in which they were tried."""
-        return [a for a in self.all_attempts if a.trial.kind in ("remedy", "compare")]
+        return [a for a in self.all_attempts if a.trial.kind in ("remedy", "compare", "price")]
+
+    def price_of(self, attempt: Attempt) -> Mapping[str, Any] | None:
+        """What drills took under a change, as the result's price list has it."""
+        change = attempt.change.to_json()
+        rows: Sequence[Mapping[str, Any]] = self.info.result.get("prices") or []
+        return next((row for row in rows if row["change"] == change), None)
 
     @property
     def rechecks(self) -> list[Attempt]:

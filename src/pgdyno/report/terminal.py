@@ -11,7 +11,7 @@ from rich.text import Text
 from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
-from pgdyno.report import accounts, numbers, wording
+from pgdyno.report import accounts, numbers, pricelist, wording
 from pgdyno.report.drillterminal import drill_lines
 from pgdyno.report.lines import (
     GAP,
@@ -29,9 +29,13 @@ from pgdyno.report.wording import finding_name
 LINES_MAX = 39
 RUN_LINES_MAX = 54
 """A single run has tables of its groups and statements besides."""
+PRICE_LINES_MAX = 200
+"""A price list is read line by line: a table and a sentence for each candidate, none left out."""
 STATEMENTS_MAX = 5
 STATEMENT_WIDTH = 44
 PLAIN_WIDTH = 120
+PRICE_WIDTH = 170
+"""Where nothing wraps, the price list is one table."""
 TITLE_WIDTH = 30
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
@@ -71,7 +75,8 @@ def stdout_console() -> Console:
 
 def terminal_summary(run: RunFile, console: Console) -> None:
     """Prints the summary of ``run``."""
-    for line in summary_lines(run, console.width if console.is_terminal else PLAIN_WIDTH):
+    plain = PRICE_WIDTH if run.run.command == "price" else PLAIN_WIDTH
+    for line in summary_lines(run, console.width if console.is_terminal else plain):
         text = Text(line.text, style=line.style, no_wrap=True, overflow="ignore")
         text.stylize("bold", 0, line.bold_to)
         console.print(text, soft_wrap=True)
@@ -82,10 +87,11 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
     story = Story(run)
     if story.info.command == "drill":
         return _drill(run, story, width)
-    single = story.info.command not in ("investigate", "compare")
+    most = {"investigate": LINES_MAX, "compare": LINES_MAX, "price": PRICE_LINES_MAX}
     body: dict[str, Callable[[RunFile, Story, int], Iterable[Line]]] = {
         "investigate": _investigation,
         "compare": _comparison,
+        "price": _price_list,
     }
     make = body.get(story.info.command, _single_run)
     lines = [
@@ -94,7 +100,7 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
         *make(run, story, width),
         *_warnings(story, width),
     ]
-    return fitted(without_double_blanks(lines), RUN_LINES_MAX if single else LINES_MAX)
+    return fitted(without_double_blanks(lines), most.get(story.info.command, RUN_LINES_MAX))
 
 
 def _drill(run: RunFile, story: Story, width: int) -> list[Line]:
@@ -199,6 +205,22 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
     lines += wrapped(wording.comparison_sentence(attempt), width, style=style)
     return lines
+
+
+def _price_list(run: RunFile, story: Story, width: int) -> list[Line]:
+    """The table of gains and losses, then a sentence for each candidate."""
+    lines = labelled("noise", wording.noise_sentence(story), width)
+    rows = pricelist.table_rows(story, short=True)
+    if rows:
+        head = pricelist.head(story)
+        lines += [Line(""), *table_lines(head, rows, width), Line("")]
+    for row in pricelist.prices(story):
+        style = "" if row["durability_class"] == "D0" else "yellow"
+        said = f"{row['title']}: {row['sentence']}"
+        lines += labelled(row["durability_class"], said, width, style=style, label_width=4)
+    lines += [Line(""), *labelled("verdict", story.verdict, width)]
+    lines += labelled("time", wording.time_taken(story.info), width)
+    return [*lines, *labelled("run file", str(run.path), width)]
 
 
 def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
+from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
 from pgdyno.remedy import catalogue
 from pgdyno.report import numbers
@@ -266,10 +267,20 @@ def _proposal(row: Mapping[str, Any]) -> tuple[str, str, float | None]:
     return remedy.title(change), remedy.durability_class, row.get("predicted_ratio")
 
 
-def class_words(attempt: Attempt) -> str:
-    """The durability class with its meaning, and whether its price was measured."""
+def class_words(attempt: Attempt, story: Story) -> str:
+    """The durability class with its meaning, and its measured price."""
     name = attempt.durability_class
     if not name:
         return ""
     words = f"{name}: {CLASS_MEANING[name]}" if name in CLASS_MEANING else name
-    return words if attempt.loses_nothing else f"{words}; not drilled"
+    price = price_words(attempt, story)
+    return f"{words}; {price}" if price else words
+
+
+def price_words(attempt: Attempt, story: Story) -> str:
+    """What drills took under the change, or that it was not drilled; '' for what loses nothing and
+    was not drilled."""
+    row = story.price_of(attempt)
+    if row is not None:
+        return "; ".join(loss_words(row))
+    return "" if attempt.loses_nothing else "not drilled"

@@ -1,0 +1,45 @@
+"""The figures of a drill as the price list has them: one cell for each candidate and fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pgdyno.drill.model import Cut, DrillResult, summarise
+
+# Faults whose variants are procedures of rescue: each has its own price.
+_PRICED_BY_VARIANT = {"wal-device"}
+_CELL_KEYS = (
+    *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
+    *("lost", "corrupt", "refused", "clean", "upper_bound", "bound_ms"),
+    *("recovery_s_median", "recovery_s_max"),
+)
+
+
+def not_drilled(fault: str, why: str) -> dict[str, Any]:
+    """The cell of a drill that was not made."""
+    return {"fault": fault, "variant": "", "drilled": False, "why": why}
+
+
+def cells_of(result: DrillResult) -> list[dict[str, Any]]:
+    """The figures of a drill; one cell for each variant where variants are prices of their own."""
+    variants: dict[str, list[Cut]] = {}
+    for cut in result.cuts:
+        variant = cut.variant if result.fault in _PRICED_BY_VARIANT else ""
+        variants.setdefault(variant, []).append(cut)
+    worse = {cut.number for cut in result.worse_than_bound()}
+    return [
+        {
+            "fault": result.fault,
+            "variant": variant,
+            "drilled": True,
+            **_figures(cuts, result.bound_ms),
+            "worse_than_bound": sum(cut.number in worse for cut in cuts),
+        }
+        for variant, cuts in variants.items()
+    ]
+
+
+def _figures(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
+    summary = summarise(cuts, bound_ms)
+    return {key: summary[key] for key in _CELL_KEYS}

@@ -1,0 +1,129 @@
+"""Price lists to test reports on: cuts made up, figures and sentences made by the price room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from report_runs import FREE, Level, Tried, Writer, write_trial
+
+from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
+from pgdyno.price.candidates import Candidate, ladder
+from pgdyno.price.cells import cells_of, not_drilled
+from pgdyno.price.sentences import sentence, verdict
+
+GAINS = {
+    "commit-delay": 1.02, "async-10ms": 1.52, "async-200ms": 1.64, "async-2s": 1.66,
+    "fpw-off": 1.31, "fpw-off-no-checksums": 1.33, "wal-tmpfs": 1.9, "wal-tmpfs-async": 1.6,
+    "unlogged": 2.6, "fsync-off": 2.1,
+}  # fmt: skip
+BOUNDS_MS = {"async-10ms": 30.0, "async-200ms": 600.0, "async-2s": 6000.0}
+NO_BOUND = {"D2", "D3"}
+
+
+def cut(number: int, outcome: Outcome, lost: int = 0, lost_ms: float = 0.0, *,
+        fault: str = "kill", variant: str = "") -> Cut:  # fmt: skip
+    """A cut with the outcome given; of one that refused, nothing is counted."""
+    refused = outcome == "refused"
+    ledger = None if refused else LedgerCount(acked=4000, lost=lost, lost_ms=lost_ms)
+    verified = Verified(outcome, ledger, None if refused else 0.24)
+    proof = Proof(happened=outcome != "no-fault", sentence="the processes are gone")
+    return Cut(number, fault, variant, seed=1, at_ms=1500.0, proof=proof, verified=verified)
+
+
+def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillResult:
+    """The result of a drill of ``cuts``."""
+    return DrillResult(
+        fault=fault, title=fault, spec={}, server={}, settings={}, cuts=tuple(cuts),
+        bound_ms=bound_ms, bound="",
+    )  # fmt: skip
+
+
+def losses(candidate: Candidate) -> list[dict[str, Any]]:
+    """What the candidate's drills took, as they might have."""
+    bound = None if candidate.durability_class in NO_BOUND else BOUNDS_MS.get(candidate.id, 0.0)
+    cells: list[dict[str, Any]] = []
+    for fault in candidate.faults:
+        cells += cells_of(drilled(fault, _cuts(candidate.id, fault), bound))
+    return cells
+
+
+def _cuts(name: str, fault: str) -> list[Cut]:
+    if name.startswith("fpw-off"):
+        bad: Outcome = "corrupt" if name.endswith("checksums") else "refused"
+        return [cut(n, bad if n % 2 else "clean", fault=fault) for n in range(8)]
+    if name == "fsync-off":
+        return [cut(n, "corrupt", fault=fault) for n in range(8)]
+    if name == "wal-tmpfs":
+        return [cut(n, "corrupt", 9, 3.0, fault=fault, variant="pg_resetwal") for n in range(3)]
+    if name == "wal-tmpfs-async":
+        return [
+            cut(0, "lost", 12, 4.0, fault=fault, variant="promote"),
+            cut(1, "corrupt", fault=fault, variant="copy-back"),
+        ]
+    if name == "unlogged":
+        return [cut(n, "lost", 4000, 1500.0, fault=fault) for n in range(6)]
+    if name.startswith("async"):
+        delay_ms = {"async-10ms": 9.0, "async-200ms": 120.0, "async-2s": 900.0}[name]
+        return [cut(n, "lost", 10 * n, delay_ms * n / 6, fault=fault) for n in range(1, 7)]
+    return [cut(n, "clean", fault=fault) for n in range(6)]
+
+
+def row(candidate: Candidate) -> dict[str, Any]:
+    """A line of the price list; one candidate's gain could not be measured."""
+    ratio = GAINS.get(candidate.id)
+    gain: dict[str, Any] | None = {"measured": False, "why": "not measured: no standby here"}
+    cells = losses(candidate)
+    if candidate.is_baseline:
+        gain = None
+    elif ratio is None:
+        cells = [not_drilled(fault, "needs root") for fault in candidate.faults]
+    else:
+        gain = {
+            "measured": True, "throughput_ratio": ratio,
+            "ci95": [ratio * 0.96, ratio * 1.04], "latency_p99_ratio": ratio**-0.6,
+            "latency_p99_ci95": [ratio**-0.6 * 0.9, ratio**-0.6 * 1.1], "pairs": 6,
+            "compared": "throughput", "baseline_tps": 480.0, "changed_tps": 480.0 * ratio,
+            "verdict": "better" if ratio > 1.1 else "no difference",
+        }  # fmt: skip
+    made = {
+        "candidate": candidate.id, "title": candidate.title,
+        "durability_class": candidate.durability_class, "remedy": candidate.remedy,
+        "change": candidate.change.to_json(), "base": candidate.base.to_json(),
+        "bound": candidate.bound, "gain": gain, "losses": cells,
+    }  # fmt: skip
+    return {**made, "sentence": sentence(made)}
+
+
+def price_result(rows: Sequence[Mapping[str, Any]], run_file: str = "run.db") -> dict[str, Any]:
+    """The result of ``pgdyno price`` with ``rows``."""
+    return {
+        "schema_version": 1, "run_file": run_file, "trustworthy": True, "distrust": [],
+        "server_version": "18.6", "noise_floor": {"of": "throughput", "ci95": [0.97, 1.03]},
+        "compared": "throughput", "cuts": 6, "seed": 1, "prices": [*rows],
+        "verdict": verdict(rows), "elapsed_s": 812.0,
+    }  # fmt: skip
+
+
+def price_run(path: Path, **run: Any) -> Path:
+    """``pgdyno price`` with the whole ladder."""
+    writer = Writer(path, 200, command="price", spec_text="", **run)
+    write_trial(writer, Tried("noise", "identical slices", FREE, FREE))
+    for candidate in ladder():
+        ratio = GAINS.get(candidate.id)
+        if ratio is None:
+            continue
+        faster = Level(int(FREE.tps * ratio), 2.0, 0.0, 16, FREE.waits)
+        columns = {
+            "remedy": candidate.remedy, "durability_class": candidate.durability_class,
+            "verdict": "better" if ratio > 1.1 else "no difference",
+        }  # fmt: skip
+        write_trial(
+            writer,
+            Tried("price", candidate.title, FREE, faster, candidate.change.to_json(),
+                  candidate.base.to_json(), columns, pairs=1),
+        )  # fmt: skip
+    rows = [row(candidate) for candidate in ladder()]
+    writer.recorder.update_run(result=price_result(rows, path.name))
+    return writer.finish()
