@@ -293,6 +293,7 @@ def open_session(
             spec.workload.scale,
             watcher.progress,
             setup=spec.workload.setup,
+            unlogged=spec.workload.unlogged,
         )
         if spec.standby.receivers:
             watcher.phase(f"making {in_words(spec.standby)}")

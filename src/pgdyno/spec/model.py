@@ -112,6 +112,9 @@ class WorkloadSpec(Part):
         None, description="SQL file to execute once, before the load, in pgdyno's own database"
     )
     variables: dict[str, Variable] = Field(default_factory=dict)
+    unlogged: bool = Field(
+        False, description="For kind = embedded: tables without WAL, which a crash empties"
+    )
 
 
 class LoadStep(Part):
@@ -268,6 +271,15 @@ class Spec(Part):
                     f"the group {group.name} has a step at"
                     f" {format_duration(arrival.steps[0].at_ms)}, before the ramp ends"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _tables_are_ours(self) -> Spec:
+        if self.server.kind == "existing" and self.workload.unlogged:
+            raise ValueError(
+                "workload.unlogged is for a server that pgdyno starts; tables of an existing one"
+                " stay as they are"
+            )
         return self
 
     @model_validator(mode="after")

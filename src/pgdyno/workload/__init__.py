@@ -2,6 +2,7 @@
 
 from pgdyno.workload.loading import load_mix, load_workloads, unset_variables
 from pgdyno.workload.model import Tables, WeightedScript, Workload
+from pgdyno.workload.persistence import make_logged, make_unlogged
 from pgdyno.workload.prepare import prepare
 from pgdyno.workload.setup import read_setup
 
@@ -11,6 +12,8 @@ __all__ = [
     "Workload",
     "load_mix",
     "load_workloads",
+    "make_logged",
+    "make_unlogged",
     "prepare",
     "read_setup",
     "unset_variables",

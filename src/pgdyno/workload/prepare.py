@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.server import ConnInfo
+from pgdyno.server import ConnInfo, connect
 from pgdyno.workload.missing import check_tables_exist
 from pgdyno.workload.mixed import prepare_mixed
 from pgdyno.workload.model import Tables, Workload
+from pgdyno.workload.persistence import make_unlogged
 from pgdyno.workload.pgbench import prepare_pgbench
 from pgdyno.workload.setup import run_setup
 
@@ -29,10 +30,12 @@ def prepare(
     progress: Progress,
     *,
     setup: str | None = None,
+    unlogged: bool = False,
 ) -> None:
     """Make the workloads' tables where they are missing or of another scale; use them otherwise.
 
-    ``setup`` is a file of SQL to execute afterwards. Raises UsageError when the database is not
+    ``setup`` is a file of SQL to execute afterwards. With ``unlogged`` all tables of the database
+    are then made unlogged. Raises UsageError when the database is not
     pgdyno's own, SetupError when something is in the way: rights, a foreign table of the same name,
     a statement of the setup that fails, a table that a script needs and nobody made.
     """
@@ -47,6 +50,11 @@ def prepare(
         progress(Path(setup).name, 1, 1)
     for workload in distinct:
         check_tables_exist(conninfo, workload)
+    if unlogged:
+        progress("tables without WAL", 0, 1)
+        with connect(conninfo) as connection:
+            make_unlogged(connection)
+        progress("tables without WAL", 1, 1)
 
 
 def _make(conninfo: ConnInfo, workload: Workload, scale: int, progress: Progress) -> None:

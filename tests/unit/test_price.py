@@ -1,0 +1,184 @@
+"""The price list: what is on it, what a user may add, and the words for what came of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import price_runs
+import pytest
+from price_runs import cut, drilled
+
+from pgdyno.errors import UsageError
+from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_candidate
+from pgdyno.price.cells import cells_of, not_drilled
+from pgdyno.price.gain import check_real_disk, slice_seconds
+from pgdyno.price.pricing import check_price, default_budget_s, worse_than_documented
+from pgdyno.price.sentences import harm, sentence, verdict
+from pgdyno.record import RunFile
+from pgdyno.remedy import catalogue
+from pgdyno.report.terminal import summary_lines
+from pgdyno.spec import Change, spec_from_fields
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "result-price.schema.json"
+NAMES = [candidate.id for candidate in ladder()]
+
+
+def rung(name: str) -> Candidate:
+    return next(candidate for candidate in ladder() if candidate.id == name)
+
+
+@pytest.mark.parametrize("candidate", ladder(), ids=NAMES)
+def test_every_rung_can_be_put_into_a_spec(candidate: Candidate) -> None:
+    spec = candidate.spec(spec_from_fields({"server": {"settings": {"work_mem": "8MB"}}}))
+    assert spec.server.settings["work_mem"] == "8MB"
+    for name, value in candidate.change.settings.items():
+        assert spec.server.settings[name] == value
+    assert candidate.faults
+    if candidate.remedy:
+        assert candidate.durability_class == catalogue()[candidate.remedy].durability_class
+
+
+def test_the_ladder_climbs_from_losing_nothing_to_losing_all() -> None:
+    classes = [candidate.durability_class for candidate in ladder()]
+    assert (classes[0], classes[-1]) == ("D0", "D3")
+    assert set(classes) == {"D0", "D1", "D2", "D3"}
+    bases = {rung(n).base.spec["server.checksums"] for n in ("fpw-off", "fpw-off-no-checksums")}
+    assert bases == {"true", "false"}
+
+
+def test_choosing_rungs() -> None:
+    assert [c.id for c in choose(None, ())] == NAMES
+    assert [c.id for c in choose("fsync-off, async-2s", ())] == [BASELINE, "fsync-off", "async-2s"]
+    assert [c.id for c in choose(None, ["fsync=off"])] == [BASELINE, "fsync=off"]
+    assert [c.id for c in choose("async-2s", ["fsync=off"])] == [BASELINE, "async-2s", "fsync=off"]
+
+
+@pytest.mark.parametrize(
+    ("ladder_names", "own", "message"),
+    [
+        ("sync", (), '"sync" is not on the ladder'),
+        (None, ("fsync",), '"fsync" is not NAME=VALUE'),
+        (None, ("fsync=off", "fsync=off"), "priced twice"),
+        (None, ("server.checksums=false",), "changes nothing"),
+    ],
+)
+def test_what_cannot_be_chosen(
+    ladder_names: str | None, own: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        choose(ladder_names, own)
+
+
+def test_a_candidate_of_the_users_own() -> None:
+    made = parse_candidate("full_page_writes=off, wal_compression=on,disk.wal=tmpfs:1GB")
+    assert made.change == Change(
+        settings={"full_page_writes": "off", "wal_compression": "on"},
+        spec={"disk.wal": "tmpfs:1GB"},
+    )
+    assert (made.durability_class, made.remedy) == ("D3", "wal-on-tmpfs")
+    assert made.faults == ("power", "wal-device")
+    assert made.checkpoint_bound
+
+
+def test_a_list_in_a_value_is_one_value() -> None:
+    made = parse_candidate("synchronous_standby_names=a,b,commit_delay=100")
+    assert made.change.settings == {"synchronous_standby_names": "a,b", "commit_delay": "100"}
+    assert made.durability_class == "D0"
+
+
+def test_checksums_are_for_both_sides() -> None:
+    made = parse_candidate("server.checksums=false,full_page_writes=off")
+    assert made.base.spec == {"server.checksums": "false"}
+    assert "server.checksums" not in made.change.spec
+    assert made.in_force().spec == {"server.checksums": "false"}
+
+
+@pytest.mark.parametrize("disk", ["slow:flush=2ms", "blackout", "tmpfs:1GB"])
+def test_no_gain_from_an_emulated_disk(disk: str) -> None:
+    spec = spec_from_fields({"disk": {"data": disk}})
+    with pytest.raises(UsageError, match=r"disk\.data = .*own disk"):
+        check_real_disk(spec)
+
+
+def test_only_servers_of_ours_are_priced() -> None:
+    spec = spec_from_fields({"server": {"kind": "existing", "conninfo": "host=here"}})
+    with pytest.raises(UsageError, match="crashes only servers that it started"):
+        check_price(spec, ladder())
+
+
+def test_time_is_shared() -> None:
+    assert default_budget_s(ladder(), 6) == 840
+    assert default_budget_s(ladder(), 0) == 420
+    assert 0.8 <= slice_seconds(ladder(), 420) < 5
+    assert slice_seconds(ladder()[:2], 10_000) == 20
+
+
+def test_the_result_keeps_its_schema() -> None:
+    result = price_runs.price_result([price_runs.row(candidate) for candidate in ladder()])
+    jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
+
+
+def test_sentences() -> None:
+    said = {c.id: price_runs.row(c)["sentence"] for c in ladder()}
+    assert said[BASELINE] == (
+        "kill: lost nothing in 6 cuts (so at most 39 % lose any);"
+        " power: lost nothing in 6 cuts (so at most 39 % lose any)"
+    )
+    assert said["async-200ms"] == (
+        "gives 1.64x [1.57, 1.71] the throughput;"
+        " kill: lost at most 60 commits, the oldest 120 ms old, in 6 cuts (median 35, 70 ms),"
+        " within the documented 600 ms;"
+        " power: lost at most 60 commits, the oldest 120 ms old, in 6 cuts (median 35, 70 ms),"
+        " within the documented 600 ms"
+    )
+    assert said["fpw-off"] == (
+        "gives 1.31x [1.26, 1.36] the throughput; power: refused to start after 4 of 8 cuts"
+    )
+    assert "power: came up corrupt after 4 of 8 cuts" in said["fpw-off-no-checksums"]
+    assert "wal-device, copy-back: came up corrupt after 1 of 1 cut" in said["wal-tmpfs-async"]
+    assert said["wal-tmpfs-sync"] == (
+        "not measured: no standby here; wal-device not drilled: needs root"
+    )
+
+
+def test_more_than_documented_is_said_aloud() -> None:
+    (cell,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 600.0))
+    row = {**price_runs.row(rung("async-200ms")), "losses": [cell]}
+    assert "MORE than the documented 600 ms" in sentence(row)
+    assert worse_than_documented({"prices": [row]}) == [row["title"]]
+
+
+def test_a_fault_that_did_not_happen_tells_nothing() -> None:
+    (cell,) = cells_of(drilled("kill", [cut(1, "no-fault")], 0.0))
+    row = {**price_runs.row(rung(BASELINE)), "losses": [cell]}
+    assert sentence(row) == "kill: the fault did not happen, so nothing is known"
+    assert harm(row) == "unknown"
+
+
+def test_the_verdict_keeps_prices_apart() -> None:
+    rows = [price_runs.row(candidate) for candidate in ladder()]
+    assert verdict(rows) == (
+        "of what lost commits but nothing else, synchronous_commit = off, wal_writer_delay = 2s"
+        " (D1) gives most: 1.66x; of what broke or emptied the database, unlogged tables (D3)"
+        " gives most: 2.60x"
+    )
+    undrilled = {**rows[4], "losses": [not_drilled("kill", "no cuts were asked for")]}
+    assert verdict([undrilled]).endswith("gives most: 1.66x; nothing was drilled")
+    assert verdict([rows[0]]) == "nothing on this list gives more throughput here"
+
+
+def test_the_terminal_shows_every_candidate_and_drill(tmp_path: Path) -> None:
+    run = RunFile(price_runs.price_run(tmp_path / "run.db"))
+    lines = [line.text for line in summary_lines(run, 170)]
+    text = "\n".join(lines)
+    for candidate in ladder():
+        assert candidate.id in text
+        assert candidate.title in text
+    row = next(line for line in lines if line.startswith("async-200ms"))
+    assert row.split() == [
+        "async-200ms", "D1", "1.64x", "[1.57,", "1.71]", "0.74x", "[0.67,", "0.82]", "kill", "6",
+        "35", "/", "60", "70", "/", "120", "100", "%", "0", "of", "6", "600", "ms", "0.24", "s",
+    ]  # fmt: skip
+    assert "not drilled" in text
