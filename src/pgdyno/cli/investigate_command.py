@@ -34,6 +34,12 @@ from pgdyno.cli.types import Duration
     is_flag=True,
     help="Settings of your server may change during the trials; they are put back at the end.",
 )
+@click.option(
+    "--drill/--no-drill",
+    default=True,
+    help="Price what is kept or offered and may lose data by crashing servers of pgdyno's own"
+    " (default --drill; up to 75 s for each, beyond the budget).",
+)
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @click.option("--report", metavar="FILE", help="HTML report (default beside the run file).")
 @output_options
@@ -45,6 +51,7 @@ def command(**given: Any) -> None:
     """
     from pgdyno.cli.session import session_for
     from pgdyno.investigate import investigate
+    from pgdyno.price.remedies import price_remedies
 
     spec, spec_text = build_spec(sort_out(given["what"]), given)
     budget_ms = given["budget"] or spec.investigate.budget_ms
@@ -56,6 +63,7 @@ def command(**given: Any) -> None:
             allow=given["allow"] or spec.investigate.allow,
             may_apply=given["may_apply"],
         )
+        result = price_remedies(session, result, drill=given["drill"])
     report_path = _write_report(path, given["report"])
     print_result(given["output_format"], path, result, _steps(result))
     if given["output_format"] == "text":

@@ -9,11 +9,11 @@ import click
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import (
-    build_spec,
-    load_options,
+    load_options_of_several,
     output_options,
     settings_option,
     sort_out,
+    specs_of_several,
 )
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.types import Duration
@@ -24,7 +24,7 @@ _SCALE = 10
 
 
 @click.command("price")
-@load_options
+@load_options_of_several
 @click.option(
     "--candidate",
     "own",
@@ -53,33 +53,35 @@ def command(**given: Any) -> None:
       pgdyno price                          the whole ladder, on tpcb-like
       pgdyno price --ladder async-200ms,fpw-off
       pgdyno price --candidate full_page_writes=off,wal_compression=on
+      pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.session import session_for
     from pgdyno.price.candidates import choose
     from pgdyno.price.pricing import CUTS, Asked, check_price, default_budget_s, price
 
     asked = sort_out(given["what"])
-    if asked.spec_path is None:
-        given |= {"clients": given["clients"] or _CLIENTS, "scale": given["scale"] or _SCALE}
-    spec, spec_text = build_spec(asked, given)
+    specs = specs_of_several(asked, given, scale=_SCALE, clients=_CLIENTS)
     candidates = choose(given["ladder"], given["own"])
-    check_price(spec, candidates)
+    for spec, _ in specs:
+        check_price(spec, candidates)
     cuts = CUTS if given["cuts"] is None else given["cuts"]
     budget_ms = given["budget"]
-    path = run_path(given["output"], f"{spec.name}-price")
-    with session_for("price", given, spec, spec_text, path) as session:
-        result = price(
-            session,
-            Asked(
-                candidates=candidates,
-                cuts=cuts,
-                budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
-                seed=spec.load.seed or 1,
-            ),
-        )
-    print_result(given["output_format"], path, result, _cells(result))
-    check_trust(result)
-    _check_bounds(result)
+    path = run_path(given["output"], f"{specs[0][0].name}-price")
+    wanted = Asked(
+        candidates=candidates,
+        cuts=cuts,
+        budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
+        seed=specs[0][0].load.seed or 1,
+    )
+    priced = None
+    for number, (spec, text) in reversed(list(enumerate(specs))):
+        each = path.with_stem(f"{path.stem}-against") if number else path
+        with session_for("price", given, spec, text, each) as session:
+            priced = price(session, wanted, against=priced)
+    assert priced is not None
+    print_result(given["output_format"], path, priced.result, _cells(priced.result))
+    check_trust(priced.result)
+    _check_bounds(priced.result)
 
 
 def _check_bounds(result: Mapping[str, Any]) -> None:

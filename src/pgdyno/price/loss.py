@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.drill.drill import run_drill
-from pgdyno.drill.model import DrillOptions
+from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.stored import cut_row
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
@@ -21,31 +22,41 @@ from pgdyno.price.cells import cells_of, not_drilled
 class DrillPlan:
     """How many cuts, and until when."""
 
-    cuts: int
+    cuts: Mapping[str, int]
+    """By fault."""
     seed: int
     deadline_s: float
     """On the monotonic clock; no cut begins later."""
 
 
-def drill_all(
-    session: Session, candidates: Sequence[Candidate], plan: DrillPlan
-) -> dict[str, list[dict[str, Any]]]:
-    """By candidate, what each of its faults took; the session's own server rests meanwhile.
+@dataclass(frozen=True)
+class Drilled:
+    """What drills took."""
+
+    cells: Mapping[str, Sequence[Mapping[str, Any]]]
+    """By candidate, a cell of the price list for each drill."""
+    drills: Mapping[tuple[str, str], DrillResult]
+    """By candidate and fault, those that were made."""
+
+
+def drill_all(session: Session, candidates: Sequence[Candidate], plan: DrillPlan) -> Drilled:
+    """What each fault of each candidate took; the session's own server rests meanwhile.
 
     What this machine or server cannot do is "not drilled" with the reason, and no error.
     """
-    cells = [(candidate, fault) for candidate in candidates for fault in candidate.faults]
-    losses: dict[str, list[dict[str, Any]]] = {candidate.id: [] for candidate in candidates}
+    asked = [(candidate, fault) for candidate in candidates for fault in candidate.faults]
+    cells: dict[str, list[Mapping[str, Any]]] = {candidate.id: [] for candidate in candidates}
+    drills: dict[tuple[str, str], DrillResult] = {}
     with session.server_down(), tempfile.TemporaryDirectory(prefix="pgdyno-price-") as folder:
-        for number, (candidate, fault) in enumerate(cells):
+        for number, (candidate, fault) in enumerate(asked):
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
             left_s = plan.deadline_s - time.monotonic()
             path = Path(folder) / f"{number}.db"
             options = DrillOptions(
                 fault=fault,
-                cuts=plan.cuts,
+                cuts=plan.cuts[fault],
                 seed=plan.seed,
-                budget_s=max(left_s / (len(cells) - number), 1.0),
+                budget_s=max(left_s / (len(asked) - number), 1.0),
             )
             try:
                 result = run_drill(
@@ -54,17 +65,36 @@ def drill_all(
             except Interrupted:
                 raise
             except PgdynoError as problem:
-                losses[candidate.id].append(not_drilled(fault, problem.message))
+                cells[candidate.id].append(not_drilled(fault, problem.message))
                 continue
             finally:
                 path.unlink(missing_ok=True)
-            losses[candidate.id] += cells_of(result)
-    return losses
+            drills[candidate.id, fault] = result
+            cells[candidate.id] += cells_of(result)
+            _record(session, result, options)
+    return Drilled(cells, drills)
 
 
-def no_drills(candidates: Sequence[Candidate], why: str) -> dict[str, list[dict[str, Any]]]:
+def _record(session: Session, result: DrillResult, options: DrillOptions) -> None:
+    """Keep a drill, which had a run file of its own, in the session's."""
+    drill_id = session.recorder.add_drill(
+        fault=result.fault,
+        title=result.title,
+        seed=result.seed,
+        sham=int(result.sham),
+        options=asdict(options),
+        settings=result.settings,
+        bound_ms=result.bound_ms,
+        bound=result.bound,
+    )
+    for cut in result.cuts:
+        session.recorder.add_cut(cut_row(cut, drill_id), ns=time.monotonic_ns())
+
+
+def no_drills(candidates: Sequence[Candidate], why: str) -> Drilled:
     """All cells empty, for the same reason."""
-    return {
+    cells = {
         candidate.id: [not_drilled(fault, why) for fault in candidate.faults]
         for candidate in candidates
     }
+    return Drilled(cells, {})

@@ -12,6 +12,7 @@ from pgdyno.errors import UsageError
 from pgdyno.investigate.compare import noise_json
 from pgdyno.investigate.result import distrust
 from pgdyno.investigate.trial import Measure, Noise
+from pgdyno.price.against import Priced, comparison
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.gain import Gain, check_real_disk, measure_gains
 from pgdyno.price.loss import DrillPlan, drill_all, no_drills
@@ -56,20 +57,27 @@ def check_price(spec: Spec, candidates: Sequence[Candidate]) -> None:
         candidate.spec(spec)
 
 
-def price(session: Session, asked: Asked) -> dict[str, Any]:
-    """Measure and drill ``asked`` under the session's load; the JSON result, also recorded."""
+def price(session: Session, asked: Asked, against: Priced | None = None) -> Priced:
+    """Measure and drill ``asked`` under the session's load; the result, also recorded.
+
+    ``against`` is the same list on another server, kept in the result for comparison.
+    """
     began_s = time.monotonic()
     gain_s = asked.budget_s * (_GAIN_SHARE if asked.cuts else 1.0)
     noise, gains = measure_gains(session, asked.candidates, budget_s=gain_s)
     if asked.cuts:
-        plan = DrillPlan(asked.cuts, asked.seed, began_s + asked.budget_s)
-        losses = drill_all(session, asked.candidates, plan)
+        cuts = {fault: asked.cuts for each in asked.candidates for fault in each.faults}
+        plan = DrillPlan(cuts, asked.seed, began_s + asked.budget_s)
+        drilled = drill_all(session, asked.candidates, plan)
     else:
-        losses = no_drills(asked.candidates, "no cuts were asked for")
-    result = _result(session, asked, noise, gains, losses)
+        drilled = no_drills(asked.candidates, "no cuts were asked for")
+    result = _result(session, asked, noise, gains, drilled.cells)
     result["elapsed_s"] = round(time.monotonic() - began_s, 1)
-    session.recorder.update_run(result=result)
-    return result
+    priced = Priced(result, drilled.drills)
+    if against is not None:
+        priced.result.update(comparison(priced, against))
+    session.recorder.update_run(result=priced.result)
+    return priced
 
 
 def _result(

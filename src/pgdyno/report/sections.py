@@ -115,13 +115,13 @@ def step_texts(story: Story) -> list[StepText]:
             number=step.number,
             title=numbers.capital(finding_name(step.finding)) or "Further changes",
             sentence=step.sentence,
-            table=_attempts_table(step),
+            table=_attempts_table(step, story),
         )
         for step in story.steps
     ]
 
 
-def _attempts_table(step: Step) -> Table:
+def _attempts_table(step: Step, story: Story) -> Table:
     rows = [
         [
             a.title,
@@ -130,12 +130,20 @@ def _attempts_table(step: Step) -> Table:
             wording.measured_words(a) or numbers.ABSENT,
             numbers.change_percent(a.latency_p99.ratio if a.latency_p99 else None),
             numbers.count(a.trial.pairs),
-            decision_words(a),
+            _decision_and_price(a, story),
         ]
         for a in step.attempts
     ]
     head = ["Change", "Class", "predicted", "measured, 95 %", "p99", "pairs", "Decision"]
     return Table("What was tried", head, rows, right=frozenset((2, 3, 4, 5)))
+
+
+def _decision_and_price(attempt: Attempt, story: Story) -> str:
+    """What became of a change, with what drills took under it where it is worth having."""
+    decided = decision_words(attempt)
+    price = wording.price_words(attempt, story)
+    worth = attempt.outcome in ("kept", "offered", "still earns")
+    return f"{decided}; {price}" if worth and price else decided
 
 
 def closing(story: Story) -> list[str]:

@@ -117,9 +117,8 @@ class Story:
 
     def price_of(self, attempt: Attempt) -> Mapping[str, Any] | None:
         """What drills took under a change, as the result's price list has it."""
-        change = attempt.change.to_json()
         rows: Sequence[Mapping[str, Any]] = self.info.result.get("prices") or []
-        return next((row for row in rows if row["change"] == change), None)
+        return next((row for row in rows if row["title"] == attempt.title), None)
 
     @property
     def rechecks(self) -> list[Attempt]:

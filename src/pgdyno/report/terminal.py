@@ -40,6 +40,7 @@ TITLE_WIDTH = 30
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
 
+KEPT_OR_OFFERED = ("kept", "offered", "still earns")
 STYLES = {
     "kept": "green",
     "still earns": "green",
@@ -118,7 +119,7 @@ def _investigation(run: RunFile, story: Story, width: int) -> list[Line]:
     lines = labelled("noise", wording.noise_sentence(story), width, label_width=8)
     lines += [Line("")] if lines else []
     for step in story.steps:
-        lines += _step_lines(step, width)
+        lines += _step_lines(step, story, width)
     lines += wrapped(wording.rechecks_sentence(story), width)
     lines += wrapped(wording.next_limit_sentence(story), width)
     if not story.steps:
@@ -128,18 +129,18 @@ def _investigation(run: RunFile, story: Story, width: int) -> list[Line]:
     return lines
 
 
-def _step_lines(step: Step, width: int) -> list[Line]:
+def _step_lines(step: Step, story: Story, width: int) -> list[Line]:
     name = finding_name(step.finding) or "further changes"
     head = f"{step.number}  {name}"
     helped = any(a.outcome not in ("rejected", NOT_MEASURED) for a in step.attempts)
     indent = max(24, len(head) + 2)
     lines = labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
     for attempt in step.attempts:
-        lines += _attempt_lines(attempt, width)
+        lines += _attempt_lines(attempt, story, width)
     return lines
 
 
-def _attempt_lines(attempt: Attempt, width: int) -> list[Line]:
+def _attempt_lines(attempt: Attempt, story: Story, width: int) -> list[Line]:
     title = (
         attempt.title if attempt.loses_nothing else f"{attempt.title}  {attempt.durability_class}"
     )
@@ -148,10 +149,12 @@ def _attempt_lines(attempt: Attempt, width: int) -> list[Line]:
         parts.append(f"predicted {predicted}")
     if measured := wording.measured_words(attempt):
         parts.append(f"measured {measured}")
-    moved = attempt.outcome in ("kept", "offered", "still earns") and not attempt.rate_held
+    moved = attempt.outcome in KEPT_OR_OFFERED and not attempt.rate_held
     if moved and attempt.latency_p99:
         parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
     parts.append(wording.decision_words(attempt))
+    if attempt.outcome in KEPT_OR_OFFERED:
+        parts.append(wording.price_words(attempt, story))
     return fields_beside(
         f"{GAP}{title:<{TITLE_WIDTH}}", parts, width, indent=6,
         style=STYLES.get(attempt.outcome, ""),

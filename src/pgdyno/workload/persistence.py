@@ -52,7 +52,10 @@ def make_logged(connection: psycopg.Connection, tables: Iterable[int] | None = N
 
 def _tables(connection: psycopg.Connection) -> list[_Table]:
     rows = connection.execute(query("ordinary_tables")).fetchall()
-    return [_Table(*row[:4], refers_to=tuple(row[4])) for row in rows]
+    return [
+        _Table(oid, schema, name, logged, tuple(refers_to))
+        for oid, schema, name, logged, refers_to in rows
+    ]
 
 
 def _referring_first(tables: list[_Table]) -> list[_Table]:
@@ -78,6 +81,6 @@ def _set(connection: psycopg.Connection, table: _Table, to: str) -> None:
     from psycopg import sql
 
     name = sql.Identifier(table.schema, table.name)
-    statement = sql.SQL("alter table {} set {}").format(name, sql.SQL(to))  # type: ignore[arg-type]
+    statement = sql.SQL("alter table {} set {}").format(name, sql.SQL(to))
     with setup_errors(f"{table.schema}.{table.name} as {to}"):
         connection.execute(statement)

@@ -1,0 +1,72 @@
+"""The measured price of what an investigation kept or offered: a few drills after its loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pgdyno.conduct import Session
+from pgdyno.price.candidates import Candidate, of_change
+from pgdyno.price.loss import DrillPlan, drill_all, no_drills
+from pgdyno.price.sentences import loss_words
+from pgdyno.spec import Change
+
+SECONDS_PER_REMEDY = 75.0
+"""Time beyond the investigation's own budget, for each remedy that gives durability up."""
+CUTS = {"kill": 5, "power": 6, "wal-device": 2}
+_PRICED = ("kept", "still earns", "offered")
+
+
+def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> dict[str, Any]:
+    """``result`` of an investigation with ``prices``: what a crash takes under each remedy of class
+    D1 and worse that it kept or offered; also recorded.
+
+    The load has ended. Without ``drill``, or where drills cannot be, the price is "not drilled" and
+    why. Takes SECONDS_PER_REMEDY for each.
+    """
+    candidates = _candidates(result)
+    if not session.target.ours:
+        drilled = no_drills(candidates, "pgdyno did not start this server")
+    elif not drill:
+        drilled = no_drills(candidates, "drills were not wanted")
+    elif candidates:
+        deadline_s = time.monotonic() + SECONDS_PER_REMEDY * len(candidates)
+        seed = session.spec.load.seed or 1
+        drilled = drill_all(session, candidates, DrillPlan(CUTS, seed, deadline_s))
+    else:
+        drilled = no_drills([], "")
+    result = {**result, "prices": [_row(c, drilled.cells[c.id]) for c in candidates]}
+    session.recorder.update_run(result=result)
+    return result
+
+
+def _candidates(result: Mapping[str, Any]) -> list[Candidate]:
+    """What is to be priced, each change once, on top of all that was kept."""
+    kept = Change.from_json(result["kept"])
+    by_id: dict[str, Candidate] = {}
+    for remedy in _remedies(result):
+        candidate = of_change(Change.from_json(remedy["change"]), base=kept, title=remedy["title"])
+        by_id[candidate.id] = replace(
+            candidate, remedy=remedy["id"], durability_class=remedy["durability_class"]
+        )
+    return list(by_id.values())
+
+
+def _remedies(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for step in result["steps"]:
+        if step["decision"] in _PRICED and step["remedy"]["durability_class"] != "D0":
+            yield step["remedy"]
+
+
+def _row(candidate: Candidate, losses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "title": candidate.title,
+        "remedy": candidate.remedy,
+        "durability_class": candidate.durability_class,
+        "change": candidate.change.to_json(),
+        "bound": candidate.bound,
+        "losses": [dict(loss) for loss in losses],
+    }
+    return {**row, "sentence": "; ".join(loss_words(row))}
