@@ -19,6 +19,7 @@ from pgdyno.server import connect
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.dotted import with_keys
 from pgdyno.spec.standby import StandbySpec, in_words
+from pgdyno.workload import make_logged, make_unlogged
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Step:
     """Where the WAL is to be, if that differs."""
     standby: StandbySpec | None = None
     """The standbys to have, if that differs."""
+    checksums: bool | None = None
+    """Whether there are to be data checksums, if that differs."""
+    unlogged: bool = False
+    """Whether tables are to be without WAL."""
     needs_restart: bool = False
     needs_load_restart: bool = False
 
@@ -50,6 +55,9 @@ class InForce:
         """``spec`` is what changes are against."""
         self._target = target
         self._base = spec
+        self._checksums_at_first = target.checksums
+        self._unlogged = spec.workload.unlogged
+        self._made_unlogged: list[int] | None = None
         self._recorder = recorder
         self.change = Change()
 
@@ -79,6 +87,9 @@ class InForce:
         wanted = self.spec(change)
         wal_disk = wanted.disk.wal if wanted.disk.wal != self._target.wal_disk else None
         standby = wanted.standby if wanted.standby != self._target.standby else None
+        checksums = wanted.server.checksums
+        if checksums is None:
+            checksums = self._checksums_at_first
         restart = bool(self._target.settings.needs_restart([*settings, *back]))
         return Step(
             start=now,
@@ -89,7 +100,9 @@ class InForce:
             table_options_back=tables_back,
             wal_disk=wal_disk,
             standby=standby,
-            needs_restart=restart or wal_disk is not None,
+            checksums=checksums if checksums != self._target.checksums else None,
+            unlogged=wanted.workload.unlogged,
+            needs_restart=restart or wal_disk is not None or checksums != self._target.checksums,
             needs_load_restart=restart or dict(now.spec) != dict(change.spec),
         )
 
@@ -105,7 +118,19 @@ class InForce:
             self._target.have_standbys(step.standby)
             facts = self._target.facts["standby"]
             self._recorder.add_event("standby", in_words(step.standby), facts)
+        self._set_logging(unlogged=step.unlogged)
         self.change = step.to
+
+    def _set_logging(self, *, unlogged: bool) -> None:
+        """Make tables unlogged, or those logged again that were; no load may run meanwhile."""
+        if unlogged == self._unlogged:
+            return
+        with self.connect() as connection:
+            if unlogged:
+                self._made_unlogged = make_unlogged(connection)
+            else:
+                make_logged(connection, self._made_unlogged)
+        self._unlogged = unlogged
 
     def apply_with_restart(self, step: Step) -> None:
         """Carry out a step that needs the server restarted; no load may run meanwhile."""
@@ -122,7 +147,7 @@ class InForce:
         if self._target.receivers is not None:
             self._target.receivers.require(step.settings)
         try:
-            self._target.restart(touched, wal_disk=step.wal_disk)
+            self._target.restart(touched, wal_disk=step.wal_disk, checksums=step.checksums)
         except SetupError:
             left = {name: value for name, value in before.items() if name not in touched}
             self.change = replace(step.to, settings=left)

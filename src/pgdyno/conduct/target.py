@@ -78,8 +78,20 @@ class Target:
         """Whether pgdyno started it, so that restarts and settings are ours to make."""
         return self.cluster is not None
 
-    def restart(self, changed: Collection[str] = (), *, wal_disk: str | None = None) -> None:
-        """Restart an embedded server, meanwhile moving its WAL to ``wal_disk``, if given.
+    @property
+    def checksums(self) -> bool:
+        """Whether its data pages have checksums."""
+        return bool(self.facts["settings"].get("data_checksums") == "on")
+
+    def restart(
+        self,
+        changed: Collection[str] = (),
+        *,
+        wal_disk: str | None = None,
+        checksums: bool | None = None,
+    ) -> None:
+        """Restart an embedded server, meanwhile moving its WAL to ``wal_disk`` and turning its data
+        checksums on or off, if given.
 
         One that does not start with the ``changed`` settings is started without them, and the
         reason raised as :class:`SetupError`. Returns when its standbys are back too.
@@ -93,6 +105,9 @@ class Target:
             if wal_disk is not None:
                 self.cluster.move_wal(self.wal_place(wal_disk))
                 self.wal_disk = wal_disk
+            if checksums is not None:
+                self.cluster.set_checksums(wanted=checksums)
+                self.facts["settings"]["data_checksums"] = "on" if checksums else "off"
             self.cluster.start()
         except SetupError:
             self.cluster.forget_settings(changed)

@@ -129,7 +129,7 @@ def _measure(
         },
     )
     try:
-        session.target.settings.check(dict(candidate.change.settings))
+        session.provide(candidate.in_force())
         answer = run_trial(session, question, noise=noise, deadline_s=deadline_s, rng=rng)
     except (SetupError, UsageError) as problem:
         return Gain(None, f"not measured: {problem.message}")

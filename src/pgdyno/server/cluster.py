@@ -32,6 +32,7 @@ from pgdyno.server.layout import (
     describe,
     fill,
     make_socket_dir,
+    set_checksums,
 )
 from pgdyno.server.postmaster import Postmaster
 from pgdyno.server.reloading import reload
@@ -235,6 +236,17 @@ class Cluster:
             raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
         last = last_segment(self.installation, self._data_dir)
         move_wal(self._data_dir, to, last=last)
+
+    def set_checksums(self, *, wanted: bool) -> None:
+        """Turn data checksums on or off; every page is written again to turn them on.
+
+        UsageError while the server runs, SetupError when it was not shut down cleanly.
+        """
+        if self.running:
+            raise UsageError(
+                "data checksums cannot be changed while the server runs", code="server-runs"
+            )
+        set_checksums(self.installation, self._data_dir, wanted=wanted)
 
     def kill(self) -> list[int]:
         """``kill -9`` of all of the server's processes at once; which, once they are gone."""

@@ -117,7 +117,7 @@ def fill(
     give_tree(data_dir, server_account())
     place_wal(data_dir, places.wal)
     if checksums is not None:
-        _set_checksums(installation, data_dir, wanted=checksums)
+        set_checksums(installation, data_dir, wanted=checksums)
     return data_dir
 
 
@@ -183,7 +183,7 @@ def _copy_data_directory(source: Path, target: Path) -> None:
     copy_linked_wal(target)
 
 
-def _set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -> None:
+def set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -> None:
     """Turn data checksums on or off in a data directory that no server uses."""
     version = control_data(installation, data_dir).get("Data page checksum version")
     if version is not None and (version != "0") == wanted:

@@ -1,8 +1,8 @@
 """Dotted keys of a spec, as ``load.protocol`` or ``clients.web.think``, for changes of one key.
 
 Only what can change between two slices of one run may be named: the load, the workload's scripts
-and variables, the client groups, the standbys, and the WAL's disk. The server and the data's disk
-are other experiments.
+and variables, the client groups, the standbys, the WAL's disk, and data checksums. The rest of the
+server, and the data's disk, are other experiments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 from pgdyno.errors import UsageError
 
 _CHANGEABLE = ("load", "workload", "clients", "standby")
-_CHANGEABLE_KEYS = {"disk.wal"}
+_CHANGEABLE_KEYS = {"disk.wal", "server.checksums"}
+_TEXTS = {"disk.wal"}
+"""Keys whose values are texts, whatever they look like."""
 _FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
 
 
@@ -34,15 +36,15 @@ def _set(fields: dict[str, Any], key: str, value: str) -> None:
         raise UsageError(
             f"{key}: not a key that can differ between slices",
             code="key-not-variable",
-            hint="keys of load, workload, clients.GROUP and standby can, and disk.wal; for"
-            " example load.protocol=simple",
+            hint="keys of load, workload, clients.GROUP and standby can, disk.wal and"
+            " server.checksums; for example load.protocol=simple",
         )
     table: Any = fields
     for part in parts[:-1]:
         table = _below(table, part, key)
     if isinstance(table, list):
         table = _only_member(table, key)
-    table[parts[-1]] = value if key in _CHANGEABLE_KEYS else _typed(value)
+    table[parts[-1]] = value if key in _TEXTS else _typed(value)
 
 
 def _below(table: Any, part: str, key: str) -> Any:
