@@ -372,6 +372,15 @@ def write_trial(writer: Writer, tried: Tried) -> None:
 POOL_16 = {"pool_max": {"web": 16}}
 
 
+KILLED = {
+    "fault": "kill", "variant": "", "drilled": True, "cuts": 5, "happened": 5, "acked": 9000,
+    "lost_median": 4, "lost_max": 16, "lost_ms_median": 0.6, "lost_ms_max": 1.5, "lost": 4,
+    "corrupt": 0, "refused": 0, "clean": 1, "upper_bound": 0.98, "bound_ms": 600.0,
+    "recovery_s_median": 0.2, "recovery_s_max": 0.3, "worse_than_bound": 0,
+}  # fmt: skip
+POWER_MISSING = {"fault": "power", "variant": "", "drilled": False, "why": "needs root"}
+
+
 def investigation_run(path: Path, **run: Any) -> Path:
     """``pgdyno investigate``: the pool is kept, a delay rejected, asynchronous commit offered."""
     writer = Writer(path, 131, command="investigate", **run)
@@ -407,6 +416,9 @@ def investigation_run(path: Path, **run: Any) -> Path:
     writer.recorder.update_run(
         result={
             "trustworthy": True, "distrust": [], "baseline_tps": 2480.0, "final_tps": 5310.0,
+            "prices": [
+                {"title": "synchronous_commit = off", "losses": [KILLED, POWER_MISSING]}
+            ],
             "kept": POOL_16, "noise_floor": {"ci95": [0.969, 1.031]},
             "next_limit": {"finding": "commit-flush", "sentence": FLUSH_FINDING["sentence"]},
             "verdict": {
