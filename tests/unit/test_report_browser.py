@@ -8,6 +8,7 @@ from typing import Any
 
 import chromium
 import drill_runs
+import price_runs
 import pytest
 import report_runs
 
@@ -20,6 +21,7 @@ RUNS = {
     "run": report_runs.plain_run,
     "investigate": report_runs.investigation_run,
     "compare": report_runs.comparison_run,
+    "price": price_runs.price_run,
     "broken-off": report_runs.empty_run,
     "drill": drill_runs.lossy_run,
 }

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
+import price_runs
 import pytest
 import report_runs
 
@@ -21,6 +22,7 @@ MAKERS = {
     "run": report_runs.plain_run,
     "investigate": report_runs.investigation_run,
     "compare": report_runs.comparison_run,
+    "price": price_runs.price_run,
     "broken off": report_runs.empty_run,
 }
 HOSTILE = '</script><script>alert("@x $y")</script><img src=x onerror=alert(1)>'

@@ -23,6 +23,8 @@ def not_drilled(fault: str, why: str) -> dict[str, Any]:
 
 def cells_of(result: DrillResult) -> list[dict[str, Any]]:
     """The figures of a drill; one cell for each variant where variants are prices of their own."""
+    if not result.cuts:
+        return [not_drilled(result.fault, "the time was over before its first cut")]
     variants: dict[str, list[Cut]] = {}
     for cut in result.cuts:
         variant = cut.variant if result.fault in _PRICED_BY_VARIANT else ""

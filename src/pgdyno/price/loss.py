@@ -17,6 +17,9 @@ from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
 
+DRILL_SECONDS_MIN = 8.0
+"""What a drill has at least, however late it is: enough for a cut or two."""
+
 
 @dataclass(frozen=True)
 class DrillPlan:
@@ -56,7 +59,7 @@ def drill_all(session: Session, candidates: Sequence[Candidate], plan: DrillPlan
                 fault=fault,
                 cuts=plan.cuts[fault],
                 seed=plan.seed,
-                budget_s=max(left_s / (len(asked) - number), 1.0),
+                budget_s=max(left_s / (len(asked) - number), DRILL_SECONDS_MIN),
             )
             try:
                 result = run_drill(

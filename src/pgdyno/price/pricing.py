@@ -60,9 +60,12 @@ def check_price(spec: Spec, candidates: Sequence[Candidate]) -> None:
 def price(session: Session, asked: Asked, against: Priced | None = None) -> Priced:
     """Measure and drill ``asked`` under the session's load; the result, also recorded.
 
-    ``against`` is the same list on another server, kept in the result for comparison.
+    ``against`` is the same list on another server, kept in the result for comparison. Raises
+    UsageError at once for a setting that this server does not have.
     """
     began_s = time.monotonic()
+    for candidate in asked.candidates:
+        session.target.settings.check(dict(candidate.change.settings))
     gain_s = asked.budget_s * (_GAIN_SHARE if asked.cuts else 1.0)
     noise, gains = measure_gains(session, asked.candidates, budget_s=gain_s)
     if asked.cuts:

@@ -16,7 +16,10 @@ NOT_DRILLED = "not drilled"
 
 
 def prices(story: Story) -> Sequence[Row]:
-    """The candidates of the result; empty when the run did not get so far."""
+    """The candidates of the result; empty when the run did not get so far, or was of another kind:
+    an investigation's prices stand beside its steps."""
+    if story.info.command != "price":
+        return []
     return story.info.result.get("prices") or []
 
 
