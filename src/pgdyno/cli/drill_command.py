@@ -10,16 +10,15 @@ import click
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import (
-    Asked,
-    build_spec,
     load_options_of_several,
     output_options,
     settings_option,
     sort_out,
+    specs_of_several,
 )
 from pgdyno.cli.output import print_result
 from pgdyno.cli.types import Duration
-from pgdyno.errors import ThresholdError, TrustError, UsageError
+from pgdyno.errors import ThresholdError, TrustError
 
 if TYPE_CHECKING:
     from pgdyno.drill.model import DrillOptions, DrillResult
@@ -66,7 +65,7 @@ def command(**given: Any) -> None:
 
     asked, options = sort_out(given["what"]), _options(given)
     fault = find_fault(options.fault)
-    specs = _specs(asked, given)
+    specs = specs_of_several(asked, given, scale=_SCALE, clients=_CLIENTS)
     for spec, _ in specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
@@ -101,22 +100,6 @@ def _options(given: Mapping[str, Any]) -> DrillOptions:
         budget_s=given["budget"] / 1000 if given["budget"] else None,
         variant=given["variant"],
     )
-
-
-def _specs(asked: Asked, given: Mapping[str, Any]) -> list[tuple[Any, str]]:
-    """The spec with its text for each server: one, or two that differ in their programs alone."""
-    bindirs = given["pg_bindir"] or (None,)
-    if len(bindirs) > 2:
-        raise UsageError(
-            "--pg-bindir is given once, or twice to compare two servers", code="too-many-servers"
-        )
-    if asked.spec_path is None:
-        given = {
-            **given,
-            "scale": given["scale"] or _SCALE,
-            "clients": given["clients"] or _CLIENTS,
-        }
-    return [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
 
 
 def _stored(path: Path) -> dict[str, Any]:

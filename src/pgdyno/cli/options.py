@@ -341,6 +341,27 @@ def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
     ), ""
 
 
+def specs_of_several(
+    asked: Asked, given: Mapping[str, Any], *, scale: int, clients: int
+) -> list[tuple[Any, str]]:
+    """As :func:`build_spec`, for each --pg-bindir: one, or two that differ in their programs alone.
+
+    Without a spec file, ``scale`` and ``clients`` stand in for what is not said.
+    """
+    bindirs = given["pg_bindir"] or (None,)
+    if len(bindirs) > 2:
+        raise UsageError(
+            "--pg-bindir is given once, or twice to compare two servers", code="too-many-servers"
+        )
+    if asked.spec_path is None:
+        given = {
+            **given,
+            "scale": given["scale"] or scale,
+            "clients": given["clients"] or clients,
+        }
+    return [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
+
+
 def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     overrides: dict[str, Any] = {}
     server = _server_fields(asked, given)

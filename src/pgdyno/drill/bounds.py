@@ -43,14 +43,20 @@ class Bound:
 
 
 def documented_bound(
-    fault: str, settings: Mapping[str, str], *, wal_volatile: bool = False
+    fault: str,
+    settings: Mapping[str, str],
+    *,
+    wal_volatile: bool = False,
+    unlogged: bool = False,
 ) -> Bound:
     """The bound for ``fault`` with ``settings`` in force, as SHOW gives them.
 
-    ``wal_volatile``: the WAL lies in memory.
+    ``wal_volatile``: the WAL lies in memory. ``unlogged``: the load's tables have no WAL.
     """
     if fault == STOP:
         return Bound(0.0, "a server that stands still and goes on loses nothing")
+    if unlogged:
+        return Bound(None, "a crash leaves unlogged tables empty")
     if fault == WAL_DEVICE:
         return _without_the_wal(settings)
     if fault == POWER:

@@ -65,7 +65,11 @@ class Drill:
         """Witness tables, and the copy to go back to; once, before the first cut."""
         self.session.watcher.phase("making witnesses and a copy to go back to")
         with self.session.connect() as connection:
-            self.witnesses = self._prepared = prepare(connection, self.session.workloads)
+            self.witnesses = self._prepared = prepare(
+                connection,
+                self.session.workloads,
+                unlogged=self.session.spec.workload.unlogged,
+            )
         with self.session.probes.rest():
             self.cluster.stop()
             self._pristine.keep()
@@ -255,7 +259,12 @@ class _Book:
         self._against = against
         facts = session.target.facts
         settings = {name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]}
-        bound = documented_bound(fault.name, settings, wal_volatile=_in_memory(session.spec))
+        bound = documented_bound(
+            fault.name,
+            settings,
+            wal_volatile=_in_memory(session.spec),
+            unlogged=session.spec.workload.unlogged,
+        )
         self._empty = DrillResult(
             fault=fault.name,
             title=f"{fault.summary}, PostgreSQL {facts['version']}",

@@ -87,15 +87,23 @@ class Witnesses:
     why_no_zero_sum: str = ""
 
 
-def prepare(conn: psycopg.Connection, workloads: Mapping[str, Workload] | None = None) -> Witnesses:
+def prepare(
+    conn: psycopg.Connection,
+    workloads: Mapping[str, Workload] | None = None,
+    *,
+    unlogged: bool = False,
+) -> Witnesses:
     """Make the tables, and note what is in the database. ``conn`` is in autocommit.
 
     ``workloads`` are those of the load, by group; without them nothing is known of the user's
-    tables. Whatever was made before is made anew. Raises SetupError when the server refuses, or
-    when its standbys do not take over what was made.
+    tables. With ``unlogged`` the transactions note themselves where they write everything else: in
+    a table without WAL. Whatever was made before is made anew. Raises SetupError when the server
+    refuses, or when its standbys do not take over what was made.
     """
     conn.execute("set synchronous_commit = on")
     _execute(conn, "prepare")
+    if unlogged:
+        conn.execute(f"alter table {WITNESS_TABLE} set unlogged".encode())
     _install_amcheck(conn)
     texts = None if workloads is None else _texts(workloads)
     untouched, why_untouched = _untouched(conn, texts)
