@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -10,10 +12,13 @@ import price_runs
 import pytest
 from price_runs import cut, drilled
 
+from pgdyno.cli.output import print_result
+from pgdyno.cli.price_command import cells
 from pgdyno.errors import UsageError
 from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_candidate
 from pgdyno.price.cells import cells_of, not_drilled
 from pgdyno.price.gain import check_real_disk, slice_seconds
+from pgdyno.price.loss import no_drills
 from pgdyno.price.pricing import check_price, default_budget_s, worse_than_documented
 from pgdyno.price.sentences import harm, sentence, verdict
 from pgdyno.record import RunFile
@@ -182,3 +187,18 @@ def test_the_terminal_shows_every_candidate_and_drill(tmp_path: Path) -> None:
         "35", "/", "60", "70", "/", "120", "100", "%", "0", "of", "6", "600", "ms", "0.24", "s",
     ]  # fmt: skip
     assert "not drilled" in text
+
+
+def test_gains_alone_as_csv(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [price_runs.row(candidate) for candidate in ladder()]
+    rows[0]["losses"] = no_drills(ladder(), "no cuts were asked for").cells["all-on"]
+    result = price_runs.price_result(rows)
+    print_result("csv", tmp_path, result, cells(result))
+    read = [*csv.DictReader(io.StringIO(capfd.readouterr().out))]
+    assert [(row["candidate"], row["fault"], row["why"]) for row in read[:2]] == [
+        ("all-on", "kill", "no cuts were asked for"),
+        ("all-on", "power", "no cuts were asked for"),
+    ]
+    asynchronous = next(row for row in read if row["candidate"] == "async-200ms")
+    assert float(asynchronous["throughput_ratio"]) == pytest.approx(1.64)
+    assert (asynchronous["lost_max"], asynchronous["bound_ms"]) == ("60", "600.0")

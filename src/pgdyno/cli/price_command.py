@@ -79,7 +79,7 @@ def command(**given: Any) -> None:
         with session_for("price", given, spec, text, each) as session:
             priced = price(session, wanted, against=priced)
     assert priced is not None
-    print_result(given["output_format"], path, priced.result, _cells(priced.result))
+    print_result(given["output_format"], path, priced.result, cells(priced.result))
     check_trust(priced.result)
     _check_bounds(priced.result)
 
@@ -95,7 +95,7 @@ def _check_bounds(result: Mapping[str, Any]) -> None:
         )
 
 
-def _cells(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def cells(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One row per candidate and fault, for CSV."""
     for row in result["prices"]:
         gain = row["gain"] or {}

@@ -143,7 +143,8 @@ class Drill:
         """
         crashed = Crashed(cluster=self.cluster, acks=acks, cut_ns=cut_ns, witnesses=self.witnesses)
         verified = verify(crashed)
-        self._damaged = verified.outcome in ("refused", "corrupt")
+        emptied = self.session.spec.workload.unlogged and verified.outcome == "lost"
+        self._damaged = emptied or verified.outcome in ("refused", "corrupt")
         shutil.rmtree(self._acks_folder())
         return verified
 
