@@ -26,7 +26,8 @@ from pgdyno.server import Cluster, ConnInfo
 if TYPE_CHECKING:
     import psycopg
 
-_LOCK_TIMEOUT = "60s"
+_TIMEOUTS = {"lock_timeout": "60s", "statement_timeout": "600s"}
+"""Damaged pages can lead a query in circles."""
 _NOT_DAMAGE = ("57014", "55P03", "53100", "53200", "53400")
 """A limit of time, a lock that is held, no space, no memory: nothing was seen."""
 
@@ -92,7 +93,8 @@ class Scene:
         import psycopg
 
         if self._conn is None or self._conn.closed or self._conn.broken:
-            options = f"-c synchronous_commit=local -c lock_timeout={_LOCK_TIMEOUT}"
+            settings = {"synchronous_commit": "local", **_TIMEOUTS}
+            options = " ".join(f"-c {name}={value}" for name, value in settings.items())
             keys = {**self.crashed.conninfo.kwargs(), "options": options}
             self._conn = psycopg.connect(**keys, autocommit=True)
         return self._conn

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAGE_BYTES = 8192
+"""As PostgreSQL is built unless its builder says otherwise."""
 _CHUNK_PAGES = 128
 _PAGE_LSN_HIGH, _PAGE_LSN_LOW = 0, 1
 """Of a page's header, in words of four bytes."""
@@ -72,7 +73,9 @@ def relation_files(data_dir: Path) -> Iterator[Path]:
             yield from (path for path in files if _RELATION_FILE.fullmatch(path.name))
 
 
-def scan_pages(data_dir: Path, limit_lsn: int, *, shown: int = 5) -> PagesSeen:
+def scan_pages(
+    data_dir: Path, limit_lsn: int, *, page_bytes: int = PAGE_BYTES, shown: int = 5
+) -> PagesSeen:
     """Read all pages and count those whose LSN is beyond ``limit_lsn``.
 
     The server may run: a file that goes away meanwhile is left out. Raises SetupError when one
@@ -80,10 +83,10 @@ def scan_pages(data_dir: Path, limit_lsn: int, *, shown: int = 5) -> PagesSeen:
     """
     files = pages = highest = beyond = 0
     first: list[PageBeyond] = []
-    buffer = bytearray(_CHUNK_PAGES * PAGE_BYTES)
+    buffer = bytearray(_CHUNK_PAGES * page_bytes)
     for path in relation_files(data_dir):
         files += 1
-        for start, lsns in _page_lsns(path, buffer):
+        for start, lsns in _page_lsns(path, buffer, page_bytes):
             pages += len(lsns)
             highest = max(highest, int(lsns.max()))
             found = (lsns > limit_lsn).nonzero()[0]
@@ -94,15 +97,17 @@ def scan_pages(data_dir: Path, limit_lsn: int, *, shown: int = 5) -> PagesSeen:
     return PagesSeen(files, pages, highest, beyond, tuple(first))
 
 
-def _page_lsns(path: Path, buffer: bytearray) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+def _page_lsns(
+    path: Path, buffer: bytearray, page_bytes: int
+) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     """Stretches of a file: their first page, and the LSNs of their pages; 0 for a new page."""
     import numpy as np
 
-    words = np.frombuffer(buffer, dtype="=u4").reshape(-1, PAGE_BYTES // 4)
+    words = np.frombuffer(buffer, dtype="=u4").reshape(-1, page_bytes // 4)
     start = 0
     try:
         with path.open("rb", buffering=0) as file:
-            while whole := (file.readinto(buffer) or 0) // PAGE_BYTES:
+            while whole := (file.readinto(buffer) or 0) // page_bytes:
                 high = words[:whole, _PAGE_LSN_HIGH].astype(np.uint64)
                 yield start, (high << np.uint64(32)) | words[:whole, _PAGE_LSN_LOW]
                 start += whole

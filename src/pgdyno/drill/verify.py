@@ -7,13 +7,13 @@ down and its files are checked.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import Literal
 
 from pgdyno.drill.checking import Crashed, Scene, Stage, check_rules, closing, make
 from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
-from pgdyno.drill.recovery import Recovery, complaints, log_since, log_size, recover
-from pgdyno.errors import SetupError
+from pgdyno.drill.recovery import Recovery, complaints, control_state, log_since, log_size, recover
+from pgdyno.errors import SetupError, TrustError
 
 __all__ = ["Crashed", "verify"]
 
@@ -25,8 +25,14 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
     """Start what a fault left, look at everything, and say what became of it.
 
     Afterwards the cluster is shut down cleanly, or dead if it refused to start. ``deep`` also reads
-    every table and index whole, and writes. Raises RunError when recovery does not end.
+    every table and index whole, and writes. Raises RunError when recovery does not end, and
+    TrustError when the ack ledger itself has gaps or could not be compared.
     """
+    if problems := crashed.acks.problems():
+        raise TrustError(
+            f"the ack ledger in {crashed.acks.directory} is damaged: {problems[0]}",
+            code="acks-damaged",
+        )
     log_start = log_size(crashed.cluster)
     recovery = recover(crashed.cluster)
     if recovery.refused:
@@ -49,6 +55,7 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
     finally:
         if crashed.cluster.running:
             crashed.cluster.stop("immediate")
+    _require_ledger(crashed, checks)
     outcome, seen_by = _outcome(checks, scene.count)
     said = complaints(log_since(crashed.cluster, log_start)) if outcome == "corrupt" else ""
     return Verified(
@@ -59,6 +66,13 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
         seen_by=seen_by,
         server_said=said,
     )
+
+
+def _require_ledger(crashed: Crashed, checks: Sequence[Check]) -> None:
+    """Nothing is called clean because its ledger could not be read."""
+    found = next(check for check in checks if check.name == LEDGER)
+    if found.passed is None and all(load.label is not None for load in crashed.acks.loads):
+        raise TrustError(f"the ledger could not be compared: {found.detail}", code="no-ledger")
 
 
 def _refused(recovery: Recovery) -> Verified:
@@ -80,10 +94,6 @@ def _start_check(recovery: Recovery) -> Check:
 
 def _shut_down(crashed: Crashed) -> Check:
     """A server that cannot write its last checkpoint is damaged, however well it answered."""
-    import time
-
-    from pgdyno.drill.recovery import control_state
-
     began = time.monotonic()
     problem = ""
     try:
@@ -99,7 +109,7 @@ def _shut_down(crashed: Crashed) -> Check:
 def _outcome(checks: Sequence[Check], count: LedgerCount | None) -> tuple[Outcome, str]:
     """Damage beats loss; of several checks that saw damage, the ledger comes first."""
     failed = [check.name for check in checks if check.passed is False]
-    only_lost: Literal[False] | bool = count is not None and not count.inconsistent
+    only_lost = count is not None and not count.inconsistent
     if LEDGER in failed and only_lost:
         failed.remove(LEDGER)
         if not failed:

@@ -19,7 +19,7 @@ def _look(scene: Scene) -> Seen:
     if has is None:
         return None, "this build of PostgreSQL has no amcheck"
     info = scene.crashed.conninfo
-    options = ["--heapallindexed", "--parent-check", "--no-password"]
+    options = ["--heapallindexed", "--parent-check", "--no-password", "--jobs=2"]
     if installation.major >= _CHECKS_UNIQUE:
         options.append("--checkunique")
     way = ["-h", info.host, "-p", str(info.port), "-U", info.user, info.database]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.pages import lsn_text, parse_lsn, scan_pages
+from pgdyno.drill.pages import PAGE_BYTES, lsn_text, parse_lsn, scan_pages
+from pgdyno.drill.recovery import control_data
 
 
 def _look(scene: Scene) -> Seen:
-    # The server runs, and may write a little meanwhile; pages it writes are below where WAL ends
-    # when they have been read.
-    seen = scan_pages(scene.cluster.data_dir, _end_of_wal(scene))
+    cluster = scene.cluster
+    page_bytes = int(control_data(cluster).get("Database block size", PAGE_BYTES))
+    # The server runs, and may write a little meanwhile: what it has written by the time that a
+    # page is read is below the end of WAL that is asked for after that.
+    seen = scan_pages(cluster.data_dir, _end_of_wal(scene), page_bytes=page_bytes)
     end = _end_of_wal(scene)
     if seen.beyond:
-        seen = scan_pages(scene.cluster.data_dir, end)
+        seen = scan_pages(cluster.data_dir, end, page_bytes=page_bytes)
     if not seen.beyond:
         highest = lsn_text(seen.highest_lsn)
         return True, f"{seen.pages:,} pages, the newest {highest}; WAL ends at {lsn_text(end)}"
