@@ -41,8 +41,7 @@ _SEED = 1
 @click.option(
     "--sector",
     type=click.Choice(["512", "4096"]),
-    default="512",
-    help="Bytes that a disk writes as a whole, for power cuts.",
+    help="Bytes that a disk writes as a whole, for power cuts (default either, by seed).",
 )
 @click.option("--minimise", is_flag=True, help="Reduce failing power cuts to what makes them fail.")
 @settings_option("--set", "--setting", text="Setting to start the server with.")
@@ -95,7 +94,7 @@ def _options(given: Mapping[str, Any]) -> DrillOptions:
         seed=_SEED if given["seed"] is None else given["seed"],
         sham=given["sham"],
         load_s=given["load"] / 1000 if given["load"] else None,
-        sector_bytes=int(given["sector"]),
+        sector_bytes=int(given["sector"]) if given["sector"] else None,
         minimise=given["minimise"],
         budget_s=given["budget"] / 1000 if given["budget"] else None,
         variant=given["variant"],

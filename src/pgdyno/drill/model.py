@@ -183,8 +183,8 @@ class DrillOptions:
     """Do everything but the fault."""
     load_s: float | None = None
     """How long the load runs before a cut; ``None``: as the fault likes it, by seed."""
-    sector_bytes: int = 512
-    """What a disk writes as a whole (power)."""
+    sector_bytes: int | None = None
+    """What a disk writes as a whole: 512 or 4096; ``None``: either, by seed (power)."""
     minimise: bool = False
     """Reduce failing cuts to what they need to fail (power)."""
     budget_s: float | None = None

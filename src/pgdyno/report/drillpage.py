@@ -17,6 +17,7 @@ from pgdyno.report.drillwords import (
     check_rows,
     cut_cells,
     differing,
+    minimised,
     outcome_counts,
     settings_words,
     what_was_done,
@@ -164,6 +165,7 @@ def _broken(drill: DrillResult) -> list[tuple[str, str]]:
                 f"{numbers.percent(bound)} of such crashes would do harm, with 95 % confidence",
             )
         )
+    terms += [("comes down to", said) for said in minimised(drill)]
     return terms
 
 

@@ -11,6 +11,7 @@ from pgdyno.report.drillwords import (
     check_rows,
     cut_cells,
     differing,
+    minimised,
     outcome_counts,
     settings_words,
     what_was_done,
@@ -53,6 +54,8 @@ def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
             f" median, {numbers.duration(summary['recovery_s_max'] * 1000)} at most"
         )
         lines += labelled("recovery", said, width)
+    for said in minimised(drill):
+        lines += labelled("minimised", said, width)
     proofs = list(dict.fromkeys(cut.proof.sentence for cut in drill.cuts[:1]))
     return [*lines, *labelled("proof", "; ".join(proofs), width)]
 

@@ -36,6 +36,15 @@ def outcome_counts(drill: DrillResult) -> str:
     return ", ".join(f"{count} {words}" for count, words in counts if count)
 
 
+def minimised(drill: DrillResult) -> list[str]:
+    """What failing cuts come down to, where that was sought."""
+    return [
+        f"cut {cut.number}: {cut.facts['minimised']['sentence']}"
+        for cut in drill.cuts
+        if "minimised" in cut.facts
+    ]
+
+
 def settings_words(drill: DrillResult) -> str:
     """The settings in force that decide what may be lost."""
     return ", ".join(f"{name} = {value}" for name, value in drill.settings.items() if value != "")

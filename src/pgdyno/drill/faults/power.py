@@ -1,0 +1,101 @@
+"""``power``: the power fails. One load is recorded, and many cuts are made of the record.
+
+What the disks were made to keep is there after a cut. Of what was under way, each sector is old or
+new as the seed says: disks write in any order, and less than a page at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pgdyno.drill.bounds import POWER, documented_bound
+from pgdyno.drill.drill import Drill
+from pgdyno.drill.fault import Fault
+from pgdyno.drill.model import Cut, Verified
+from pgdyno.drill.power.cutting import HARMED, Cutter, proof_of
+from pgdyno.drill.power.failing import Minimisation
+from pgdyno.drill.power.plan import KEEPS, Moment, Planned, plan_cuts
+from pgdyno.drill.power.recording import RecordedLoad, record
+from pgdyno.errors import UsageError
+from pgdyno.spec import Spec
+
+DISK = "blackout"
+
+
+def _adapt(spec: Spec) -> Spec:
+    """The data on a recording disk; the WAL on one of its own where the spec has it apart."""
+    disk = spec.disk
+    data = disk.data if disk.data_plan.kind == "blackout" else DISK
+    wal = disk.wal
+    if disk.wal_plan is not None and disk.wal_plan.kind != "blackout":
+        wal = DISK
+    changed = disk.model_copy(update={"data": data, "wal": wal})
+    return spec.model_copy(update={"disk": changed})
+
+
+def _check(spec: Spec) -> None:
+    for name, plan in (("data", spec.disk.data_plan), ("wal", spec.disk.wal_plan)):
+        if plan is not None and plan.kind == "tmpfs":
+            raise UsageError(
+                f"disk.{name} is {plan}, which a power cut empties as a whole",
+                code="bad-disk",
+                hint="pgdyno drill --fault wal-device loses the whole disk of the WAL",
+            )
+
+
+def _cuts(drill: Drill) -> Iterator[Cut]:
+    load = record(drill)
+    cutter = Cutter(drill, load)
+    to_minimise = drill.options.minimise
+    planned = _planned(drill, load)
+    for one, _ in zip(planned, drill.plan(), strict=False):
+        disk_cut = cutter.disk_cut(one)
+        looked = cutter.look(disk_cut, one.at_ns)
+        proof = proof_of(one, disk_cut, looked.control)
+        facts: dict[str, Any] = {}
+        if to_minimise and proof.happened and _worse_than_documented(drill, looked.verified):
+            to_minimise = False
+            drill.session.watcher.phase(f"minimising cut {one.number}")
+            search = Minimisation(cutter, one, disk_cut, looked.verified)
+            facts["minimised"] = search.run(looked.control)
+        yield drill.cut(
+            one.number,
+            one.seed,
+            one.at_ns,
+            proof,
+            looked.verified,
+            variant=one.variant,
+            facts=facts,
+        )
+
+
+def _planned(drill: Drill, load: RecordedLoad) -> Sequence[Planned]:
+    """The cuts to be made; in a sham, all of them after everything is on the disk."""
+    options = drill.options
+    if options.sham:
+        moments = [Moment(load.last_ns, "after the end")] * options.cuts
+        return plan_cuts(moments, options.seed, keep="all")
+    ranked = load.disks.logs.ranked(options.cuts, options.seed, list(load.marks_ns))
+    moments = [Moment(time["at_ns"], time["why"]) for time in ranked]
+    keep = next((each for each in KEEPS if each == options.variant), None)
+    return plan_cuts(moments, options.seed, sector_bytes=options.sector_bytes, keep=keep)
+
+
+def _worse_than_documented(drill: Drill, verified: Verified) -> bool:
+    """Damage, or a loss that the settings exclude."""
+    if verified.outcome in HARMED:
+        return True
+    bound = documented_bound(POWER, drill.session.target.facts["settings"])
+    ledger = verified.ledger
+    return bool(ledger and ledger.lost and bound.ms is not None and ledger.lost_ms > bound.ms)
+
+
+FAULT = Fault(
+    name="power",
+    summary="power cuts at chosen moments of one recorded load",
+    adapt=_adapt,
+    check=_check,
+    cuts=_cuts,
+    variants=KEEPS,
+)

@@ -1,0 +1,93 @@
+"""One load with its disks recorded, with checkpoints forced during it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.drill.power.images import Recorded
+from pgdyno.drill.power.names import Names, ask_names
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.disk import Device
+    from pgdyno.drill.drill import Drill
+    from pgdyno.record import AckLedger
+
+LOAD_S = 5.0
+"""How long the recorded load runs, when nothing else is asked for."""
+CHECKPOINT_EVERY_S = 0.9
+"""While a checkpoint writes, most is pending on the disks, so a load should meet several."""
+
+
+@dataclass(frozen=True)
+class RecordedLoad:
+    """What is known of one load, on the disks and outside of them."""
+
+    disks: Recorded
+    acks: AckLedger
+    names: Names
+    marks_ns: Sequence[int]
+    """When checkpoints began and ended."""
+    last_ns: int
+    """The last time that all disks have on record."""
+
+
+def record(drill: Drill) -> RecordedLoad:
+    """Carry the load out; afterwards the server is down and its disks are no longer recorded.
+
+    The recording begins when the load already runs, so that no cut lies before it.
+    In a sham the recording ends only when the server has shut down in order and all is flushed.
+    """
+    devices = drill_devices(drill)
+    drill.session.watcher.phase("recording the disks under load")
+    drill.begin_load()
+    for device in devices:
+        device.start_recording()
+    marks_ns = _load_with_checkpoints(drill)
+    with drill.session.connect() as conn:
+        names = ask_names(conn)
+    drill.begin_outage()
+    acks = drill.end_load()
+    if drill.options.sham:
+        drill.cluster.stop()
+        for device in devices:
+            device.sync()
+    for device in devices:
+        device.stop_recording()
+    drill.cluster.kill()
+    disks = _recorded(devices)
+    last_ns = min(disk["last_ns"] for disk in disks.logs.facts())
+    return RecordedLoad(disks, acks, names, marks_ns, last_ns)
+
+
+def drill_devices(drill: Drill) -> list[Device]:
+    """The recording disks of the server, the one with the data first."""
+    places = drill.session.target.places
+    assert places is not None, "a server of pgdyno's own has places"
+    devices = places.recorded
+    if not devices:
+        raise UsageError("the data is on no recording disk", code="bad-disk")
+    return devices
+
+
+def _load_with_checkpoints(drill: Drill) -> list[int]:
+    """Let the load run, checkpoint after checkpoint; when each began and ended."""
+    session, marks_ns = drill.session, []
+    ends_s = time.monotonic() + (drill.options.load_s or LOAD_S)
+    with session.connect() as conn:
+        while (left_s := ends_s - time.monotonic()) > 0:
+            session.wait(min(CHECKPOINT_EVERY_S, left_s))
+            marks_ns.append(time.monotonic_ns())
+            conn.execute("checkpoint")
+            marks_ns.append(time.monotonic_ns())
+    return marks_ns
+
+
+def _recorded(devices: Sequence[Device]) -> Recorded:
+    from pgdyno._engine import DiskLogs
+
+    logs = DiskLogs([device.log for device in devices if device.log])
+    return Recorded(logs, [device.base for device in devices], [device.fs for device in devices])

@@ -1,0 +1,129 @@
+"""Power cuts of real servers: defaults lose nothing, torn pages and swallowed flushes are found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.conduct import Silent
+from pgdyno.disk.mounting import loops_below, mounts_below
+from pgdyno.drill.drill import run_drill
+from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.server import Installation
+from pgdyno.server.places import clusters_dir
+from pgdyno.spec import spec_from_fields
+
+SHIM = Path(__file__).with_name("swallowed_flush.c")
+
+
+@pytest.fixture
+def drilled(
+    installation_of: Callable[[int], Installation], tmp_path: Path
+) -> Callable[..., DrillResult]:
+    """Carry out a power drill, after which nothing is mounted."""
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("power cuts need root and FUSE")
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("power cuts need loop devices")
+
+    def run(major: int, *, spec: Any = (), server: Any = (), **options: Any) -> DrillResult:
+        installation_of(major)
+        fields = {
+            "name": "power",
+            "server": {"version": major, **dict(server)},
+            "disk": {"data": "blackout:size=1GB"},
+            "workload": {"scale": 2},
+            "clients": [{"count": 8}],
+            **dict(spec),
+        }
+        result = run_drill(
+            spec_from_fields(fields),
+            DrillOptions(**{"fault": "power", "seed": 4, "load_s": 1.3, **options}),
+            watcher=Silent(),
+            run_path=tmp_path / "run.db",
+        )
+        assert not mounts_below(clusters_dir())
+        assert not loops_below(clusters_dir())
+        return result
+
+    return run
+
+
+def test_defaults_lose_nothing_with_wal_and_data_apart(
+    drilled: Callable[..., DrillResult],
+) -> None:
+    if shutil.which("mkfs.xfs") is None:
+        pytest.skip("mkfs.xfs is not installed")
+    spec = {"disk": {"data": "blackout:fs=xfs,size=1GB", "wal": "blackout:size=1GB"}}
+    result = drilled(18, spec=spec, cuts=3)
+    assert [cut.outcome for cut in result.cuts] == ["clean"] * 3
+    assert [cut.number for cut in result.cuts] == [1, 2, 3]
+    assert [cut.at_ms for cut in result.cuts] == sorted(cut.at_ms for cut in result.cuts)
+    assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"in production"}
+    assert all(cut.proof.facts["pending_writes"] for cut in result.cuts)
+    assert all(cut.ledger and cut.ledger.acked for cut in result.cuts)
+
+
+@pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])
+def test_torn_pages_are_found_and_with_checksums_minimised(
+    drilled: Callable[..., DrillResult], major: int, checksums: bool
+) -> None:
+    server = {"checksums": checksums, "settings": {"full_page_writes": "off"}}
+    result = drilled(
+        major, server=server, cuts=3, variant="subset", sector_bytes=512, minimise=checksums
+    )
+    harmed = [cut for cut in result.cuts if cut.outcome in ("refused", "corrupt")]
+    assert harmed
+    assert not result.worse_than_bound()  # Nothing is promised.
+    if not checksums:
+        return
+    assert any("invalid page" in cut.verified.server_said for cut in harmed if cut.verified)
+    minimised = harmed[0].facts["minimised"]
+    assert minimised["tests"] > 1
+    assert 0 < len(minimised["sectors"]) < minimised["undecided"]
+    assert all(sector["bytes"] == 512 for sector in minimised["sectors"])
+    assert any(sector["block"] is not None for sector in minimised["sectors"])
+    assert "block" in minimised["sentence"]
+
+
+def test_an_asynchronous_commit_is_lost_and_nothing_else(
+    drilled: Callable[..., DrillResult],
+) -> None:
+    settings = {"synchronous_commit": "off", "wal_writer_delay": "500ms"}
+    result = drilled(18, server={"settings": settings}, cuts=2)
+    assert {cut.outcome for cut in result.cuts} <= {"lost", "clean"}
+    assert any(cut.outcome == "lost" for cut in result.cuts)
+
+
+def test_a_server_that_swallows_its_flushes_is_caught(
+    drilled: Callable[..., DrillResult],
+    installation_of: Callable[[int], Installation],
+    open_dir: Path,
+) -> None:
+    real = installation_of(15).bindir
+    liar = open_dir / "bin"
+    liar.mkdir()
+    for program in real.iterdir():
+        (liar / program.name).symlink_to(program)
+    shim = open_dir / "swallowed_flush.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(shim), str(SHIM)], check=True)
+    (liar / "postgres").unlink()
+    (liar / "postgres").write_text(f'#!/bin/sh\nLD_PRELOAD={shim} exec {real}/postgres "$@"\n')
+    (liar / "postgres").chmod(0o755)
+    result = drilled(15, server={"bindir": str(liar)}, cuts=2)
+    assert result.bound_ms == 0
+    assert {cut.outcome for cut in result.cuts} <= {"lost", "refused", "corrupt"}
+    assert len(result.worse_than_bound()) == 2
+
+
+def test_a_sham_is_no_power_cut(drilled: Callable[..., DrillResult]) -> None:
+    result = drilled(18, cuts=1, sham=True)
+    assert [cut.outcome for cut in result.cuts] == ["no-fault"]
+    assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"shut down"}
+    assert result.fault_missing
