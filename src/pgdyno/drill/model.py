@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
+from pgdyno.spec.disk import emulated_in_words
+
 Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
 """clean: nothing acknowledged is missing; lost: consistent, yet acknowledged commits are missing;
 refused: the server does not start; corrupt: it starts, and a check finds it damaged; no-fault: the
@@ -246,6 +248,7 @@ class DrillResult:
             "seed": self.seed,
             "sham": self.sham,
             "server_version": str(self.server.get("version", "")),
+            "emulated": emulated_in_words(self.spec),
             "settings": dict(self.settings),
             "bound": self.bound,
             "cuts": [cut.to_json() for cut in self.cuts],
