@@ -159,6 +159,26 @@ def test_a_disk_that_cannot_be_had_takes_the_others_with_it(
         Cluster.create(installation_of(18), {}, disks=open_places(spec))
 
 
+@needs_root
+def test_an_interruption_while_disks_open_leaves_nothing(
+    open_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the work and before anyone knows of it: the worst moments."""
+    elsewhere = open_dir / "elsewhere"
+    elsewhere.mkdir(mode=0o755)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pgdyno.disk.plain.PlainDisk", interrupted)
+    monkeypatch.setattr("pgdyno.disk.tmpfs.TmpfsDisk", interrupted)
+    for text in (f"plain:{elsewhere}", "tmpfs:64MB"):
+        with pytest.raises(KeyboardInterrupt):
+            OpenPlaces(DiskSpec(wal=text), open_dir / "cluster")
+        assert list(elsewhere.iterdir()) == []
+        assert mounts_below(open_dir) == []
+
+
 def test_folders_that_cannot_be_used(open_dir: Path, tmp_path: Path) -> None:
     def refused(path: Path) -> str:
         with pytest.raises((UsageError, SetupError)) as caught:

@@ -82,6 +82,8 @@ class OpenPlaces:
                 self._disks.pop().close()
             except PgdynoError as problem:
                 problems.append(problem)
+        # What an interruption left half-open is on no list.
+        dismantle(self._folder.parent)
         if problems:
             raise problems[0]
 
