@@ -23,13 +23,14 @@ NO_BOUND = {"D2", "D3"}
 
 
 def cut(number: int, outcome: Outcome, lost: int = 0, lost_ms: float = 0.0, *,
-        fault: str = "kill", variant: str = "") -> Cut:  # fmt: skip
+        fault: str = "kill", variant: str = "", promised: bool = True) -> Cut:  # fmt: skip
     """A cut with the outcome given; of one that refused, nothing is counted."""
     refused = outcome == "refused"
     ledger = None if refused else LedgerCount(acked=4000, lost=lost, lost_ms=lost_ms)
     verified = Verified(outcome, ledger, None if refused else 0.24)
     proof = Proof(happened=outcome != "no-fault", sentence="the processes are gone")
-    return Cut(number, fault, variant, seed=1, at_ms=1500.0, proof=proof, verified=verified)
+    facts = {"promised": promised}
+    return Cut(number, fault, variant, 1, 1500.0, proof, verified, facts)
 
 
 def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillResult:
@@ -56,11 +57,14 @@ def _cuts(name: str, fault: str) -> list[Cut]:
     if name == "fsync-off":
         return [cut(n, "corrupt", fault=fault) for n in range(8)]
     if name == "wal-tmpfs":
-        return [cut(n, "corrupt", 9, 3.0, fault=fault, variant="pg_resetwal") for n in range(3)]
+        return [
+            cut(n, "corrupt", 9, 3.0, fault=fault, variant="resetwal", promised=False)
+            for n in range(3)
+        ]
     if name == "wal-tmpfs-async":
         return [
             cut(0, "lost", 12, 4.0, fault=fault, variant="promote"),
-            cut(1, "corrupt", fault=fault, variant="copy-back"),
+            cut(1, "corrupt", fault=fault, variant="resetwal", promised=False),
         ]
     if name == "unlogged":
         return [cut(n, "lost", 4000, 1500.0, fault=fault) for n in range(6)]

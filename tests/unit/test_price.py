@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import price_runs
 import pytest
+import report_runs
 from price_runs import cut, drilled
 
 from pgdyno.cli.output import print_result
 from pgdyno.cli.price_command import cells
 from pgdyno.errors import UsageError
+from pgdyno.price.against import Priced, comparison
 from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_candidate
 from pgdyno.price.cells import cells_of, not_drilled
 from pgdyno.price.gain import check_real_disk, slice_seconds
@@ -142,7 +145,7 @@ def test_sentences() -> None:
         "gives 1.31x [1.26, 1.36] the throughput; power: refused to start after 4 of 8 cuts"
     )
     assert "power: came up corrupt after 4 of 8 cuts" in said["fpw-off-no-checksums"]
-    assert "wal-device, copy-back: came up corrupt after 1 of 1 cut" in said["wal-tmpfs-async"]
+    assert "wal-device, resetwal: came up corrupt after 1 of 1 cut" in said["wal-tmpfs-async"]
     assert said["wal-tmpfs-sync"] == (
         "not measured: no standby here; wal-device not drilled: needs root"
     )
@@ -160,6 +163,12 @@ def test_a_fault_that_did_not_happen_tells_nothing() -> None:
     row = {**price_runs.row(rung(BASELINE)), "losses": [cell]}
     assert sentence(row) == "kill: the fault did not happen, so nothing is known"
     assert harm(row) == "unknown"
+
+
+def test_a_candidate_is_judged_by_the_rescues_that_are_to_work() -> None:
+    rows = {candidate.id: price_runs.row(candidate) for candidate in ladder()}
+    assert harm(rows["wal-tmpfs-async"]) == "lost", "promoted, in spite of what pg_resetwal makes"
+    assert harm(rows["wal-tmpfs"]) == "broken", "there is nothing else"
 
 
 def test_the_verdict_keeps_prices_apart() -> None:
@@ -202,3 +211,35 @@ def test_gains_alone_as_csv(capfd: pytest.CaptureFixture[str], tmp_path: Path) -
     asynchronous = next(row for row in read if row["candidate"] == "async-200ms")
     assert float(asynchronous["throughput_ratio"]) == pytest.approx(1.64)
     assert (asynchronous["lost_max"], asynchronous["bound_ms"]) == ("60", "600.0")
+
+
+def test_two_servers_are_held_against_each_other(tmp_path: Path) -> None:
+    slow, fast = rung("async-200ms"), rung("commit-delay")
+    here = [price_runs.row(candidate) for candidate in (slow, fast)]
+    there = json.loads(json.dumps(here))
+    there[0]["gain"] |= {"throughput_ratio": 1.1, "ci95": [1.0, 1.2]}
+    losing = [cut(n, "lost", 500 + n, 60.0 + n) for n in range(12)]
+    keeping = [cut(n, "lost", n, 0.1 * n) for n in range(1, 13)]
+    sides = [
+        Priced(
+            {**price_runs.price_result(rows, f"{version}.db"), "server_version": version},
+            {("async-200ms", "kill"): replace(drilled("kill", cuts, 600.0),
+                                              server={"version": version})},
+        )
+        for rows, version, cuts in ((here, "18.6", losing), (there, "15.20", keeping))
+    ]  # fmt: skip
+    said = comparison(*sides)
+    found = {(each["candidate"], each["what"]): each["differs"] for each in said["differences"]}
+    assert found["async-200ms", "throughput_ratio"]
+    assert not found["commit-delay", "throughput_ratio"]
+    assert found["async-200ms", "lost"]
+    assert not found["async-200ms", "damaged"]
+    result = {**sides[0].result, **said}
+    jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
+    writer = report_runs.Writer(tmp_path / "run.db", 2, command="price")
+    writer.recorder.update_run(result=result)
+    lines = [line.text for line in summary_lines(RunFile(writer.finish()), 170)]
+    text = "\n".join(lines)
+    assert "held against PostgreSQL 15.20" in text
+    assert "1.64x on 18.6 and 1.10x on 15.20: a difference" in text
+    assert "of 6 questions: no difference seen" in text

@@ -35,6 +35,7 @@ def cells_of(result: DrillResult) -> list[dict[str, Any]]:
             "fault": result.fault,
             "variant": variant,
             "drilled": True,
+            "promised": all(cut.facts.get("promised", True) for cut in cuts),
             **_figures(cuts, result.bound_ms),
             "worse_than_bound": sum(cut.number in worse for cut in cuts),
         }

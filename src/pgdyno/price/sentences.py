@@ -111,12 +111,25 @@ def verdict(rows: Sequence[Row]) -> str:
 def harm(row: Row) -> str:
     """The worst that the drills saw: none, lost or broken; unknown while one is missing that might
     have seen more than nothing."""
-    seen = [loss for loss in row["losses"] if loss["drilled"] and loss["happened"]]
+    seen = decisive(row["losses"])
     if any(loss["corrupt"] or loss["refused"] for loss in seen):
         return "broken"
     if any(loss["lost_max"] for loss in seen):
         return "broken" if row["durability_class"] == "D3" else "lost"
-    return "none" if seen and len(seen) == len(row["losses"]) else "unknown"
+    return "none" if seen and all(known(loss) for loss in row["losses"]) else "unknown"
+
+
+def known(loss: Row) -> bool:
+    """Whether a drill was made whose fault happened."""
+    return bool(loss["drilled"] and loss["happened"])
+
+
+def decisive(losses: Sequence[Row]) -> list[Row]:
+    """The drills that a candidate is judged by: of several rescues, those that are said to bring
+    back what commits waited for, where there are such."""
+    seen = [loss for loss in losses if known(loss)]
+    promising = {loss["fault"] for loss in seen if loss["promised"]}
+    return [loss for loss in seen if loss["promised"] or loss["fault"] not in promising]
 
 
 def _gains(row: Row) -> bool:

@@ -91,6 +91,7 @@ def make_page(run: RunFile) -> Page:
         prices=sections.price_cards(story),
         ladder=pricelist.table(story),
         ladder_says=pricelist.sentences(story),
+        ladder_against=[numbers.sentence(said) for said in pricelist.differences(story)],
         zooms=sections.zooms(run, story, clock.marks.end_ms),
         absent=sections.unmeasured(run),
         rates=[f"{name}: {said}." for name, said in rates.items()],

@@ -99,6 +99,7 @@ class Page:
     prices: Sequence[Card]
     ladder: Table | None
     ladder_says: Sequence[tuple[str, str]]
+    ladder_against: Sequence[str]
     zooms: Sequence[Zoom]
     absent: str
     rates: Sequence[str]

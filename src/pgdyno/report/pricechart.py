@@ -19,6 +19,7 @@ from bokeh.models.annotations import Span
 from bokeh.models.text import BaseText
 from bokeh.plotting import figure
 
+from pgdyno.price.sentences import decisive
 from pgdyno.report import numbers, palette, pricelist
 from pgdyno.report.chart import FONT, Chart, Key, figures_table, plain_figure, tip
 from pgdyno.report.story import Story
@@ -108,7 +109,7 @@ def _point(number: int, row: Mapping[str, Any], *, held: bool) -> Point | None:
 
 def _loss(losses: Sequence[Mapping[str, Any]]) -> tuple[float, str, str]:
     """How high the worst of a candidate's drills stands, what it is called and what it took."""
-    drilled = [loss for loss in losses if loss["drilled"] and loss["happened"]]
+    drilled = decisive(losses)
     if not drilled:
         return NOT_DRILLED, "not drilled", "not drilled"
     broken = sum(loss["corrupt"] + loss["refused"] for loss in drilled)

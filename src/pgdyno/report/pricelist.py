@@ -141,6 +141,23 @@ def table(story: Story) -> Table | None:
                  right=frozenset(range(2, len(names))) - {4})  # fmt: skip
 
 
+def differences(story: Story) -> list[str]:
+    """In what the two servers differ, where the list was made on two; what was asked and does not
+    differ is counted."""
+    against = story.info.result.get("against")
+    if not against:
+        return []
+    asked: Sequence[Row] = story.info.result.get("differences") or []
+    found = [str(each["sentence"]) for each in asked if each["differs"]]
+    rest = len(asked) - len(found)
+    return [
+        f"held against PostgreSQL {against['server_version']}, whose list is in"
+        f" {against['run_file']}",
+        *found,
+        f"{rest} of {len(asked)} questions: no difference seen",
+    ]
+
+
 def sentences(story: Story) -> list[tuple[str, str]]:
     """For each candidate its title, and what it comes to with what is documented."""
     return [

@@ -222,6 +222,8 @@ def _price_list(run: RunFile, story: Story, width: int) -> list[Line]:
         said = f"{row['title']}: {row['sentence']}"
         lines += labelled(row["durability_class"], said, width, style=style, label_width=4)
     lines += [Line(""), *labelled("verdict", story.verdict, width)]
+    for number, said in enumerate(pricelist.differences(story)):
+        lines += labelled("" if number else "against", said, width)
     lines += labelled("time", wording.time_taken(story.info), width)
     return [*lines, *labelled("run file", str(run.path), width)]
 
