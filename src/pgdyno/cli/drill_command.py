@@ -68,6 +68,8 @@ def command(**given: Any) -> None:
     for spec, _ in specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
+    if asked.spec_path is None:
+        specs = [(spec.model_copy(update={"name": name}), text) for spec, text in specs]
     path = run_path(given["output"], name)
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
         against = None

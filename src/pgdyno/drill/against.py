@@ -54,7 +54,7 @@ def differences(result: DrillResult, against: DrillResult) -> list[Difference]:
     sides = [[cut for cut in each.cuts if cut.outcome != "no-fault"] for each in (result, against)]
     if not all(sides):
         return []
-    names = [str(each.server.get("version", "")) for each in (result, against)]
+    names = server_names(result, against)
     asked = [
         _amounts("lost", "lost commits", "", sides, names),
         _amounts("lost_ms", "lost commits reach back", " ms", sides, names),
@@ -62,6 +62,14 @@ def differences(result: DrillResult, against: DrillResult) -> list[Difference]:
         _damage(sides, names),
     ]
     return [each for each in asked if each is not None]
+
+
+def server_names(result: DrillResult, against: DrillResult) -> list[str]:
+    """What tells the two servers apart: their versions, if these differ."""
+    versions = [each.server_version for each in (result, against)]
+    if versions[0] != versions[1]:
+        return versions
+    return [f"{versions[0]} (the first)", f"{versions[1]} (the second)"]
 
 
 _QUESTIONS = 4

@@ -268,7 +268,7 @@ class _Book:
         )
         self._empty = DrillResult(
             fault=fault.name,
-            title=f"{fault.summary}, PostgreSQL {facts['version']}",
+            title=f"{fault.summary}, PostgreSQL {facts['version'].split(' (')[0]}",
             spec=session.spec.model_dump(mode="json", by_alias=True),
             server=facts,
             settings=settings,

@@ -228,6 +228,11 @@ class DrillResult:
         return whole
 
     @property
+    def server_version(self) -> str:
+        """The server's version, without what a packager adds to it."""
+        return str(self.server.get("version", "")).split(" (")[0]
+
+    @property
     def fault_missing(self) -> bool:
         """Whether some cut's fault did not happen, so that the drill cannot be trusted."""
         return not self.cuts or any(cut.outcome == "no-fault" for cut in self.cuts)
@@ -247,7 +252,7 @@ class DrillResult:
             "title": self.title,
             "seed": self.seed,
             "sham": self.sham,
-            "server_version": str(self.server.get("version", "")),
+            "server_version": self.server_version,
             "emulated": emulated_in_words(self.spec),
             "settings": dict(self.settings),
             "bound": self.bound,

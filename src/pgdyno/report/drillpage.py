@@ -25,6 +25,12 @@ from pgdyno.report.drillwords import (
 from pgdyno.report.page import Banner, Entry, Headline
 from pgdyno.report.story import Story
 
+COMPARED = {
+    "lost": "lost commits",
+    "lost_ms": "reaching back, ms",
+    "recovery_s": "recovery, s",
+    "damaged": "share of damaged cuts",
+}
 TEMPLATE = "drill.html.j2"
 
 
@@ -175,7 +181,7 @@ def _differences(info: RunInfo) -> Table | None:
         return None
     rows = [
         [
-            each["what"],
+            COMPARED.get(each["what"], each["what"]),
             numbers.significant(each["here"]),
             numbers.significant(each["there"]),
             numbers.significant(each["p"], 2),
