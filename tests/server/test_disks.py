@@ -111,7 +111,7 @@ def test_emulated_disks_under_a_server(installation_of: Find, major: int) -> Non
 def test_what_an_emulated_disk_says_of_itself(open_dir: Path) -> None:
     disk = open_disk(parse_disk("slow:flush=2ms"), open_dir)
     try:
-        assert disk.emulated == "an emulated slow disk (a flush takes 2 ms more)"
+        assert disk.emulated == "an emulated slow disk (a flush takes 2 ms)"
         room = os.statvfs(disk.path)
         assert room.f_blocks * room.f_frsize <= 4 << 30
         assert open_disk(parse_disk("plain"), open_dir / "plain").emulated is None

@@ -215,7 +215,7 @@ def test_a_spec_of_another_version_is_shown_all_the_same(tmp_path: Path) -> None
 def test_an_emulated_disk_is_named_on_top(tmp_path: Path) -> None:
     spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "slow:flush=5ms"}}
     page = make_page(RunFile(report_runs.plain_run(tmp_path / "run.db", spec=spec)))
-    disk = "WAL on an emulated slow disk (a flush takes 5 ms more)"
+    disk = "WAL on an emulated slow disk (a flush takes 5 ms)"
     assert any(f"Measured with {disk}: these" in banner.text for banner in page.banners)
     assert disk in page.subtitle
     spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "tmpfs:1GB"}}

@@ -19,10 +19,10 @@ from pgdyno.spec.disk import emulated_in_words, in_words
         ("tmpfs", "tmpfs"),
         ("tmpfs:1.5GB", "tmpfs of 1536MB"),
         ("tmpfs:size=64MB", "tmpfs of 64MB"),
-        (" slow:flush=2ms ", "an emulated slow disk (a flush takes 2 ms more)"),
+        (" slow:flush=2ms ", "an emulated slow disk (a flush takes 2 ms)"),
         (
             "slow:write=100MB/s,fs=xfs,flush=500us,size=1GB",
-            "an emulated slow disk of 1GB (a flush takes 0.5 ms more, writes up to 100MB/s)",
+            "an emulated slow disk of 1GB (a flush takes 0.5 ms, writes up to 100MB/s)",
         ),
         ("blackout", "an emulated disk that records every write"),
         ("blackout:fs=xfs,size=2GB", "an emulated disk of 2GB that records every write"),
@@ -122,7 +122,7 @@ def test_emulated_in_words() -> None:
     tmpfs, slow = ({"spec": {"disk.wal": text}} for text in ("tmpfs:1GB", "slow:flush=2ms"))
     assert emulated_in_words(plain, [{}, tmpfs]) is None
     assert emulated_in_words(plain, [{}, tmpfs, slow]) == (
-        "WAL on an emulated slow disk (a flush takes 2 ms more)"
+        "WAL on an emulated slow disk (a flush takes 2 ms)"
     )
     assert emulated_in_words({"disk": {"data": "blackout", "wal": "data"}}, [tmpfs]) == (
         "data and WAL on an emulated disk that records every write"

@@ -11,7 +11,7 @@ use pgdyno_blackout::{Cut, DiskLogs, Entry, Fate, Keep, Kind, LogWriter, Why};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-const DISK_BYTES: u64 = 64 << 10;
+const DISK_BYTES: u64 = 32 << 10;
 const BASE: u8 = 0xEE;
 
 /// What happened to one disk, in the order of the ends.
@@ -83,10 +83,10 @@ fn entry() -> impl Strategy<Value = Entry> {
         1 => Just(Kind::Zero),
         2 => Just(Kind::Flush),
     ];
-    (kinds, 100..1000u64, 0..60u64, 0..128u64, 1..24u64).prop_map(
+    (kinds, 100..1000u64, 0..60u64, 0..64u64, 1..24u64).prop_map(
         |(kind, start_ns, lasts_ns, sector, sectors)| {
             let writes = kind != Kind::Flush;
-            let sectors = sectors.min(128 - sector);
+            let sectors = sectors.min(64 - sector);
             Entry {
                 kind,
                 start_ns,
@@ -174,7 +174,7 @@ fn sectors() -> impl Strategy<Value = u32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn nothing_kept_and_all_kept_are_the_extremes(

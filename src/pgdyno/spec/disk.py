@@ -69,7 +69,7 @@ class DiskPlan:
                 return f"an emulated disk{size} that records every write"
 
     def _limits(self) -> list[str]:
-        limits = [f"a flush takes {self.flush_ms:g} ms more"] if self.flush_ms else []
+        limits = [f"a flush takes {self.flush_ms:g} ms"] if self.flush_ms else []
         if self.write_bytes_per_s:
             limits.append(f"writes up to {format_size(self.write_bytes_per_s)}/s")
         return limits
