@@ -15,6 +15,7 @@ from pgdyno.conduct import Silent
 from pgdyno.disk.mounting import loops_below, mounts_below
 from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.errors import UsageError
 from pgdyno.server import Installation
 from pgdyno.server.places import clusters_dir
 from pgdyno.spec import spec_from_fields
@@ -46,7 +47,7 @@ def drilled(
             spec_from_fields(fields),
             DrillOptions(**{"fault": "power", "seed": 4, "load_s": 1.3, **options}),
             watcher=Silent(),
-            run_path=tmp_path / "run.db",
+            run_path=tmp_path / f"run-{len(list(tmp_path.iterdir()))}.db",
         )
         assert not mounts_below(clusters_dir())
         assert not loops_below(clusters_dir())
@@ -72,12 +73,12 @@ def test_defaults_lose_nothing_with_wal_and_data_apart(
 
 @pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])
 def test_torn_pages_are_found_and_with_checksums_minimised(
-    drilled: Callable[..., DrillResult], major: int, checksums: bool
+    drilled: Callable[..., DrillResult], major: int, checksums: bool, tmp_path: Path
 ) -> None:
+    kept = tmp_path / "kept"
     server = {"checksums": checksums, "settings": {"full_page_writes": "off"}}
-    result = drilled(
-        major, server=server, cuts=3, variant="subset", sector_bytes=512, minimise=checksums
-    )
+    asked = {"cuts": 3, "variant": "subset", "sector_bytes": 512, "recording": str(kept)}
+    result = drilled(major, server=server, **asked, minimise=checksums)
     harmed = [cut for cut in result.cuts if cut.outcome in ("refused", "corrupt")]
     assert harmed
     assert not result.worse_than_bound()  # Nothing is promised.
@@ -90,6 +91,13 @@ def test_torn_pages_are_found_and_with_checksums_minimised(
     assert all(sector["bytes"] == 512 for sector in minimised["sectors"])
     assert any(sector["block"] is not None for sector in minimised["sectors"])
     assert "block" in minimised["sentence"]
+    replayed = drilled(major, server=server, **asked, cut=harmed[0].number)
+    assert [cut.number for cut in replayed.cuts] == [harmed[0].number]
+    assert replayed.cuts[0].seed == harmed[0].seed
+    assert replayed.cuts[0].proof == harmed[0].proof
+    assert replayed.cuts[0].outcome == harmed[0].outcome
+    with pytest.raises(UsageError, match=r"full_page_writes off; here it is not set"):
+        drilled(major, server={"checksums": checksums}, **asked)
 
 
 def test_an_asynchronous_commit_is_lost_and_nothing_else(

@@ -44,6 +44,12 @@ _SEED = 1
     help="Bytes that a disk writes as a whole, for power cuts (default either, by seed).",
 )
 @click.option("--minimise", is_flag=True, help="Reduce failing power cuts to what makes them fail.")
+@click.option("--cut", type=click.IntRange(1), help="Only this one of the power cuts.")
+@click.option(
+    "--recording",
+    metavar="DIR",
+    help="Keep the recorded load there; make cuts of the one that is there already (power).",
+)
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @output_options
 def command(**given: Any) -> None:
@@ -100,6 +106,8 @@ def _options(given: Mapping[str, Any]) -> DrillOptions:
         minimise=given["minimise"],
         budget_s=given["budget"] / 1000 if given["budget"] else None,
         variant=given["variant"],
+        cut=given["cut"],
+        recording=given["recording"],
     )
 
 

@@ -116,7 +116,7 @@ class Drill:
         with self.session.connect() as connection:
             self.witnesses = renew(connection, self.witnesses)
         self._loads += 1
-        self.load_began_ns = self.session.start_load(acks=self._acks_folder(), witness=True)
+        self.load_began_ns = self.session.start_load(acks=self.acks_folder(), witness=True)
         self.session.wait_connected()
         return self.load_began_ns
 
@@ -134,7 +134,7 @@ class Drill:
     def end_load(self, drain_ms: int = 0) -> AckLedger:
         """Stop the load, by default at once, and read its clients' record."""
         self.session.interrupt_load(drain_ms)
-        return read_acks(self._acks_folder())
+        return read_acks(self.acks_folder())
 
     def verify(self, acks: AckLedger, cut_ns: int) -> Verified:
         """What became of the database; the server was down before and is so afterwards.
@@ -145,7 +145,7 @@ class Drill:
         verified = verify(crashed)
         emptied = self.session.spec.workload.unlogged and verified.outcome == "lost"
         self._damaged = emptied or verified.outcome in ("refused", "corrupt")
-        shutil.rmtree(self._acks_folder())
+        shutil.rmtree(self.acks_folder())
         return verified
 
     def cut(
@@ -169,7 +169,8 @@ class Drill:
         """Let the probes have their server again, if it runs."""
         self._outage.close()
 
-    def _acks_folder(self) -> Path:
+    def acks_folder(self) -> Path:
+        """Where the clients of the present load keep their record."""
         return self.folder / f"acks-{self._loads}"
 
 

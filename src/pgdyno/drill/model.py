@@ -193,6 +193,10 @@ class DrillOptions:
     """Begin no new cut after so long."""
     variant: str | None = None
     """Only this variant of a fault that has several."""
+    cut: int | None = None
+    """Only this one of the cuts (power)."""
+    recording: str | None = None
+    """The folder of a recorded load to make cuts of, or to keep one in (power)."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from pgdyno.drill.model import Cut, Verified
 from pgdyno.drill.power.cutting import HARMED, Cutter, proof_of
 from pgdyno.drill.power.failing import Minimisation
 from pgdyno.drill.power.plan import KEEPS, Moment, Planned, plan_cuts
-from pgdyno.drill.power.recording import RecordedLoad, record
+from pgdyno.drill.power.recording import RecordedLoad, recorded_load
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
+from pgdyno.spec.disk import DiskPlan
 
 DISK = "blackout"
 
@@ -36,19 +37,21 @@ def _adapt(spec: Spec) -> Spec:
 
 def _check(spec: Spec) -> None:
     for name, plan in (("data", spec.disk.data_plan), ("wal", spec.disk.wal_plan)):
-        if plan is not None and plan.kind == "tmpfs":
-            raise UsageError(
-                f"disk.{name} is {plan}, which a power cut empties as a whole",
-                code="bad-disk",
-                hint="pgdyno drill --fault wal-device loses the whole disk of the WAL",
-            )
+        if plan is None or plan.kind == "blackout" or plan == DiskPlan("plain"):
+            continue
+        gone = "; --fault wal-device loses the whole disk of the WAL"
+        raise UsageError(
+            f"disk.{name} is {plan}: power cuts need disks that record what is written",
+            code="bad-disk",
+            hint=f"leave it out, or choose {DISK}" + (gone if plan.kind == "tmpfs" else ""),
+        )
 
 
 def _cuts(drill: Drill) -> Iterator[Cut]:
-    load = record(drill)
+    load = recorded_load(drill)
     cutter = Cutter(drill, load)
     to_minimise = drill.options.minimise
-    planned = _planned(drill, load)
+    planned = _chosen(_planned(drill, load), drill.options.cut)
     for one, _ in zip(planned, drill.plan(), strict=False):
         disk_cut = cutter.disk_cut(one)
         looked = cutter.look(disk_cut, one.at_ns)
@@ -58,7 +61,8 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
             to_minimise = False
             drill.session.watcher.phase(f"minimising cut {one.number}")
             search = Minimisation(cutter, one, disk_cut, looked.verified)
-            facts["minimised"] = search.run(looked.control)
+            facts["minimised"] = found = search.run(looked.control)
+            drill.session.watcher.note(f"cut {one.number} minimised: {found['sentence']}")
         yield drill.cut(
             one.number,
             one.seed,
@@ -80,6 +84,15 @@ def _planned(drill: Drill, load: RecordedLoad) -> Sequence[Planned]:
     moments = [Moment(time["at_ns"], time["why"]) for time in ranked]
     keep = next((each for each in KEEPS if each == options.variant), None)
     return plan_cuts(moments, options.seed, sector_bytes=options.sector_bytes, keep=keep)
+
+
+def _chosen(planned: Sequence[Planned], number: int | None) -> Sequence[Planned]:
+    """Only cut ``number``, if one is asked for."""
+    if number is None:
+        return planned
+    if number > len(planned):
+        raise UsageError(f"there is no cut {number} of {len(planned)}", code="no-such-cut")
+    return [planned[number - 1]]
 
 
 def _worse_than_documented(drill: Drill, verified: Verified) -> bool:

@@ -46,7 +46,7 @@ class Roll:
         self._recorded = recorded
         self._images = [folder / f"roll-{number}" for number in range(len(recorded.bases))]
         for base, image in zip(recorded.bases, self._images, strict=True):
-            _copy(base, image)
+            copy_sparse(base, image)
 
     def advance(self, at_ns: int) -> None:
         """Go forward to what was durable at ``at_ns``."""
@@ -72,7 +72,7 @@ class CutPlaces:
         try:
             for disk, own in enumerate(folders):
                 (own / "mnt").mkdir(parents=True)
-                _copy(images[disk], own / "image")
+                copy_sparse(images[disk], own / "image")
                 cut.write(disk, own / "image")
                 _mount(own / "image", own / "mnt", fs[disk])
         except BaseException:
@@ -94,7 +94,7 @@ def _mount(image: Path, point: Path, fs: FileSystem) -> None:
         raise FileSystemBroken(error.message, code="file-system-broken") from error
 
 
-def _copy(image: Path, target: Path) -> None:
+def copy_sparse(image: Path, target: Path) -> None:
     """Copy a sparse file, sharing blocks where the file system can."""
     run_program(
         ["cp", "--reflink=auto", "--sparse=auto", image, target],

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.drill.power.images import Recorded
+from pgdyno.drill.power.kept import is_kept, keep, take_up
 from pgdyno.drill.power.names import Names, ask_names
 from pgdyno.errors import UsageError
 
@@ -31,17 +33,34 @@ class RecordedLoad:
     names: Names
     marks_ns: Sequence[int]
     """When checkpoints began and ended."""
-    last_ns: int
-    """The last time that all disks have on record."""
+
+    @property
+    def last_ns(self) -> int:
+        """The last time that all disks have on record."""
+        return min(disk["last_ns"] for disk in self.disks.logs.facts())
 
 
-def record(drill: Drill) -> RecordedLoad:
+def recorded_load(drill: Drill) -> RecordedLoad:
+    """A recorded load: a kept one if the options name one, else one of now; the server is down."""
+    named = drill.options.recording
+    folder = Path(named).expanduser() if named else None
+    if folder and is_kept(folder):
+        drill.begin_outage()
+        drill.cluster.stop()
+        return take_up(drill, folder)
+    load = _record(drill)
+    if folder:
+        keep(load, drill, [each.log for each in _devices(drill) if each.log], folder)
+    return load
+
+
+def _record(drill: Drill) -> RecordedLoad:
     """Carry the load out; afterwards the server is down and its disks are no longer recorded.
 
     The recording begins when the load already runs, so that no cut lies before it.
     In a sham the recording ends only when the server has shut down in order and all is flushed.
     """
-    devices = drill_devices(drill)
+    devices = _devices(drill)
     drill.session.watcher.phase("recording the disks under load")
     drill.begin_load()
     for device in devices:
@@ -58,12 +77,10 @@ def record(drill: Drill) -> RecordedLoad:
     for device in devices:
         device.stop_recording()
     drill.cluster.kill()
-    disks = _recorded(devices)
-    last_ns = min(disk["last_ns"] for disk in disks.logs.facts())
-    return RecordedLoad(disks, acks, names, marks_ns, last_ns)
+    return RecordedLoad(_recorded(devices), acks, names, marks_ns)
 
 
-def drill_devices(drill: Drill) -> list[Device]:
+def _devices(drill: Drill) -> list[Device]:
     """The recording disks of the server, the one with the data first."""
     places = drill.session.target.places
     assert places is not None, "a server of pgdyno's own has places"

@@ -1,0 +1,132 @@
+"""Recorded loads that are kept, so that more cuts can be made of them later.
+
+A folder::
+
+    recording.json      what the disks do not tell: witnesses, names, times, the server's settings
+    base-0, log-0, …    of each disk, that of the data first
+    acks/               the clients' record
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgdyno.disk import FileSystem
+from pgdyno.drill.power.images import Recorded, copy_sparse
+from pgdyno.drill.power.names import Names
+from pgdyno.drill.witnesses import Witnesses
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from pgdyno.drill.drill import Drill
+    from pgdyno.drill.power.recording import RecordedLoad
+
+_FACTS = "recording.json"
+_LAYOUT = 1
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What ``recording.json`` says."""
+
+    layout: int
+    version: str
+    settings: Mapping[str, str]
+    fs: tuple[FileSystem, ...]
+    load_began_ns: int
+    marks_ns: tuple[int, ...]
+    names: Names
+    witnesses: Witnesses
+
+
+def is_kept(folder: Path) -> bool:
+    """Whether there is a recording in ``folder``; UsageError when something else is."""
+    if (folder / _FACTS).exists():
+        return True
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            f"{folder} holds no recording, and is not empty",
+            code="recording",
+            hint="name a folder that is not there yet, to keep the recording of this drill",
+        )
+    return False
+
+
+def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> None:
+    """Copy what was recorded to ``folder``; the facts go last, so that they prove it whole."""
+    from pgdyno.server.template import copy_tree
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the folder {folder}: {error.strerror}", code="recording"
+        ) from None
+    for number, (base, log) in enumerate(zip(load.disks.bases, logs, strict=True)):
+        copy_sparse(base, folder / f"base-{number}")
+        copy_sparse(log, folder / f"log-{number}")
+    copy_tree(drill.acks_folder(), folder / "acks")
+    facts = _Facts(
+        layout=_LAYOUT,
+        version=drill.cluster.installation.version,
+        settings=drill.cluster.settings,
+        fs=tuple(load.disks.fs),
+        load_began_ns=drill.load_began_ns,
+        marks_ns=tuple(load.marks_ns),
+        names=load.names,
+        witnesses=drill.witnesses,
+    )
+    (folder / _FACTS).write_bytes(_adapter().dump_json(facts))
+
+
+def take_up(drill: Drill, folder: Path) -> RecordedLoad:
+    """The load that was kept in ``folder``; UsageError when it was of another server than this."""
+    from pgdyno._engine import DiskLogs
+    from pgdyno.drill.power.recording import RecordedLoad
+    from pgdyno.record import read_acks
+
+    facts = _read(folder)
+    _require_same(facts, drill, folder)
+    numbers = range(len(facts.fs))
+    logs = DiskLogs([folder / f"log-{number}" for number in numbers])
+    drill.witnesses = facts.witnesses
+    drill.load_began_ns = facts.load_began_ns
+    return RecordedLoad(
+        disks=Recorded(logs, [folder / f"base-{number}" for number in numbers], facts.fs),
+        acks=read_acks(folder / "acks"),
+        names=facts.names,
+        marks_ns=facts.marks_ns,
+    )
+
+
+def _read(folder: Path) -> _Facts:
+    try:
+        return _adapter().validate_json((folder / _FACTS).read_bytes())
+    except (OSError, ValueError):
+        raise UsageError(f"the recording in {folder} cannot be read", code="recording") from None
+
+
+def _require_same(facts: _Facts, drill: Drill, folder: Path) -> None:
+    here: dict[str, object] = {"PostgreSQL": drill.cluster.installation.version}
+    there: dict[str, object] = {"PostgreSQL": facts.version}
+    here |= drill.cluster.settings
+    there |= facts.settings
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            raise UsageError(
+                f"the recording in {folder} was made with {name} {there.get(name, 'not set')};"
+                f" here it is {here.get(name, 'not set')}",
+                code="recording",
+                hint="cuts of a recording need the server and the --set of the drill that made it",
+            )
+
+
+def _adapter() -> TypeAdapter[_Facts]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(_Facts)
