@@ -275,6 +275,9 @@ def _zero_sum(conn: psycopg.Connection, texts: Iterable[str] | None) -> tuple[Ze
         return None, "no script of pgbench's writes its tables"
     if any(text not in names for text in using):
         return None, "another script uses pgbench's tables"
+    without_wal = conn.execute(query("balances_unlogged")).fetchone()
+    if without_wal is None or without_wal[0]:
+        return None, "pgbench's tables are unlogged: a crash empties them"
     all_alike = all(names[text] != "simple-update" for text in using)
     return balances(conn, all_alike=all_alike), ""
 
