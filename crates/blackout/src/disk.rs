@@ -145,6 +145,7 @@ impl Disk {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
     use std::thread;
     use std::time::Duration;
 
@@ -175,6 +176,8 @@ mod tests {
         let mut base = vec![0; SIZE_BYTES as usize];
         base[4096..8192].fill(1);
         assert_eq!(fs::read(path("base")).unwrap(), base);
+        let held_bytes = fs::metadata(path("base")).unwrap().blocks() * 512;
+        assert!(held_bytes < SIZE_BYTES / 2, "the copy has no holes");
         let again = disk.start_recording(&path("base2"), &path("log2"));
         assert_eq!(again.unwrap_err().code, "disk-log");
         let recorded = disk.stop_recording().unwrap().unwrap();
