@@ -6,10 +6,12 @@ is the positive one of each check.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -28,7 +30,7 @@ from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew
 from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.account import run_as, server_account
+from pgdyno.server.account import give, run_as, server_account
 from pgdyno.workload import Tables, WeightedScript, Workload
 from pgdyno.workload.pgbench import prepare_pgbench
 
@@ -307,3 +309,33 @@ def test_a_ledger_without_witnesses_is_not_judged(base: Base) -> None:
     passed = {check.name: check.passed for check in found.checks}
     assert passed["ledger"] is None
     assert "amcheck" not in passed
+
+
+def test_a_standby_is_looked_at_once_it_was_promoted(base: Base) -> None:
+    """Before, what it has not yet replayed would count as lost."""
+    signal = base.cluster.data_dir / "standby.signal"
+    signal.touch()
+    give(signal, server_account())
+    seen: list[bool] = []
+
+    def promote() -> None:
+        for _ in range(1000):
+            time.sleep(0.02)
+            with (
+                contextlib.suppress(psycopg.OperationalError),
+                psycopg.connect(**base.cluster.conninfo.kwargs(), autocommit=True) as conn,
+            ):
+                seen.extend(row[0] for row in conn.execute("select pg_is_in_recovery()"))
+                conn.execute("select pg_promote(false)")
+                return
+
+    promoter = threading.Thread(target=promote)
+    promoter.start()
+    found = base.verify()
+    promoter.join()
+    assert seen == [True]
+    assert found.outcome == "clean", found.checks
+    assert found.ledger is not None
+    assert found.ledger.lost == 0
+    unlogged = next(check for check in found.checks if check.name == "unlogged")
+    assert unlogged.detail.startswith("0 rows")

@@ -49,9 +49,7 @@ class Recovery:
 
     @property
     def sentence(self) -> str:
-        """The recovery in one sentence."""
-        if self.refused:
-            return f"refused to start: {self.said}"
+        """The recovery of a server that came up, in one sentence."""
         how = "with redo" if self.redo else "nothing to redo"
         return f"came up in {self.seconds:.2f} s, {how}"
 
