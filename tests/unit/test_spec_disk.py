@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from inline_snapshot import snapshot
 
-from pgdyno.disk import DiskPlan, parse_disk
-from pgdyno.errors import UsageError
+from pgdyno.disk import DiskPlan, open_disk, parse_disk
+from pgdyno.errors import SetupError, UsageError
 from pgdyno.spec import spec_from_fields, spec_to_toml
 from pgdyno.spec.disk import emulated_in_words, in_words
 
@@ -128,3 +130,14 @@ def test_emulated_in_words() -> None:
         "data and WAL on an emulated disk that records every write"
         " or data on an emulated disk that records every write"
     )
+
+
+def test_without_root_a_tmpfs_is_refused_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(SetupError) as caught:
+        open_disk(parse_disk("tmpfs:64MB"), tmp_path)
+    assert caught.value.message == "tmpfs: only root may mount one"
+    assert "plain:/dev/shm" in (caught.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
