@@ -74,18 +74,26 @@ class Session:
             self._reader = None
 
     def start_load(
-        self, *, scheduled: bool = False, acks: Path | None = None, witness: bool = False
+        self,
+        *,
+        scheduled: bool = False,
+        acks: Path | None = None,
+        witness: bool = False,
+        seed: int | None = None,
     ) -> int:
         """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
 
         ``acks`` is a folder for the ack ledger of this load, instead of the spec's. With
         ``witness`` every transaction also notes itself in the database, under a label that the
-        ledger knows; ``drill.witnesses`` makes the table. Returns time zero of the load in
-        monotonic ns.
+        ledger knows; ``drill.witnesses`` makes the table. ``seed`` goes before the spec's. Returns
+        time zero of the load in monotonic ns.
         """
         if witness and acks is None:
             raise ValueError("witnesses are worth nothing without an ack ledger")
         spec = self._in_force.spec()
+        if seed is not None:
+            load = spec.load.model_copy(update={"seed": seed})
+            spec = spec.model_copy(update={"load": load})
         workloads = self._workloads_of(spec)
         conninfo = self.target.conninfo
         variables = {

@@ -116,7 +116,12 @@ class Drill:
         with self.session.connect() as connection:
             self.witnesses = renew(connection, self.witnesses)
         self._loads += 1
-        self.load_began_ns = self.session.start_load(acks=self.acks_folder(), witness=True)
+        self.load_began_ns = self.session.start_load(
+            acks=self.acks_folder(),
+            witness=True,
+            # Each load has numbers of its own, or every cut would find the same rows touched.
+            seed=cut_seed(self.options.seed, self._loads),
+        )
         self.session.wait_connected()
         return self.load_began_ns
 
@@ -197,7 +202,7 @@ def run_drill(
     """
     fault = find_fault(options.fault)
     check_drill(spec, options, fault)
-    spec = fault.adapt(_repeatable(spec, options))
+    spec = fault.adapt(spec)
     with open_session(
         spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
     ) as session:
@@ -236,13 +241,6 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
             hint="leave it out for pgdyno drill",
         )
     fault.check(spec)
-
-
-def _repeatable(spec: Spec, options: DrillOptions) -> Spec:
-    """``spec`` with a load whose numbers follow from the drill's seed too, unless it has a seed."""
-    if spec.load.seed is not None:
-        return spec
-    return spec.model_copy(update={"load": spec.load.model_copy(update={"seed": options.seed})})
 
 
 def _in_memory(spec: Spec) -> bool:
