@@ -31,6 +31,7 @@ ROOMS = [
     "investigate",
     "drill",
     "price",
+    "story",
     "report",
     "cli",
 ]

@@ -21,6 +21,7 @@ _COMMANDS = {
     "investigate": "Find the limit, prove it, price the remedies",
     "drill": "What a crash costs: break the server again and again, and look",
     "price": "What each setting buys, and what a crash takes under it",
+    "story": "Carry out the chapters of a spec: comparisons and drills",
     "show": "Read a run file: a summary in the terminal",
     "report": "Read a run file: one self-contained HTML page",
     "server": "PostgreSQL servers that pgdyno can start",

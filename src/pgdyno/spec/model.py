@@ -15,6 +15,7 @@ from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, ScriptMix, ScriptPart, files_only
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
+from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration, format_size
 
 DurabilityClass = Literal["D0", "D1", "D2", "D3"]
@@ -228,6 +229,7 @@ class Spec(Part):
     load: LoadSpec = Field(default_factory=LoadSpec)
     events: list[Event] = Field(default_factory=list)
     investigate: InvestigateSpec = Field(default_factory=InvestigateSpec)
+    story: list[Chapter] = Field(default_factory=list, description="For pgdyno story")
 
     @model_validator(mode="after")
     def _distinct_groups(self) -> Spec:

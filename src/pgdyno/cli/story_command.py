@@ -1,0 +1,76 @@
+"""``pgdyno story``: the chapters of a spec, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import output_options
+from pgdyno.cli.output import print_result
+from pgdyno.errors import ThresholdError
+
+
+@click.command("story")
+@click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
+@click.option("--only", type=click.IntRange(1), metavar="N", help="Only this chapter.")
+@output_options
+def command(**given: Any) -> None:
+    """Carry out the story of a spec: comparisons and drills, and where luck had a part.
+
+    Each chapter ([[story]]) has a run file of its own, named after -o and its number. The exit
+    status is 3 when one ends otherwise than the spec expects.
+
+    \b
+      pgdyno story scenarios/wal-on-ram.toml
+    """
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.report import stdout_console
+    from pgdyno.report.chapters import print_chapters
+    from pgdyno.spec import read_spec
+    from pgdyno.story import tell
+
+    spec, text = read_spec(given["spec_path"])
+    base = run_path(given["output"], spec.name)
+    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+        result = tell(
+            spec,
+            spec_text=text,
+            watcher=watcher,
+            path_of=lambda number: base.with_stem(f"{base.stem}-{number}"),
+            only=given["only"],
+        )
+    if given["output_format"] == "text":
+        print_chapters(result, stdout_console())
+    else:
+        print_result(given["output_format"], base, result, _rows(result))
+    _judge(result)
+
+
+def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """One row per ending, for CSV."""
+    for chapter in result["chapters"]:
+        for variant, ending in chapter["endings"].items():
+            yield {
+                "chapter": chapter["number"],
+                "title": chapter["title"],
+                "variant": variant,
+                "ending": ending,
+                "as_expected": chapter["as_expected"],
+                "run_file": chapter["run_file"],
+            }
+
+
+def _judge(result: Mapping[str, Any]) -> None:
+    other = [chapter for chapter in result["chapters"] if chapter["as_expected"] is False]
+    if other:
+        first = other[0]
+        ended = ", ".join(f"{name} {end}".strip() for name, end in first["endings"].items())
+        raise ThresholdError(
+            f"chapter {first['number']}, {first['title']}: ended otherwise than expected: {ended}",
+            code="story-otherwise",
+            hint=f"pgdyno show {first['run_file']}",
+        )

@@ -1,0 +1,50 @@
+"""The terminal summary of a story: its chapters, how each ended, where luck had a part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from pgdyno.report.lines import GAP, Line, labelled, wrapped
+
+PLAIN_WIDTH = 120
+_LABELS = len(GAP) + 8
+_STYLES = {True: "green", False: "bold red", None: ""}
+
+
+def print_chapters(result: Mapping[str, Any], console: Console) -> None:
+    """Print the chapters of a story's JSON result."""
+    width = console.width if console.is_terminal else PLAIN_WIDTH
+    for chapter in result["chapters"]:
+        for line in _chapter_lines(chapter, width):
+            text = Text(line.text, style=line.style)
+            text.stylize("bold", 0, line.bold_to)
+            console.print(text, soft_wrap=True)
+        console.print()
+
+
+def _chapter_lines(chapter: Mapping[str, Any], width: int) -> list[Line]:
+    title = f"{chapter['number']}{GAP[1:]}{chapter['title']}"
+    lines = [Line(title, bold_to=len(title))]
+    style = _STYLES[chapter["as_expected"]]
+    for sentence in chapter["sentences"]:
+        lines += wrapped(f"{GAP}{sentence}", width, indent=2 * len(GAP), style=style)
+    if chapter["as_expected"] is False:
+        lines += _said("expected", _expected(chapter["expected"]), width, style="bold red")
+    for sentence in chapter["luck"]:
+        lines += _said("luck", sentence, width, style="yellow")
+    lines += _said("remark", chapter["remark"], width)
+    return [*lines, *_said("run", chapter["run_file"], width)]
+
+
+def _said(label: str, text: str, width: int, *, style: str = "") -> list[Line]:
+    return labelled(f"{GAP}{label}", text, width, style=style, label_width=_LABELS + len(GAP))
+
+
+def _expected(expected: Any) -> str:
+    if isinstance(expected, dict):
+        return ", ".join(f"{variant} {ending}" for variant, ending in expected.items())
+    return str(expected)

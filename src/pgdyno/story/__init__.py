@@ -1,0 +1,5 @@
+"""Stories: the chapters of a spec, carried out one after the other, and where luck had a part."""
+
+from pgdyno.story.telling import tell
+
+__all__ = ["tell"]

@@ -1,0 +1,154 @@
+"""Carries a spec's story out: each chapter a comparison or a drill, with a run file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pgdyno.conduct import Watcher, open_session
+from pgdyno.drill.drill import check_drill, run_drill
+from pgdyno.drill.fault import find_fault
+from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.words import in_words
+from pgdyno.errors import UsageError
+from pgdyno.investigate import compare
+from pgdyno.spec import Change, Spec, spec_from_fields
+from pgdyno.spec.dotted import with_keys
+from pgdyno.spec.read import lay_over
+from pgdyno.spec.story import Chapter
+from pgdyno.story.luck import luck
+
+SCHEMA_VERSION = 1
+HARMED = ("lost", "refused", "corrupt")
+
+
+def tell(
+    spec: Spec,
+    *,
+    spec_text: str,
+    watcher: Watcher,
+    path_of: Callable[[int], Path],
+    only: int | None = None,
+) -> dict[str, Any]:
+    """Carry out the chapters of ``spec``, or ``only`` one; the JSON result.
+
+    ``path_of`` gives the run file of a chapter by its number, from 1. All chapters are checked
+    before the first begins; raises UsageError for what cannot be.
+    """
+    chapters = dict(enumerate(spec.story, start=1))
+    if not chapters:
+        raise UsageError(
+            f"{spec.name} has no story", code="no-story", hint="[[story]] in a spec has chapters"
+        )
+    if only is not None and only not in chapters:
+        raise UsageError(f"there is no chapter {only}: {len(chapters)} in all", code="no-chapter")
+    plain = spec.model_copy(update={"story": []})
+    specs = {number: _spec_of(plain, chapter) for number, chapter in chapters.items()}
+    told = []
+    for number, chapter in chapters.items():
+        if only in (None, number):
+            watcher.note(f"chapter {number} of {len(chapters)}: {chapter.title}")
+            carry_out = _compare if chapter.fault is None else _drill
+            path = path_of(number)
+            done = carry_out(chapter, plain, specs[number], spec_text, watcher, path)
+            told.append(_chapter_json(number, chapter, path, done))
+    return {"schema_version": SCHEMA_VERSION, "story": spec.name, "chapters": told}
+
+
+def _spec_of(spec: Spec, chapter: Chapter) -> Spec:
+    """The spec with what the chapter has different, checked."""
+    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    fields = with_keys(fields, chapter.vary)
+    if chapter.settings:
+        fields = lay_over(fields, {"server": {"settings": chapter.settings}})
+    changed = spec_from_fields(fields, where=f'chapter "{chapter.title}"')
+    if chapter.fault is not None:
+        check_drill(changed, _options(chapter, spec), find_fault(chapter.fault))
+    return changed
+
+
+def _options(chapter: Chapter, spec: Spec) -> DrillOptions:
+    assert chapter.fault is not None
+    return DrillOptions(
+        fault=chapter.fault,
+        variant=chapter.variant,
+        cuts=chapter.cuts,
+        seed=1 if spec.load.seed is None else spec.load.seed,
+    )
+
+
+def _compare(
+    chapter: Chapter, spec: Spec, _: Spec, spec_text: str, watcher: Watcher, path: Path
+) -> dict[str, Any]:
+    change = Change(settings=chapter.settings, spec=chapter.vary)
+    with open_session(
+        spec, run_path=path, command="compare", spec_text=spec_text, watcher=watcher
+    ) as session:
+        session.provide(change)
+        result = compare(session, change, title=chapter.title, budget_s=chapter.budget_ms / 1000)
+    return {
+        "kind": "comparison",
+        "endings": {"": result["decision"]},
+        "sentences": [result["sentence"]],
+        "luck": [],
+        "facts": {"throughput_tps": result["throughput_tps"], "effect": result["effect"]},
+    }
+
+
+def _drill(
+    chapter: Chapter, spec: Spec, changed: Spec, spec_text: str, watcher: Watcher, path: Path
+) -> dict[str, Any]:
+    result = run_drill(
+        changed,
+        _options(chapter, spec),
+        watcher=watcher,
+        run_path=path,
+        command="drill",
+        spec_text=spec_text,
+    )
+    return {
+        "kind": "drill",
+        "endings": _endings(result),
+        "sentences": [in_words(cut) for cut in result.cuts],
+        "luck": luck(result),
+        "facts": result.summary(),
+    }
+
+
+def _endings(result: DrillResult) -> dict[str, str]:
+    """By variant, the outcome of its cuts; of several the worst."""
+    worst_first = ("no-fault", "corrupt", "refused", "lost", "clean")
+    found: dict[str, str] = {}
+    for cut in result.cuts:
+        known = found.get(cut.variant, "clean")
+        found[cut.variant] = min(known, cut.outcome, key=worst_first.index)
+    return found
+
+
+def _chapter_json(
+    number: int, chapter: Chapter, path: Path, done: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "number": number,
+        "title": chapter.title,
+        "remark": chapter.remark,
+        "run_file": str(path),
+        **done,
+        "expected": chapter.expect,
+        "as_expected": _as_expected(chapter, done["endings"]),
+    }
+
+
+def _as_expected(chapter: Chapter, endings: Mapping[str, str]) -> bool | None:
+    """Whether it ended so; ``None`` when nothing was expected."""
+    if chapter.expect is None:
+        return None
+    wanted = chapter.expect
+    if not isinstance(wanted, dict):
+        wanted = dict.fromkeys(endings, wanted)
+    return all(_fits(ending, endings.get(variant)) for variant, ending in wanted.items())
+
+
+def _fits(wanted: str, ending: str | None) -> bool:
+    return ending in HARMED if wanted == "harmed" else ending == wanted

@@ -1,0 +1,78 @@
+"""Stories: what a chapter may be, when it ended as expected, what luck had a part in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
+from pgdyno.errors import UsageError
+from pgdyno.spec import spec_from_fields
+from pgdyno.story.luck import luck
+from pgdyno.story.telling import _as_expected
+
+
+@pytest.mark.parametrize(
+    ("chapter", "complaint"),
+    [
+        ({}, "a comparison wants vary or settings, a drill a fault"),
+        ({"vary": {"load.protocol": "simple"}, "cuts": 3}, "variant and cuts are for a drill"),
+        ({"fault": "kill", "expect": "better"}, 'a drill does not end "better"'),
+        ({"settings": {"fsync": False}, "expect": "clean"}, 'a comparison does not end "clean"'),
+        ({"fault": "kill", "vary": {"disk.wal": ["x"]}}, "a string, a number or a boolean"),
+    ],
+)
+def test_chapters_that_cannot_be(chapter: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        spec_from_fields({"story": [{"title": "t", **chapter}]})
+
+
+@pytest.mark.parametrize(
+    ("expect", "endings", "met"),
+    [
+        (None, {"": "lost"}, None),
+        ("lost", {"": "lost"}, True),
+        ("harmed", {"": "refused"}, True),
+        ("harmed", {"": "clean"}, False),
+        ("clean", {"a": "clean", "b": "no-fault"}, False),
+        ({"a": "clean"}, {"a": "clean", "b": "corrupt"}, True),
+        ({"c": "clean"}, {"a": "clean"}, False),
+    ],
+)
+def test_ending_as_expected(expect: Any, endings: dict[str, str], met: bool | None) -> None:
+    chapter = {"title": "t", "fault": "kill", "expect": expect}
+    if expect is None:
+        del chapter["expect"]
+    (read,) = spec_from_fields({"story": [chapter]}).story
+    assert _as_expected(read, endings) is met
+
+
+def cut(variant: str, outcome: Outcome, **facts: Any) -> Cut:
+    verified = Verified(outcome, LedgerCount(acked=9), 0.1, (), "", "")
+    promised = not variant.endswith(("start", "resetwal"))
+    proof = Proof(True, "it happened", {})
+    return Cut(1, "wal-device", variant, 1, 5.0, proof, verified, {"promised": promised, **facts})
+
+
+def drill(*cuts: Cut) -> DrillResult:
+    return DrillResult("wal-device", "t", {}, {}, {}, cuts, None, "")
+
+
+def test_a_rescue_that_did_nothing_is_seen() -> None:
+    much = {"wal_since_checkpoint_bytes": 40 << 20, "behind_bytes": {"s": 0}}
+    little = {"wal_since_checkpoint_bytes": 200, "behind_bytes": {"s": 0}}
+    assert luck(drill(cut("promote", "clean", **much))) == []
+    (said,) = luck(drill(cut("quiet/promote", "clean", **little)))
+    assert said.startswith("quiet/promote: the last checkpoint covered everything")
+    by_itself = cut("stopped/resetwal", "clean", **much)
+    (said,) = luck(drill(by_itself, cut("stopped/copy-back", "clean", **much)))
+    assert said.startswith("stopped/copy-back: pg_resetwal alone, without the standby, did as well")
+
+
+def test_a_copy_of_a_standby_s_wal_that_was_not_yet_corrupt() -> None:
+    behind = {"wal_since_checkpoint_bytes": 40 << 20, "behind_bytes": {"s": 9 << 20}}
+    assert luck(drill(cut("behind/copy-back", "corrupt", **behind))) == []
+    assert luck(drill(cut("behind/promote", "lost", **behind))) == []
+    (said,) = luck(drill(cut("behind/copy-back", "lost", **behind)))
+    assert "a moment later the copy would have been corrupt" in said
