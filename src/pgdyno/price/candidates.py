@@ -33,6 +33,7 @@ WAL_TMPFS = "tmpfs:2GB"
 SAFE_FAULTS = ("kill", "power")
 """What a setting that loses nothing is held to."""
 FAULTS: Mapping[str, tuple[str, ...]] = {
+    "commit-delay": ("power",),
     "synchronous-commit-off": ("kill", "power"),
     "full-page-writes-off": ("power",),
     "fsync-off": ("power",),

@@ -20,7 +20,7 @@ from pgdyno.stats import PAIRS_MIN
 _SLICE_SECONDS_RANGE = (0.8, 20.0)
 # Of a pair whose sides differ in more than a reload: stopping the server, moving files, rewriting
 # tables, starting again, a standby that catches up. About, on two cores.
-_REARRANGE_SECONDS = 8.0
+_REARRANGE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)

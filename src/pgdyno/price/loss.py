@@ -17,8 +17,11 @@ from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
 
-DRILL_SECONDS_MIN = 8.0
-"""What a drill has at least, however late it is: enough for a cut or two."""
+_SECONDS_MIN = {"kill": 10.0, "power": 25.0, "wal-device": 20.0}
+"""What a drill has at least, however late it is: enough for a cut or two. Their shares of the time
+are in the same proportion."""
+_START_SECONDS = 5.0
+"""Of a drill's share, what passes before it counts: a server, its tables."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,12 @@ def drill_all(session: Session, candidates: Sequence[Candidate], plan: DrillPlan
     with session.server_down(), tempfile.TemporaryDirectory(prefix="pgdyno-price-") as folder:
         for number, (candidate, fault) in enumerate(asked):
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
-            left_s = plan.deadline_s - time.monotonic()
             path = Path(folder) / f"{number}.db"
             options = DrillOptions(
                 fault=fault,
                 cuts=plan.cuts[fault],
                 seed=plan.seed,
-                budget_s=max(left_s / (len(asked) - number), DRILL_SECONDS_MIN),
+                budget_s=_share_s(plan, [each for _, each in asked[number:]]),
             )
             try:
                 result = run_drill(
@@ -76,6 +78,13 @@ def drill_all(session: Session, candidates: Sequence[Candidate], plan: DrillPlan
             cells[candidate.id] += cells_of(result)
             _record(session, result, options)
     return Drilled(cells, drills)
+
+
+def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
+    """Seconds for the first of the drills that are still to be made."""
+    left_s = plan.deadline_s - time.monotonic()
+    weights = [_SECONDS_MIN[fault] for fault in faults]
+    return max(left_s * weights[0] / sum(weights) - _START_SECONDS, weights[0])
 
 
 def _record(session: Session, result: DrillResult, options: DrillOptions) -> None:

@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 CUTS = 6
 SECONDS_PER_CANDIDATE = 70.0
 """Default time for each candidate, the baseline among them: the whole ladder takes 14 minutes."""
-_GAIN_SHARE = 0.5
+_GAIN_SHARE = 0.55
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Asked:
 
 
 def default_budget_s(candidates: Sequence[Candidate], cuts: int) -> float:
-    """Time for so many candidates; half of it is the drills'."""
+    """Time for so many candidates; without drills, what their gains take."""
     share = 1.0 if cuts else _GAIN_SHARE
     return SECONDS_PER_CANDIDATE * len(candidates) * share
 

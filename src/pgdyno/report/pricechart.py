@@ -155,8 +155,8 @@ def _spread(points: Sequence[Point]) -> list[float]:
             if abs(points[other].gain - point.gain) < 0.06 * reach
         ]
         shift = 0.0
-        while any(abs(point.height + shift - taken) < 0.3 for taken in near):
-            shift = -shift if shift > 0 else 0.36 - shift
+        while any(abs(point.height + shift - taken) < 0.5 for taken in near):
+            shift = -shift if shift > 0 else 0.6 - shift
         heights.append(point.height + shift)
     return heights
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pgdyno.report import numbers
@@ -87,8 +87,8 @@ def _loss_cells(loss: Row) -> list[str]:
     return [
         name,
         cuts,
-        _pair(loss["lost_median"], loss["lost_max"], "{:,.10g}"),
-        _pair(loss["lost_ms_median"], loss["lost_ms_max"], "{:,.3g}"),
+        _pair(loss["lost_median"], loss["lost_max"], lambda value: f"{value:,.10g}"),
+        _pair(loss["lost_ms_median"], loss["lost_ms_max"], _short_ms),
         numbers.percent(loss["upper_bound"]),
         broken_words(loss),
         bound_words(loss),
@@ -121,10 +121,15 @@ def ms_words(value_ms: float) -> str:
     return f"{value_ms / 1000:.3g} s"
 
 
-def _pair(middle: float | None, worst: float | None, form: str) -> str:
+def _pair(middle: float | None, worst: float | None, say: Callable[[float], str]) -> str:
     if middle is None or worst is None:
         return numbers.ABSENT
-    return f"{form.format(middle)} / {form.format(worst)}"
+    return f"{say(middle)} / {say(worst)}"
+
+
+def _short_ms(value_ms: float) -> str:
+    """Three digits, no more decimals than tell something."""
+    return numbers.significant(value_ms) if value_ms >= 100 else f"{value_ms:.3g}"
 
 
 def _ms(seconds: float | None) -> float | None:
