@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,12 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent
+from pgdyno.disk import dismantle
 from pgdyno.disk.mounting import loops_below, mounts_below
 from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.errors import UsageError
-from pgdyno.server import Installation
+from pgdyno.server import Installation, sweep
 from pgdyno.server.places import clusters_dir
 from pgdyno.spec import spec_from_fields
 
@@ -69,6 +72,7 @@ def test_defaults_lose_nothing_with_wal_and_data_apart(
     assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"in production"}
     assert all(cut.proof.facts["pending_writes"] for cut in result.cuts)
     assert all(cut.ledger and cut.ledger.acked for cut in result.cuts)
+    assert result.summary()["sentence"].startswith("0 of 3 cuts lost anything")
 
 
 @pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])
@@ -135,3 +139,33 @@ def test_a_sham_is_no_power_cut(drilled: Callable[..., DrillResult]) -> None:
     assert [cut.outcome for cut in result.cuts] == ["no-fault"]
     assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"shut down"}
     assert result.fault_missing
+
+
+def test_killed_in_a_cut_it_leaves_nothing_that_a_sweep_does_not_find(
+    open_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("power cuts need root and FUSE")
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
+    command = [sys.executable, "-m", "pgdyno", "drill", "--fault", "power", "--cuts", "20"]
+    command += ["--scale", "1", "-c", "4", "--load", "1s", "--data-disk", "blackout:size=1GB"]
+    command += ["-o", str(open_dir / "run.db")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as drill:
+        assert drill.stderr
+        while b" cut 1" not in (line := drill.stderr.readline()):
+            assert line, "it ended"
+        while len(file_systems(open_dir)) < 2:  # The load's own, and that of the second cut.
+            time.sleep(0.01)
+        drill.kill()
+    done = sweep(dismantle)
+    assert any(line.startswith("unmounted") for line in done)
+    deadline = time.monotonic() + 30  # The daemon of the load's disk clears up for itself.
+    while (mounts_below(open_dir) or loops_below(open_dir)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not mounts_below(open_dir)
+    assert not loops_below(open_dir)
+    assert not list((open_dir / "clusters").glob("*-*"))
+
+
+def file_systems(folder: Path) -> list[str]:
+    return [mount.point for mount in mounts_below(folder) if mount.fs == "ext4"]

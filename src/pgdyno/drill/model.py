@@ -20,6 +20,8 @@ fault did not happen, so that nothing is known."""
 
 SCHEMA_VERSION = 1
 CONFIDENCE = 0.95
+_POOLED = ("power",)
+"""Faults whose variants are drawn by seed out of one lot, so that they are judged together."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ class DrillResult:
         variants: dict[str, list[Cut]] = {}
         for cut in self.cuts:
             variants.setdefault(cut.variant, []).append(cut)
-        if len(variants) > 1:
+        if len(variants) > 1 and self.fault not in _POOLED:
             whole["sentence"] = ". ".join(
                 f"{variant}: {summarise(cuts, self.bound_ms)['sentence']}"
                 for variant, cuts in variants.items()
