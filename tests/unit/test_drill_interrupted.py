@@ -1,0 +1,43 @@
+"""Ctrl-C while a cut is verified ends the drill; it is no finding about the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from pgdyno.drill.checking import CheckRule, Stage, make
+from pgdyno.drill.recovery import recover
+from pgdyno.errors import Interrupted, SetupError
+
+
+def stopped(_: Any) -> NoReturn:
+    raise Interrupted("interrupted by SIGINT")
+
+
+def test_a_check_does_not_swallow_it() -> None:
+    scene: Any = None
+    with pytest.raises(Interrupted):
+        make(CheckRule("readable", Stage.READING, stopped), scene)
+
+
+def test_an_error_of_the_server_is_a_finding() -> None:
+    def fails(_: Any) -> NoReturn:
+        raise SetupError("the program is gone", code="x")
+
+    scene: Any = None
+    check = make(CheckRule("readable", Stage.READING, fails), scene)
+    assert (check.passed, check.detail) == (False, "the program is gone")
+
+
+def test_a_start_does_not_swallow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.drill.recovery.control_state", lambda _: "in production")
+
+    class Starting:
+        log_path = tmp_path / "server.log"
+        start = stopped
+
+    cluster: Any = Starting()
+    with pytest.raises(Interrupted):
+        recover(cluster)
