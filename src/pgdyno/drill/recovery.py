@@ -23,6 +23,8 @@ _RECOVERY_SECONDS_MAX = 600.0
 _ENTRY = re.compile(r"\b(PANIC|FATAL|ERROR|WARNING|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)")
 _OF_CLIENTS = re.compile(r"the database system is |terminating (connection|background worker)")
 """What a server tells whoever comes too early: it is not why it refused."""
+_REFUSALS = ("start-failed", "server-ended")
+"""Codes of errors that are the server's own; others are the machine's, as a port that is taken."""
 _CLEAN_STATES = ("shut down", "shut down in recovery")
 
 
@@ -58,7 +60,7 @@ def recover(cluster: Cluster) -> Recovery:
     """Start a cluster as the fault left it, and wait until recovery is really over.
 
     Nothing is written into the database beyond what recovery writes. Raises RunError when recovery
-    does not end.
+    does not end, and SetupError when it was not the server that refused.
     """
     state_before = control_state(cluster)
     log_start = log_size(cluster)
@@ -69,7 +71,7 @@ def recover(cluster: Cluster) -> Recovery:
     except Interrupted:
         raise
     except PgdynoError as problem:
-        if problem.code == "recovery-endless":
+        if problem.code not in _REFUSALS:
             raise
         if cluster.running:
             cluster.stop("immediate")
