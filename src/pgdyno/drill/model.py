@@ -20,6 +20,8 @@ fault did not happen, so that nothing is known."""
 
 SCHEMA_VERSION = 1
 CONFIDENCE = 0.95
+_BOUND_CUTS_MIN = 5
+"""Of fewer cuts, what they allow to be said of all crashes is not worth a sentence."""
 _POOLED = ("power",)
 """Faults whose variants are drawn by seed out of one lot, so that they are judged together."""
 
@@ -223,15 +225,20 @@ class DrillResult:
     def summary(self) -> dict[str, Any]:
         """The figures over all cuts; see ``result-drill.schema.json``."""
         whole = summarise(self.cuts, self.bound_ms)
-        variants: dict[str, list[Cut]] = {}
-        for cut in self.cuts:
-            variants.setdefault(cut.variant, []).append(cut)
-        if len(variants) > 1 and self.fault not in _POOLED:
+        questions = self.questions()
+        if len(questions) > 1:
             whole["sentence"] = ". ".join(
                 f"{variant}: {summarise(cuts, self.bound_ms)['sentence']}"
-                for variant, cuts in variants.items()
+                for variant, cuts in questions.items()
             )
         return whole
+
+    def questions(self) -> dict[str, list[Cut]]:
+        """The cuts by the variant that they answer for; all under '' where that is one question."""
+        found: dict[str, list[Cut]] = {}
+        for cut in self.cuts:
+            found.setdefault("" if self.fault in _POOLED else cut.variant, []).append(cut)
+        return found
 
     @property
     def server_version(self) -> str:
@@ -346,11 +353,13 @@ def _sentence(
             f" {median(lost_ms):.3g} ms"
         )
     bound = share_upper_bound(n - counts["clean"], n)
-    if not parts and bound is not None:
-        parts.append(
-            f"0 of {_cuts(n)} lost anything: at most {bound * 100:.2g} % of such crashes would,"
-            f" with {CONFIDENCE * 100:.0f} % confidence"
-        )
+    if not parts:
+        parts.append(f"0 of {_cuts(n)} lost anything")
+        if bound is not None and n >= _BOUND_CUTS_MIN:
+            parts[0] += (
+                f": at most {bound * 100:.2g} % of such crashes would,"
+                f" with {CONFIDENCE * 100:.0f} % confidence"
+            )
     if n < cuts:
         parts.append(f"in {cuts - n} of {_cuts(cuts)} the fault did not happen")
     return "; ".join(parts)

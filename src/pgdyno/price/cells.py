@@ -7,8 +7,6 @@ from typing import Any
 
 from pgdyno.drill.model import Cut, DrillResult, summarise
 
-# Faults whose variants are procedures of rescue: each has its own price.
-_PRICED_BY_VARIANT = {"wal-device"}
 _CELL_KEYS = (
     *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
     *("lost", "corrupt", "refused", "clean", "upper_bound", "bound_ms"),
@@ -25,10 +23,6 @@ def cells_of(result: DrillResult) -> list[dict[str, Any]]:
     """The figures of a drill; one cell for each variant where variants are prices of their own."""
     if not result.cuts:
         return [not_drilled(result.fault, "the time was over before its first cut")]
-    variants: dict[str, list[Cut]] = {}
-    for cut in result.cuts:
-        variant = cut.variant if result.fault in _PRICED_BY_VARIANT else ""
-        variants.setdefault(variant, []).append(cut)
     worse = {cut.number for cut in result.worse_than_bound()}
     return [
         {
@@ -39,7 +33,7 @@ def cells_of(result: DrillResult) -> list[dict[str, Any]]:
             **_figures(cuts, result.bound_ms),
             "worse_than_bound": sum(cut.number in worse for cut in cuts),
         }
-        for variant, cuts in variants.items()
+        for variant, cuts in result.questions().items()
     ]
 
 
