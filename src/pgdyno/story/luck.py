@@ -15,13 +15,15 @@ NOT_A_RESCUE = "resetwal"
 
 def luck(result: DrillResult) -> list[str]:
     """Sentences about the cuts that ended well, or better than they had to; none: no luck seen."""
-    found: dict[str, None] = {}
+    found: dict[str, list[str]] = {}
     by_name = {cut.variant: cut for cut in result.cuts}
     for cut in result.cuts:
         if cut.outcome in ("clean", "lost") and cut.facts.get("promised"):
             for sentence in (*_covered(cut), *_needless(cut, by_name), *_untouched(cut)):
-                found[f"{cut.variant}: {sentence}"] = None
-    return list(found)
+                variants = found.setdefault(sentence, [])
+                if cut.variant not in variants:
+                    variants.append(cut.variant)
+    return [f"{', '.join(variants)}: {sentence}" for sentence, variants in found.items()]
 
 
 def _covered(cut: Cut) -> list[str]:
