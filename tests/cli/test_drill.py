@@ -108,6 +108,9 @@ def test_two_servers_are_compared(
         (["--fault", "kill", "--cuts", "0"], "0 is not in the range"),
         (["--fault", "disk-full", "--data-disk", "plain:/tmp"], "which is not pgdyno's own"),
         (["--fault", "kill", *["--pg-bindir=/x"] * 3], "given once, or twice"),
+        (["--fault", "kill", "--cut", "2"], "--cut is for cuts of a recorded load"),
+        (["--fault", "power", "--cuts", "3", "--cut", "4"], "there is no cut 4 of 3"),
+        (["--fault", "power", "--data-disk", "tmpfs:1GB"], "power cuts need disks that record"),
         ([], "missing option '--fault'"),
     ],
 )

@@ -19,7 +19,7 @@ from typing import Any
 
 from pgdyno.conduct import Session, Watcher, open_session
 from pgdyno.drill.against import comparison
-from pgdyno.drill.bounds import SETTINGS, documented_bound
+from pgdyno.drill.bounds import POWER, SETTINGS, documented_bound
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult, Proof, Verified
 from pgdyno.drill.pristine import Pristine
@@ -240,7 +240,26 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
             code="contradiction",
             hint="leave it out for pgdyno drill",
         )
+    _check_recorded_only(options)
     fault.check(spec)
+
+
+def _check_recorded_only(options: DrillOptions) -> None:
+    """What only cuts of a recorded load can have."""
+    given = {"--cut": options.cut, "--recording": options.recording}
+    named = [option for option, value in given.items() if value is not None]
+    if named and options.fault != POWER:
+        raise UsageError(
+            f"{named[0]} is for cuts of a recorded load, which {options.fault} has none of",
+            code="contradiction",
+            hint=f"--fault {POWER} records its load",
+        )
+    if options.cut is not None and options.cut > options.cuts:
+        raise UsageError(
+            f"there is no cut {options.cut} of {options.cuts}",
+            code="no-such-cut",
+            hint="--cuts is that of the drill whose cut is to be repeated",
+        )
 
 
 def _in_memory(spec: Spec) -> bool:
