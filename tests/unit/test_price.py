@@ -117,8 +117,8 @@ def test_only_servers_of_ours_are_priced() -> None:
 
 
 def test_time_is_shared() -> None:
-    assert default_budget_s(ladder(), 6) == 840
-    assert default_budget_s(ladder(), 0) == pytest.approx(462)
+    assert 600 < default_budget_s(ladder(), 6) < 900, "the ladder takes under 15 minutes"
+    assert default_budget_s(ladder(), 0) < default_budget_s(ladder(), 6)
     assert 1 < slice_seconds(ladder(), 462) < 5
     assert slice_seconds(ladder()[:2], 10_000) == 20
 

@@ -156,7 +156,7 @@ def differences(story: Story) -> list[str]:
     found = [str(each["sentence"]) for each in asked if each["differs"]]
     rest = len(asked) - len(found)
     return [
-        f"held against PostgreSQL {against['server_version']}, whose list is in"
+        f"held against PostgreSQL {str(against['server_version']).split(' (')[0]}, whose list is in"
         f" {against['run_file']}",
         *found,
         f"{rest} of {len(asked)} questions: no difference seen",
