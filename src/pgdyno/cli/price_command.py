@@ -39,7 +39,7 @@ _SCALE = 10
 )
 @click.option("--cuts", type=click.IntRange(0, 1000), help="Of each drill, at most (default 6).")
 @click.option(
-    "--budget", type=Duration(), help="Time for gains and drills (default 70 s a candidate)."
+    "--budget", type=Duration(), help="Time for gains and drills (default 65 s a candidate)."
 )
 @settings_option("--set", "--setting", text="Setting to start the server with, in all of it.")
 @output_options
