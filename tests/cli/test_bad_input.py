@@ -167,7 +167,7 @@ def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
             """\
 error: server.version: not a key that can differ between slices
 
-hint: keys of load, workload, clients.GROUP and standby can, and disk.wal; for example load.protocol=simple
+hint: keys of load, workload, clients.GROUP and standby can, disk.wal and server.checksums; for example load.protocol=simple
 """,
         )
     )

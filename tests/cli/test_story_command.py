@@ -108,7 +108,7 @@ hint: [[story]] in a spec has chapters
                 """\
 error: disk.data: not a key that can differ between slices
 
-hint: keys of load, workload, clients.GROUP and standby can, and disk.wal; for example load.protocol=simple
+hint: keys of load, workload, clients.GROUP and standby can, disk.wal and server.checksums; for example load.protocol=simple
 """,
             ),
         ]
