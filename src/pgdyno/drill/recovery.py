@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import Interrupted, PgdynoError, RunError
 from pgdyno.server import Cluster
-from pgdyno.server.account import run_as, server_account
 
 if TYPE_CHECKING:
     import psycopg
@@ -111,22 +110,9 @@ def in_recovery(conn: psycopg.Connection) -> bool:
     return row is None or bool(row[0])
 
 
-def control_data(cluster: Cluster) -> dict[str, str]:
-    """What the control file of a cluster says, by PostgreSQL's own names; {} if it is unreadable.
-
-    ``Database cluster state`` is ``in production`` after a crash, ``shut down`` after a clean end.
-    """
-    program = cluster.installation.program("pg_controldata")
-    done = run_as(server_account(), [program, "-D", cluster.data_dir])
-    if done.returncode != 0:
-        return {}
-    pairs = (line.partition(":") for line in done.stdout.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
 def control_state(cluster: Cluster) -> str:
     """The state of a cluster by its control file; '' when that cannot be read."""
-    return control_data(cluster).get("Database cluster state", "")
+    return cluster.control_data().get("Database cluster state", "")
 
 
 def log_size(cluster: Cluster) -> int:

@@ -22,6 +22,7 @@ from pgdyno.errors import UsageError
 from pgdyno.server.account import server_account
 from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.controldata import control_data
 from pgdyno.server.installation import Installation
 from pgdyno.server.layout import (
     Disks,
@@ -131,6 +132,10 @@ class Cluster:
     def data_dir(self) -> Path:
         """The data directory."""
         return self._data_dir
+
+    def control_data(self) -> dict[str, str]:
+        """What the control file says, by PostgreSQL's own names; {} if it is unreadable."""
+        return control_data(self.installation, self._data_dir)
 
     @property
     def wal_dir(self) -> Path:

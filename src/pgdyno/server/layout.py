@@ -28,13 +28,13 @@ from typing import Protocol
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import give, give_tree, require_reach, run_as, server_account
+from pgdyno.server.controldata import control_data
 from pgdyno.server.installation import Installation
 from pgdyno.server.leftovers import end_leftovers
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir
 from pgdyno.server.template import clone_data_directory, copy_tree
 from pgdyno.server.waldir import copy_linked_wal, place_wal
-from pgdyno.server.walspares import control_data
 
 _SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
 

@@ -14,20 +14,12 @@ import os
 import re
 from pathlib import Path
 
-from pgdyno.server.account import run_as, server_account
+from pgdyno.server.controldata import control_data
 from pgdyno.server.installation import Installation
 
 _ASIDE = "pg_wal.spare"
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
 _XLOG_FILE_BYTES = 1 << 32  # A segment's name counts in these, and in segments within.
-
-
-def control_data(installation: Installation, data_dir: Path) -> dict[str, str]:
-    """What ``pg_controldata`` tells of a data directory; empty when it cannot be read."""
-    program = installation.program("pg_controldata")
-    said = run_as(server_account(), [program, "-D", data_dir]).stdout
-    pairs = (line.partition(":") for line in said.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def last_segment(installation: Installation, data_dir: Path) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.recovery import control_data
 from pgdyno.server.account import run_as, server_account
 
 _SHOWN = 3
@@ -13,7 +12,7 @@ _SHOWN = 3
 
 def _look(scene: Scene) -> Seen:
     cluster = scene.cluster
-    control = control_data(cluster)
+    control = cluster.control_data()
     if control.get("Database cluster state") != "shut down":
         return None, "the server was not shut down cleanly"
     if control.get("Data page checksum version") == "0":

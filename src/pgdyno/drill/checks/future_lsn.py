@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
 from pgdyno.drill.pages import PAGE_BYTES, lsn_text, parse_lsn, scan_pages
-from pgdyno.drill.recovery import control_data
 
 
 def _look(scene: Scene) -> Seen:
     cluster = scene.cluster
-    page_bytes = int(control_data(cluster).get("Database block size", PAGE_BYTES))
+    page_bytes = int(cluster.control_data().get("Database block size", PAGE_BYTES))
     # The server runs, and may write a little meanwhile: what it has written by the time that a
     # page is read is below the end of WAL that is asked for after that.
     seen = scan_pages(cluster.data_dir, _end_of_wal(scene), page_bytes=page_bytes)

@@ -17,7 +17,6 @@ from pgdyno.drill.power.images import CutPlaces, FileSystemBroken, Roll
 from pgdyno.drill.power.names import lsn_number
 from pgdyno.drill.power.plan import Planned
 from pgdyno.drill.power.recording import RecordedLoad
-from pgdyno.drill.recovery import control_data
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
@@ -114,7 +113,7 @@ def _require_space(bases: Sequence[Path], folder: Path) -> None:
 
 def read_control(cluster: Cluster) -> Control:
     """The control file of a server that is down."""
-    said = control_data(cluster)
+    said = cluster.control_data()
     redo = said.get("Latest checkpoint's REDO location", "")
     return Control(
         state=said.get("Database cluster state", ""),
