@@ -38,7 +38,11 @@ BUDGET ?= 2min
 .PHONY: test
 test: $(VENV)/.installed-dev ## All tests, on real servers
 	$(CARGO) test --workspace --quiet
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -m alone
+
+# Most tests wait for servers and disks, so there may be more of them than cores.
+WORKERS ?= 3
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust

@@ -13,7 +13,7 @@ from signature_runs import carried_out, status
 
 from pgdyno.diagnose import Finding, verdict
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alone]
 Findings = Mapping[str, Finding]
 
 

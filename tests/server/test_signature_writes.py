@@ -10,7 +10,7 @@ from signature_runs import carried_out, status
 
 from pgdyno.diagnose import Finding
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alone]
 Findings = Mapping[str, Finding]
 
 # Every flush is made to take two milliseconds more, whatever the disk.
