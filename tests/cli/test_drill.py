@@ -48,7 +48,7 @@ settings synchronous_commit = on, wal_writer_delay = Nms, wal_writer_flush_after
  full_page_writes = on, data_checksums = on, commit_delay = N wal_sync_method = fdatasync
 outcomes N clean
 recovery up again after N s in the median, N s at most
-proof N server processes were there and are gone; the control file says "in production"
+proof of cut N: N server processes were there and are gone; the control file says "in production"
 
 cut …
 N N s …

@@ -22,7 +22,7 @@ from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_c
 from pgdyno.price.cells import cells_of, not_drilled
 from pgdyno.price.gain import check_real_disk, slice_seconds
 from pgdyno.price.loss import no_drills
-from pgdyno.price.pricing import check_price, default_budget_s, worse_than_documented
+from pgdyno.price.pricing import broken_promises, check_price, default_budget_s
 from pgdyno.price.sentences import harm, sentence, verdict
 from pgdyno.record import RunFile
 from pgdyno.remedy import catalogue
@@ -155,7 +155,10 @@ def test_more_than_documented_is_said_aloud() -> None:
     (cell,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 600.0))
     row = {**price_runs.row(rung("async-200ms")), "losses": [cell]}
     assert "MORE than the documented 600 ms" in sentence(row)
-    assert worse_than_documented({"prices": [row]}) == [row["title"]]
+    assert broken_promises({"prices": [row]}) == []
+    (broken,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 0.0))
+    row = {**price_runs.row(rung(BASELINE)), "losses": [broken]}
+    assert broken_promises({"prices": [row]}) == [row["title"]]
 
 
 def test_a_fault_that_did_not_happen_tells_nothing() -> None:

@@ -9,6 +9,9 @@ use crate::rng::Rng;
 
 /// How far from a mark a cut may lie.
 const AROUND_MARK_NS: u64 = 20_000_000;
+/// How many times are tried for each that is wanted; in the first half of them something has to be
+/// pending.
+const TRIES: usize = 16;
 
 /// Why a time was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +70,11 @@ pub(crate) fn rank(
         rng: Rng::new(seed, 0),
         chosen: BTreeMap::new(),
     };
-    let marks = if marks_ns.is_empty() { 0 } else { count / 4 };
-    ranking.add_pending(count - count / 4 - marks - count / 8);
+    let share = count / 8;
+    let marks = if marks_ns.is_empty() { 0 } else { share };
+    ranking.add_pending(count - marks - 2 * share);
     ranking.add_marks(marks, marks_ns);
-    ranking.add_flush_edges(count / 4);
+    ranking.add_flush_edges(share);
     ranking.add_random(count);
     ranking.times()
 }
@@ -84,6 +88,12 @@ impl Ranking<'_> {
             self.chosen.insert(at_ns, why);
         }
         fits
+    }
+
+    /// Takes a time as one of several tries; at first only one at which something is pending.
+    fn take_loaded(&mut self, at_ns: u64, why: Why, attempt: usize, attempts: usize) -> bool {
+        let loaded = attempt >= attempts / 2 || self.recording.pending(at_ns).0 > 0;
+        loaded && self.take(at_ns, why)
     }
 
     /// Just before the ends of the flushes that make most durable, spread over the recording.
@@ -114,18 +124,19 @@ impl Ranking<'_> {
 
     fn add_marks(&mut self, count: usize, marks_ns: &[u64]) {
         let mut left = count;
-        for attempt in 0..4 * count {
+        let attempts = TRIES * count;
+        for attempt in 0..attempts {
             if left == 0 {
                 break;
             }
-            // The mark itself first, then around it.
+            // The marks themselves and around them, in turn.
             let mark = marks_ns[attempt % marks_ns.len()];
-            let at_ns = if attempt < marks_ns.len() {
+            let at_ns = if (attempt / marks_ns.len()).is_multiple_of(2) {
                 mark
             } else {
                 mark.saturating_sub(AROUND_MARK_NS) + self.rng.below(2 * AROUND_MARK_NS)
             };
-            left -= usize::from(self.take(at_ns, Why::Mark));
+            left -= usize::from(self.take_loaded(at_ns, Why::Mark, attempt, attempts));
         }
     }
 
@@ -142,26 +153,28 @@ impl Ranking<'_> {
             return;
         }
         let mut left = count;
-        for _ in 0..8 * count {
+        let attempts = TRIES * count;
+        for attempt in 0..attempts {
             if left == 0 {
                 break;
             }
             let (start, end) = self.rng.pick(&flushes);
             let within = start + self.rng.below((end - start).max(1));
             let at_ns = self.rng.pick(&[start, within, end.saturating_sub(1), end]);
-            left -= usize::from(self.take(at_ns, Why::FlushEdge));
+            left -= usize::from(self.take_loaded(at_ns, Why::FlushEdge, attempt, attempts));
         }
     }
 
     /// Fills up to `count` in all.
     fn add_random(&mut self, count: usize) {
         let (first, last) = self.window_ns;
-        for _ in 0..8 * count {
+        let attempts = TRIES * count;
+        for attempt in 0..attempts {
             if self.chosen.len() >= count {
                 break;
             }
             let at_ns = first + self.rng.below(last - first + 1);
-            self.take(at_ns, Why::Random);
+            self.take_loaded(at_ns, Why::Random, attempt, attempts);
         }
     }
 

@@ -376,8 +376,15 @@ fn ranked_times_are_those_that_matter() {
     assert!(marks[..2].iter().all(|mark| of(Why::Mark).contains(mark)));
     let edges = of(Why::FlushEdge);
     assert!(edges.iter().all(|at_ns| at_ns % 100 <= 10));
-    assert!(edges.iter().any(|at_ns| at_ns % 100 == 0) && edges.last() > edges.first());
-    assert_eq!((of(Why::Pending).len(), edges.len()), (12, 8));
+    assert!(edges.last() > edges.first());
+    assert_eq!((of(Why::Pending).len(), edges.len()), (20, 4));
+    // Where nothing is pending a cut shows little; only the marks lie where they lie.
+    let empty = times.iter().filter(|time| time.pending_writes == 0);
+    assert!(
+        empty.clone().count() <= times.len() / 4,
+        "{:?}",
+        empty.collect::<Vec<_>>()
+    );
     assert!(!of(Why::Random).is_empty());
     assert_ne!(times, recorded.logs.ranked(32, 6, &marks));
 }

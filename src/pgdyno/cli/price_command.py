@@ -85,9 +85,9 @@ def command(**given: Any) -> None:
 
 
 def _check_bounds(result: Mapping[str, Any]) -> None:
-    from pgdyno.price.pricing import worse_than_documented
+    from pgdyno.price.pricing import broken_promises
 
-    if titles := worse_than_documented(result):
+    if titles := broken_promises(result):
         raise ThresholdError(
             f"more was lost than is documented: {'; '.join(titles)}",
             code="worse-than-documented",

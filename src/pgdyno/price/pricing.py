@@ -144,10 +144,18 @@ def _faults_missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def worse_than_documented(result: Mapping[str, Any]) -> list[str]:
-    """Titles of what lost more than its documentation allows."""
+def broken_promises(result: Mapping[str, Any]) -> list[str]:
+    """Titles of what is documented to lose nothing, or to stay sound, and did not.
+
+    A loss that reaches back a little further than documented is a price, and the list says so.
+    """
     return [
         row["title"]
         for row in result["prices"]
-        if any(loss["drilled"] and loss["worse_than_bound"] for loss in row["losses"])
+        if any(loss["drilled"] and _breaks_promise(loss) for loss in row["losses"])
     ]
+
+
+def _breaks_promise(loss: Mapping[str, Any]) -> bool:
+    damaged = loss["corrupt"] + loss["refused"] > 0
+    return bool(loss["worse_than_bound"] and (damaged or loss["bound_ms"] == 0))

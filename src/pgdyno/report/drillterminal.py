@@ -56,8 +56,9 @@ def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
         lines += labelled("recovery", said, width)
     for said in minimised(drill):
         lines += labelled("minimised", said, width)
-    proofs = list(dict.fromkeys(cut.proof.sentence for cut in drill.cuts[:1]))
-    return [*lines, *labelled("proof", "; ".join(proofs), width)]
+    for cut in drill.cuts[:1]:
+        lines += labelled("proof", f"of cut {cut.number}: {cut.proof.sentence}", width)
+    return lines
 
 
 def _cut_lines(drill: DrillResult, width: int) -> list[Line]:
