@@ -438,7 +438,7 @@ def test_elsewhere_there_is_no_host_to_see(pg: Cluster, written: Written) -> Non
 
 def test_the_server_is_found_on_this_host(pg: Cluster) -> None:
     assert is_local(pg.conninfo)
-    over_tcp = replace(pg.conninfo, host="127.0.0.1")
+    over_tcp = pg.conninfo_tcp
     assert locate_postmaster(over_tcp) == pg.pid
     assert is_local(over_tcp)
     assert not is_local(replace(pg.conninfo, host="127.0.0.1", port=1))
