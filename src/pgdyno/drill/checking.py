@@ -44,6 +44,8 @@ class Crashed:
     witnesses: Witnesses
     only_before_cut: bool = False
     """The database is as it was at the cut, though the load went on afterwards."""
+    foreign_wal: bool = False
+    """Its WAL was put there from elsewhere, and may end before what is in its pages."""
     database: str | None = None
     """Where the load ran; ``None``: in the cluster's own database."""
 
@@ -75,6 +77,8 @@ class Scene:
 
     crashed: Crashed
     recovery: Recovery
+    newest_lsn: int | None = None
+    """The highest LSN in the pages before the start, where the WAL is from elsewhere."""
     count: LedgerCount | None = None
     """What the ledger's check found."""
     _conn: psycopg.Connection | None = field(default=None, repr=False)

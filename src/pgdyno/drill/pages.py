@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
+from pgdyno.server import Cluster
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,6 +96,12 @@ def scan_pages(
                 place = path.relative_to(data_dir)
                 first.append(PageBeyond(place, start + int(index), int(lsns[index])))
     return PagesSeen(files, pages, highest, beyond, tuple(first))
+
+
+def newest_page_lsn(cluster: Cluster) -> int:
+    """The highest LSN in the pages of a cluster that is down."""
+    page_bytes = int(cluster.control_data().get("Database block size", PAGE_BYTES))
+    return scan_pages(cluster.data_dir, (1 << 64) - 1, page_bytes=page_bytes).highest_lsn
 
 
 def _page_lsns(

@@ -44,6 +44,8 @@ class Rescued:
     facts: dict[str, Any] = field(default_factory=dict)
     promoted_s: float | None = None
     """How long it took to make a standby a primary; ``None``: it was none."""
+    foreign_wal: bool = False
+    """Its WAL was put there from elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +105,15 @@ def _copy_back(wreck: Wreck) -> Rescued:
         if path.is_file():
             _give_copy(path, cluster.wal_dir)
             given.append(path.name)
-    return Rescued(cluster, {"wal_files": len(given)})
+    return Rescued(cluster, {"wal_files": len(given)}, foreign_wal=True)
 
 
 def _give_back(wreck: Wreck) -> Rescued:
     """What pg_receivewal received in the primary's place."""
     assert wreck.wal_receiver is not None
     cluster = wreck.copy(wreck.primary)
-    return Rescued(cluster, {"wal_files": len(wreck.wal_receiver.give_back(cluster.wal_dir))})
+    given = wreck.wal_receiver.give_back(cluster.wal_dir)
+    return Rescued(cluster, {"wal_files": len(given)}, foreign_wal=True)
 
 
 def _give_copy(path: Path, folder: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from pgdyno.drill.checking import Crashed, Scene, Stage, check_rules, closing, make
 from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
+from pgdyno.drill.pages import newest_page_lsn
 from pgdyno.drill.recovery import Recovery, complaints, control_state, log_since, log_size, recover
 from pgdyno.errors import SetupError, TrustError
 
@@ -34,10 +35,11 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
             code="acks-damaged",
         )
     log_start = log_size(crashed.cluster)
+    newest_lsn = newest_page_lsn(crashed.cluster) if crashed.foreign_wal else None
     recovery = recover(crashed.cluster)
     if recovery.refused:
         return _refused(recovery)
-    scene = Scene(crashed, recovery)
+    scene = Scene(crashed, recovery, newest_lsn)
     checks = [_start_check(recovery)]
     try:
         with closing(scene):

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
 from pgdyno.drill.pages import PAGE_BYTES, lsn_text, parse_lsn, scan_pages
 
+_REDO_DONE = re.compile(r"redo done at ([0-9A-F]+/[0-9A-F]+)")
+_LAST_RECORD_BYTES_MAX = 16384
+"""From where the last record begins, which the log tells, to where pages that it changed are."""
+
 
 def _look(scene: Scene) -> Seen:
+    done = _REDO_DONE.search(scene.recovery.log)
+    if scene.newest_lsn is not None and done is not None:
+        # Redo may put images of old pages over those of the future, and what belongs to them in
+        # pg_xact, where pages have no LSN, stays: so it counts what was there before.
+        end = parse_lsn(done[1]) + _LAST_RECORD_BYTES_MAX
+        if scene.newest_lsn > end:
+            return False, (
+                f"before the start there were pages from beyond the end of WAL, the newest from"
+                f" {lsn_text(scene.newest_lsn)}; redo was done at {done[1]}"
+            )
     cluster = scene.cluster
     page_bytes = int(cluster.control_data().get("Database block size", PAGE_BYTES))
     # The server runs, and may write a little meanwhile: what it has written by the time that a

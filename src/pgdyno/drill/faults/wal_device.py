@@ -183,7 +183,13 @@ def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int
     rescued = rescue.carry_out(lost.wreck)
     try:
         promoted_s = rescued.promoted_s
-        crashed = Crashed(rescued.cluster, lost.acks, lost.cut_ns, drill.witnesses)
+        crashed = Crashed(
+            rescued.cluster,
+            lost.acks,
+            lost.cut_ns,
+            drill.witnesses,
+            foreign_wal=rescued.foreign_wal,
+        )
         verified = verify(crashed)
         if promoted_s is not None:
             # It was up when it was promoted; that it is started once more is for looking at it.
