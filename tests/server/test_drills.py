@@ -97,12 +97,11 @@ def test_the_defaults_lose_nothing(drilled: Callable[..., DrillResult], fault: s
     assert cut.outcome == "clean", cut.to_json()
     assert cut.ledger is not None
     assert cut.ledger.acked > 0
+    facts = cut.proof.facts
     if fault == "stop":
-        assert cut.facts["silence_ms_max"] >= 1000 * cut.proof.facts["still_s"]
+        assert cut.facts["silence_ms_max"] >= 1000 * facts["still_s"]
     if fault == "during-recovery":
-        hits = [again for again in cut.proof.facts["again"] if not again["accepting"]]
-        assert hits
-        assert all(again["control_file"] != "shut down" for again in hits)
+        assert any(again["processes"] and not again["accepting"] for again in facts["again"])
 
 
 @pytest.mark.parametrize("fault", ["during-recovery", "stop"])

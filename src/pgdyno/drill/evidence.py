@@ -5,10 +5,7 @@ A fault is proved by what the machine says afterwards, not by the order that was
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,13 +46,6 @@ def _state(pid: int) -> str:
 def still_there(cluster: Cluster, pids: Collection[int]) -> list[int]:
     """Those of ``pids`` that are processes of the server still."""
     return [process.pid for process in processes(cluster) if process.pid in pids]
-
-
-def send(pids: Iterable[int], number: signal.Signals) -> None:
-    """A signal to each of ``pids`` that is still there."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
 
 
 class Said:

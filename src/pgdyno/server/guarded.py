@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.account import Account, plain_environment
+from pgdyno.server.signals import send
 
 _POLL_S = 0.005
 _STOP_S_MAX = 300.0
@@ -87,9 +88,7 @@ class Guarded:
             return []
         os.kill(self.pid, signal.SIGSTOP)
         pids = [self.pid, *_below(self.pid)]
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        send(pids, signal.SIGKILL)
         self.wait_exit(_STOP_S_MAX)
         deadline = time.monotonic() + _STOP_S_MAX
         while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:

@@ -7,12 +7,12 @@ folder of ours: every server process stays in its data directory all its life.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
 from pathlib import Path
 
 from pgdyno.server.sharedmem import remove_shared_memory
+from pgdyno.server.signals import send
 
 _IMMEDIATE_S_MAX = 5.0
 _KILL_S_MAX = 5.0
@@ -27,11 +27,8 @@ def end_leftovers(data_dir: Path) -> None:
     for number, seconds in ((signal.SIGQUIT, _IMMEDIATE_S_MAX), (signal.SIGKILL, _KILL_S_MAX)):
         deadline = time.monotonic() + seconds
         processes = server_processes(data_dir)
-        for pid in processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-                # One that was stopped takes a signal only when it goes on.
-                os.kill(pid, signal.SIGCONT)
+        send(processes, number)
+        send(processes, signal.SIGCONT)  # One that was stopped takes a signal only when it goes on.
         while processes and time.monotonic() < deadline:
             time.sleep(_POLL_S)
             processes = server_processes(data_dir)

@@ -16,12 +16,13 @@ from typing import Any
 
 from pgdyno.drill.crash import Crash
 from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import Said, processes, send
+from pgdyno.drill.evidence import Said, processes
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.drill.recovery import control_state
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
+from pgdyno.server.signals import send
 
 _AGAIN = (2, 4)
 """The fewest and most kills during recovery."""
@@ -65,6 +66,8 @@ class _Again:
     accepting: bool
     """Whether it had begun to accept connections before it was killed, or never was."""
     control_file: str
+    """"shut down" is possible: the checkpoint at the end of recovery writes it before connections
+    are accepted."""
 
     @property
     def hit(self) -> bool:

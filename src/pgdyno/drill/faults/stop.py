@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import Process, Said, processes, send, still_there
+from pgdyno.drill.evidence import Process, Said, processes, still_there
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.record import AckLedger, Outcome
+from pgdyno.server.signals import send
 
 _STILL_S = (1.0, 2.5)
 """The shortest and longest standstill."""
