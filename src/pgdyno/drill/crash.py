@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator
 
@@ -9,6 +10,7 @@ from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import IN_PRODUCTION, Said, processes, still_there
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.drill.recovery import control_state
+from pgdyno.record import AckLedger
 from pgdyno.server import Cluster
 
 INTERRUPTED = "system was interrupted"
@@ -20,17 +22,23 @@ def crash_cuts(
 ) -> Iterator[Cut]:
     """A cut for each of the plan's, all alike; ``says`` is what the server logs as it goes down."""
     for number, rng, seed in drill.plan():
-        drill.begin_load()
-        drill.let_run(rng)
-        drill.begin_outage()
-        crash = Crash(drill.cluster)
-        if not drill.options.sham:
-            strike(drill.cluster)
-        acks = drill.end_load()
-        crash.look()
+        crash, acks = crash_under_load(drill, rng, strike)
         verified = drill.verify(acks, crash.cut_ns)
         proof = crash.proof(says, came_up=verified.outcome != "refused")
         yield drill.cut(number, seed, crash.cut_ns, proof, verified)
+
+
+def crash_under_load(
+    drill: Drill, rng: random.Random, strike: Callable[[Cluster], object]
+) -> tuple[Crash, AckLedger]:
+    """One load that ``strike`` ends, but in a sham; and what its clients had acknowledged."""
+    drill.load_until_fault(rng)
+    crash = Crash(drill.cluster)
+    if not drill.options.sham:
+        strike(drill.cluster)
+    acks = drill.end_load()
+    crash.look()
+    return crash, acks
 
 
 class Crash:

@@ -129,6 +129,12 @@ class Drill:
         """Let the load run for the time asked for, or one chosen by ``rng``."""
         self.session.wait(rng.uniform(*_LOAD_SPREAD) * (self.options.load_s or LOAD_S))
 
+    def load_until_fault(self, rng: random.Random) -> None:
+        """A load that has run for its time, with the probes away: what comes next is the fault."""
+        self.begin_load()
+        self.let_run(rng)
+        self.begin_outage()
+
     def begin_outage(self) -> None:
         """To be called just before the fault: the probes leave the server alone.
 

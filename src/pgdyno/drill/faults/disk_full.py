@@ -79,9 +79,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
     wanted = drill.options.variant
     for number, rng, seed in drill.plan():
         variant = wanted or (_WAL if number % 2 else _DATA)
-        drill.begin_load()
-        drill.let_run(rng)
-        drill.begin_outage()
+        drill.load_until_fault(rng)
         said = Said(drill.cluster)
         folder = drill.cluster.wal_dir if variant == _WAL else drill.cluster.data_dir
         with _ballast(drill, folder, _left_bytes(variant, rng)) as full:

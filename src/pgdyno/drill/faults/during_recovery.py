@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.drill.crash import Crash
+from pgdyno.drill.crash import crash_under_load
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import Said, processes
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
@@ -40,14 +40,7 @@ _LOOK_S = 0.001
 
 def _cuts(drill: Drill) -> Iterator[Cut]:
     for number, rng, seed in drill.plan():
-        drill.begin_load()
-        drill.let_run(rng)
-        drill.begin_outage()
-        crash = Crash(drill.cluster)
-        if not drill.options.sham:
-            drill.cluster.kill()
-        acks = drill.end_load()
-        crash.look()
+        crash, acks = crash_under_load(drill, rng, Cluster.kill)
         again = [_crash_again(drill, rng) for _ in range(rng.randint(*_AGAIN))]
         verified = drill.verify(acks, crash.cut_ns)
         proof = _proof(crash.proof(came_up=verified.outcome != "refused"), again)

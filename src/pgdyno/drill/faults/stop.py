@@ -30,9 +30,7 @@ _DRAIN_MS = 2_000
 
 def _cuts(drill: Drill) -> Iterator[Cut]:
     for number, rng, seed in drill.plan():
-        drill.begin_load()
-        drill.let_run(rng)
-        drill.begin_outage()
+        drill.load_until_fault(rng)
         said = Said(drill.cluster)
         still = _stand_still(drill, rng)
         drill.session.wait(_AFTERWARDS_S)
