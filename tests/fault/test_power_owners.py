@@ -14,9 +14,10 @@ import psycopg
 import pytest
 
 from pgdyno.drill.power.filemap import FileMap
-from pgdyno.drill.power.names import BlockOf, Names, Spot, ask_names, lsn_number, lsn_text
+from pgdyno.drill.power.names import BlockOf, Names, Spot, ask_names
 from pgdyno.drill.power.walrecords import read_records
 from pgdyno.server import Cluster
+from pgdyno.server.lsn import lsn_text, parse_lsn
 
 
 @contextlib.contextmanager
@@ -107,7 +108,7 @@ def test_sentences() -> None:
     assert said("pg_wal/000000010000000000000002", 32) == "WAL at 0/2000020 (pg_wal/000000010000000000000002)"  # fmt: skip  # noqa: E501
     assert said("pgdata/pg_xact/0000", 5) == "pg_xact/0000, byte 5"
     assert names.spot(None, 77).sentence() == "the file system's own, byte 77 of the disk"
-    assert lsn_text(lsn_number("A/1F000028")) == "A/1F000028"
+    assert lsn_text(parse_lsn("A/1F000028")) == "A/1F000028"
 
 
 @pytest.mark.parametrize("major", [15, 18])
@@ -131,7 +132,7 @@ def test_records_name_the_blocks_that_they_touch(
     spot = names.spot((PurePosixPath("pgdata") / path, 8192 + 512), 0)
     assert (spot.name, spot.kind, spot.byte_of_block) == ("plenty", "r", 512)
     wal = cluster.data_dir / "pg_wal"
-    records = list(read_records(cluster.installation, wal, 1, lsn_number(begin)))
+    records = list(read_records(cluster.installation, wal, 1, parse_lsn(begin)))
     touching = [record for record in records if spot.block in record.blocks]
     assert touching
     assert touching[-1].what.startswith("Heap/")

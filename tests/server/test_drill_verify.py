@@ -24,13 +24,12 @@ from engine_runs import config as load_config
 from pgdyno._engine import Load, builtin_scripts
 from pgdyno.conduct.config import witness_statement
 from pgdyno.drill.model import Verified
-from pgdyno.drill.pages import PAGE_BYTES
-from pgdyno.drill.recovery import control_state
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew
 from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.account import give, run_as, server_account
+from pgdyno.server.controldata import PAGE_BYTES
 from pgdyno.workload import Tables, WeightedScript, Workload
 from pgdyno.workload.pgbench import prepare_pgbench
 
@@ -155,10 +154,10 @@ def assert_all_passed(found: Verified) -> None:
 def test_a_clean_crash_is_clean_and_so_is_the_next(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start()
     first = load_until(cluster, tmp_path, cluster.kill)
-    assert control_state(cluster) == "in production"
+    assert cluster.control_data().state == "in production"
     cluster.start()  # One that has recovered and was shut down all the same.
     cluster.stop()
-    assert control_state(cluster) == "shut down"
+    assert cluster.control_data().state == "shut down"
     assert_all_passed(verify(first))
     assert not cluster.running
     cluster.start()

@@ -19,6 +19,7 @@ from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.server.account import give, server_account
+from pgdyno.server.controldata import ControlData
 from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
 from pgdyno.server.template import copy_tree
 
@@ -331,6 +332,23 @@ def test_checksums_as_wanted(installation_of: Find, major: int, checksums: bool 
         default = major >= 18
         wanted = default if checksums is None else checksums
         assert value_of(cluster, "show data_checksums") == ("on" if wanted else "off")
+
+
+@pytest.mark.parametrize("major", [18, 15])
+def test_the_control_file_is_read_and_a_damaged_one_says_nothing(
+    installation_of: Find, major: int
+) -> None:
+    with Cluster.create(installation_of(major), FAST, checksums=True) as cluster:
+        assert cluster.control_data().in_production
+        cluster.stop()
+        said = cluster.control_data()
+        assert (said.shut_down, said.in_production) == (True, False)
+        assert (said.page_bytes, said.checksums, said.timeline) == (8192, True, 1)
+        assert said.redo_lsn > 0
+        assert said.redo_segment in {path.name for path in cluster.wal_dir.iterdir()}
+        control = cluster.data_dir / "global/pg_control"
+        control.write_bytes(bytes(control.stat().st_size))
+        assert cluster.control_data() == ControlData()
 
 
 @pytest.mark.parametrize("major", [18, 15])

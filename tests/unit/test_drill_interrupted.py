@@ -10,6 +10,7 @@ import pytest
 from pgdyno.drill.checking import CheckRule, Stage, make
 from pgdyno.drill.recovery import recover
 from pgdyno.errors import Interrupted, SetupError
+from pgdyno.server.controldata import ControlData
 
 
 def stopped(_: Any) -> NoReturn:
@@ -31,12 +32,11 @@ def test_an_error_of_the_server_is_a_finding() -> None:
     assert (check.passed, check.detail) == (False, "the program is gone")
 
 
-def test_a_start_does_not_swallow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.drill.recovery.control_state", lambda _: "in production")
-
+def test_a_start_does_not_swallow_it(tmp_path: Path) -> None:
     class Starting:
         log_path = tmp_path / "server.log"
         start = stopped
+        control_data = ControlData
 
     cluster: Any = Starting()
     with pytest.raises(Interrupted):

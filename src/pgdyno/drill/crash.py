@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import IN_PRODUCTION, Said, processes, still_there
+from pgdyno.drill.evidence import Said, processes, still_there
 from pgdyno.drill.model import Cut, Proof
-from pgdyno.drill.recovery import control_state
 from pgdyno.record import AckLedger
 from pgdyno.server import Cluster
+from pgdyno.server.controldata import ControlData
 
 INTERRUPTED = "system was interrupted"
 """What a server says at its start when it was not shut down."""
@@ -50,7 +50,7 @@ class Crash:
         self._said = Said(cluster)
         self._before = [process.pid for process in processes(cluster)]
         self._left: list[int] = []
-        self._control = ""
+        self._control = ControlData()
         self.cut_ns = time.monotonic_ns()
 
     def look(self) -> None:
@@ -58,7 +58,7 @@ class Crash:
         verified later is what a start finds."""
         self._left = still_there(self.cluster, self._before)
         self.cluster.stop()
-        self._control = control_state(self.cluster)
+        self._control = self.cluster.control_data()
 
     def proof(self, says: str = "", *, came_up: bool) -> Proof:
         """To be called once the server was started again, for it says how it found itself.
@@ -69,14 +69,14 @@ class Crash:
         happened = bool(
             self._before
             and not self._left
-            and self._control == IN_PRODUCTION
+            and self._control.in_production
             and (down or not says)
             and (up or not came_up)
         )
         facts = {
             "processes_before": len(self._before),
             "processes_left": len(self._left),
-            "control_file": self._control,
+            "control_file": self._control.state,
             "log": [line for line in (down, up) if line],
         }
         return Proof(happened, self._sentence(happened), facts)
@@ -84,7 +84,7 @@ class Crash:
     def _sentence(self, happened: bool) -> str:
         there = f"{len(self._before)} server processes"
         if happened:
-            return f'{there} were there and are gone; the control file says "{self._control}"'
+            return f'{there} were there and are gone; the control file says "{self._control.state}"'
         if self._left:
             return f"of {there}, {len(self._left)} were still there"
-        return f'{there} are gone, but the control file says "{self._control}"'
+        return f'{there} are gone, but the control file says "{self._control.state}"'

@@ -13,9 +13,6 @@ from pgdyno.drill.recovery import log_since, log_size
 from pgdyno.server import Cluster
 from pgdyno.server.leftovers import server_processes
 
-IN_PRODUCTION = "in production"
-"""What the control file of a server says that runs, or was not shut down."""
-
 
 @dataclass(frozen=True)
 class Process:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PAGE_BYTES = 8192
-"""As PostgreSQL is built unless its builder says otherwise."""
 _CHUNK_PAGES = 128
+_SHOWN = 5
+"""How many pages beyond the limit are named."""
 _PAGE_LSN_HIGH, _PAGE_LSN_LOW = 0, 1
 """Of a page's header, in words of four bytes."""
 _RELATION_FILE = re.compile(r"\d+(_(fsm|vm|init))?(\.\d+)?")
@@ -53,17 +53,6 @@ class PagesSeen:
     """The first few of them."""
 
 
-def lsn_text(lsn: int) -> str:
-    """As PostgreSQL writes it."""
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-
-
-def parse_lsn(text: str) -> int:
-    """From what PostgreSQL writes: ``16/B374D848``."""
-    high, _, low = text.partition("/")
-    return (int(high, 16) << 32) | int(low, 16)
-
-
 def relation_files(data_dir: Path) -> Iterator[Path]:
     """Every file that holds a relation's pages, its free space and visibility maps too."""
     folders = [data_dir / "global", *sorted((data_dir / "base").glob("*"))]
@@ -74,34 +63,32 @@ def relation_files(data_dir: Path) -> Iterator[Path]:
             yield from (path for path in files if _RELATION_FILE.fullmatch(path.name))
 
 
-def scan_pages(
-    data_dir: Path, limit_lsn: int, *, page_bytes: int = PAGE_BYTES, shown: int = 5
-) -> PagesSeen:
+def scan_pages(cluster: Cluster, limit_lsn: int) -> PagesSeen:
     """Read all pages and count those whose LSN is beyond ``limit_lsn``.
 
     The server may run: a file that goes away meanwhile is left out. Raises SetupError when one
     cannot be read.
     """
+    page_bytes = cluster.control_data().page_bytes
     files = pages = highest = beyond = 0
     first: list[PageBeyond] = []
     buffer = bytearray(_CHUNK_PAGES * page_bytes)
-    for path in relation_files(data_dir):
+    for path in relation_files(cluster.data_dir):
         files += 1
         for start, lsns in _page_lsns(path, buffer, page_bytes):
             pages += len(lsns)
             highest = max(highest, int(lsns.max()))
             found = (lsns > limit_lsn).nonzero()[0]
             beyond += len(found)
-            for index in found[: shown - len(first)]:
-                place = path.relative_to(data_dir)
+            for index in found[: _SHOWN - len(first)]:
+                place = path.relative_to(cluster.data_dir)
                 first.append(PageBeyond(place, start + int(index), int(lsns[index])))
     return PagesSeen(files, pages, highest, beyond, tuple(first))
 
 
 def newest_page_lsn(cluster: Cluster) -> int:
     """The highest LSN in the pages of a cluster that is down."""
-    page_bytes = int(cluster.control_data().get("Database block size", PAGE_BYTES))
-    return scan_pages(cluster.data_dir, (1 << 64) - 1, page_bytes=page_bytes).highest_lsn
+    return scan_pages(cluster, (1 << 64) - 1).highest_lsn
 
 
 def _page_lsns(

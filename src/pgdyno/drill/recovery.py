@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import Interrupted, PgdynoError, RunError
 from pgdyno.server import Cluster
+from pgdyno.server.controldata import ControlData
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,15 +25,14 @@ _OF_CLIENTS = re.compile(r"the database system is |terminating (connection|backg
 """What a server tells whoever comes too early: it is not why it refused."""
 _REFUSALS = ("start-failed", "server-ended")
 """Codes of errors that are the server's own; others are the machine's, as a port that is taken."""
-_CLEAN_STATES = ("shut down", "shut down in recovery")
 
 
 @dataclass(frozen=True)
 class Recovery:
     """How a server came up, or did not."""
 
-    state_before: str
-    """The cluster's state by its control file before the start; '' when that cannot be read."""
+    before: ControlData
+    """What the control file said before the start."""
     refused: bool
     redo: bool
     """Whether WAL was replayed."""
@@ -46,7 +46,7 @@ class Recovery:
     @property
     def crashed(self) -> bool:
         """Whether the cluster had not been shut down."""
-        return self.state_before not in _CLEAN_STATES
+        return not self.before.shut_down
 
     @property
     def sentence(self) -> str:
@@ -61,7 +61,7 @@ def recover(cluster: Cluster) -> Recovery:
     Nothing is written into the database beyond what recovery writes. Raises RunError when recovery
     does not end, and SetupError when it was not the server that refused.
     """
-    state_before = control_state(cluster)
+    before = cluster.control_data()
     log_start = log_size(cluster)
     began = time.monotonic()
     try:
@@ -77,10 +77,10 @@ def recover(cluster: Cluster) -> Recovery:
         seconds = time.monotonic() - began
         log = log_since(cluster, log_start)
         said = decisive(log) or problem.message
-        return Recovery(state_before, True, "redo starts at" in log, seconds, said, log)
+        return Recovery(before, True, "redo starts at" in log, seconds, said, log)
     seconds = time.monotonic() - began
     log = log_since(cluster, log_start)
-    return Recovery(state_before, False, "redo starts at" in log, seconds, "", log)
+    return Recovery(before, False, "redo starts at" in log, seconds, "", log)
 
 
 def _wait_for_end(cluster: Cluster) -> None:
@@ -108,11 +108,6 @@ def in_recovery(conn: psycopg.Connection) -> bool:
     """Whether the server still replays WAL."""
     row = conn.execute("select pg_is_in_recovery()").fetchone()
     return row is None or bool(row[0])
-
-
-def control_state(cluster: Cluster) -> str:
-    """The state of a cluster by its control file; '' when that cannot be read."""
-    return cluster.control_data().get("Database cluster state", "")
 
 
 def log_size(cluster: Cluster) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pgdyno.drill.checking import Crashed, Scene, Stage, check_rules, closing, make
 from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
 from pgdyno.drill.pages import newest_page_lsn
-from pgdyno.drill.recovery import Recovery, complaints, control_state, log_since, log_size, recover
+from pgdyno.drill.recovery import Recovery, complaints, log_since, log_size, recover
 from pgdyno.errors import SetupError, TrustError
 
 __all__ = ["Crashed", "verify"]
@@ -90,7 +90,7 @@ def _refused(recovery: Recovery) -> Verified:
 
 
 def _start_check(recovery: Recovery) -> Check:
-    detail = f'{recovery.sentence}; the control file had said "{recovery.state_before}"'
+    detail = f'{recovery.sentence}; the control file had said "{recovery.before.state}"'
     return Check("start", True, detail, recovery.seconds)
 
 
@@ -102,9 +102,9 @@ def _shut_down(crashed: Crashed) -> Check:
         crashed.cluster.stop()
     except SetupError as error:
         problem = error.message
-    state = control_state(crashed.cluster)
-    passed = not problem and state == "shut down"
-    detail = problem or f'the control file says "{state}"'
+    control = crashed.cluster.control_data()
+    passed = not problem and control.shut_down
+    detail = problem or f'the control file says "{control.state}"'
     return Check("shutdown", passed, detail, time.monotonic() - began)
 
 

@@ -22,7 +22,7 @@ from pgdyno.errors import UsageError
 from pgdyno.server.account import server_account
 from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
-from pgdyno.server.controldata import control_data
+from pgdyno.server.controldata import ControlData, control_data
 from pgdyno.server.installation import Installation
 from pgdyno.server.layout import (
     Disks,
@@ -133,8 +133,8 @@ class Cluster:
         """The data directory."""
         return self._data_dir
 
-    def control_data(self) -> dict[str, str]:
-        """What the control file says, by PostgreSQL's own names; {} if it is unreadable."""
+    def control_data(self) -> ControlData:
+        """What the control file says."""
         return control_data(self.installation, self._data_dir)
 
     @property

@@ -185,8 +185,7 @@ def _copy_data_directory(source: Path, target: Path) -> None:
 
 def set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -> None:
     """Turn data checksums on or off in a data directory that no server uses."""
-    version = control_data(installation, data_dir).get("Data page checksum version")
-    if version is not None and (version != "0") == wanted:
+    if control_data(installation, data_dir).checksums == wanted:
         return
     switch = "--enable" if wanted else "--disable"
     program = installation.program("pg_checksums")

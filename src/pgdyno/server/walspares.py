@@ -25,9 +25,7 @@ _XLOG_FILE_BYTES = 1 << 32  # A segment's name counts in these, and in segments 
 def last_segment(installation: Installation, data_dir: Path) -> str | None:
     """The last segment that a start needs; ``None`` unless the server was shut down cleanly."""
     control = control_data(installation, data_dir)
-    if control.get("Database cluster state") not in ("shut down", "shut down in recovery"):
-        return None
-    return control.get("Latest checkpoint's REDO WAL file")
+    return control.redo_segment if control.shut_down else None
 
 
 def set_spares_aside(wal_dir: Path, last: str) -> None:

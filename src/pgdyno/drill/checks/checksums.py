@@ -13,9 +13,9 @@ _SHOWN = 3
 def _look(scene: Scene) -> Seen:
     cluster = scene.cluster
     control = cluster.control_data()
-    if control.get("Database cluster state") != "shut down":
+    if not control.shut_down:
         return None, "the server was not shut down cleanly"
-    if control.get("Data page checksum version") == "0":
+    if control.checksums is False:
         return None, "data checksums are off"
     program = cluster.installation.program("pg_checksums")
     if not program.is_file():

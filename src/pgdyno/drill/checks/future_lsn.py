@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.pages import PAGE_BYTES, lsn_text, parse_lsn, scan_pages
+from pgdyno.drill.pages import scan_pages
+from pgdyno.server.lsn import lsn_text, parse_lsn
 
 _REDO_DONE = re.compile(r"redo done at ([0-9A-F]+/[0-9A-F]+)")
 _LAST_RECORD_BYTES_MAX = 16384
@@ -23,14 +24,12 @@ def _look(scene: Scene) -> Seen:
                 f"before the start there were pages from beyond the end of WAL, the newest from"
                 f" {lsn_text(scene.newest_lsn)}; redo was done at {done[1]}"
             )
-    cluster = scene.cluster
-    page_bytes = int(cluster.control_data().get("Database block size", PAGE_BYTES))
     # The server runs, and may write a little meanwhile: what it has written by the time that a
     # page is read is below the end of WAL that is asked for after that.
-    seen = scan_pages(cluster.data_dir, _end_of_wal(scene), page_bytes=page_bytes)
+    seen = scan_pages(scene.cluster, _end_of_wal(scene))
     end = _end_of_wal(scene)
     if seen.beyond:
-        seen = scan_pages(cluster.data_dir, end, page_bytes=page_bytes)
+        seen = scan_pages(scene.cluster, end)
     if not seen.beyond:
         highest = lsn_text(seen.highest_lsn)
         return True, f"{seen.pages:,} pages, the newest {highest}; WAL ends at {lsn_text(end)}"

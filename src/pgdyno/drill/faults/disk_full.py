@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import IN_PRODUCTION, Said, processes
+from pgdyno.drill.evidence import Said, processes
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, Proof
-from pgdyno.drill.recovery import control_state
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.server.controldata import ControlData
 from pgdyno.spec import Spec, spec_from_fields
 
 _WAL, _DATA = "wal", "data"
@@ -88,9 +88,9 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
             acks = drill.end_load(_DRAIN_MS if variant == _DATA else 0)
             seen = _looked_at(drill, seen)
         drill.cluster.stop()
-        state = control_state(drill.cluster)
+        control = drill.cluster.control_data()
         verified = drill.verify(acks, cut_ns)
-        proof = _proof(variant, seen, state, said)
+        proof = _proof(variant, seen, control, said)
         yield drill.cut(number, seed, cut_ns, proof, verified, variant=variant)
 
 
@@ -164,13 +164,13 @@ def _looked_at(drill: Drill, seen: _Seen) -> _Seen:
     return _Seen(seen.free_bytes, seen.complaint, left)
 
 
-def _proof(variant: str, seen: _Seen, state: str, said: Said) -> Proof:
+def _proof(variant: str, seen: _Seen, control: ControlData, said: Said) -> Proof:
     panic = said.line_with("PANIC:")
     facts = {
         "free_bytes": seen.free_bytes,
         "log": [line for line in (panic, seen.complaint) if line],
         "processes_left": seen.processes,
-        "control_file": state,
+        "control_file": control.state,
     }
     left = f"{seen.free_bytes / 1024:,.0f} kB"
     disk = "WAL's" if variant == _WAL else "data's"
@@ -180,7 +180,7 @@ def _proof(variant: str, seen: _Seen, state: str, said: Said) -> Proof:
         sentence = f"with {left} left on the data's disk, statements failed: {seen.complaint}"
         lives = "the server lived on" if seen.processes else "the server went down"
         return Proof(True, f"{sentence}; {lives}", facts)
-    went_down = bool(panic) and not seen.processes and state == IN_PRODUCTION
+    went_down = bool(panic) and not seen.processes and control.in_production
     how = "went down" if went_down else "did not go down"
     sentence = f"with {left} left on the WAL's disk the server {how}: {panic or seen.complaint}"
     return Proof(went_down, sentence, facts)

@@ -19,7 +19,6 @@ from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import Said, processes
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
-from pgdyno.drill.recovery import control_state
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
 from pgdyno.server.signals import send
@@ -81,7 +80,7 @@ def _crash_again(drill: Drill, rng: random.Random) -> _Again:
                 raise
     accepting = bool(said.line_with(_READY))
     cluster.stop()
-    return _Again(after, delay_ms, killer.killed, accepting, control_state(cluster))
+    return _Again(after, delay_ms, killer.killed, accepting, cluster.control_data().state)
 
 
 class _Killer(threading.Thread):

@@ -28,7 +28,6 @@ from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import processes, still_there
 from pgdyno.drill.fault import Fault, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
-from pgdyno.drill.recovery import control_state
 from pgdyno.drill.rescues import RESCUES, Rescue, Wreck
 from pgdyno.drill.verify import verify
 from pgdyno.errors import UsageError
@@ -249,11 +248,13 @@ def _empty_wal_disk(drill: Drill) -> None:
 
 
 def _proof(drill: Drill, way: str, *, before: int, left: list[int], had: int) -> Proof:
-    state, has = control_state(drill.cluster), _wal_files(drill)
-    wanted = "shut down" if way == "stopped" else "in production"
-    happened = bool(before and not left and had and not has and state == wanted)
+    control, has = drill.cluster.control_data(), _wal_files(drill)
+    ended = control.shut_down if way == "stopped" else control.in_production
+    happened = bool(before and not left and had and not has and ended)
     lost = f"{had} WAL files were there, and {has} are left"
-    sentence = f'{before} server processes are gone; {lost}; the control file says "{state}"'
+    sentence = (
+        f'{before} server processes are gone; {lost}; the control file says "{control.state}"'
+    )
     if left:
         sentence = f"of {before} server processes {len(left)} are still there; {lost}"
     facts = {
@@ -261,7 +262,7 @@ def _proof(drill: Drill, way: str, *, before: int, left: list[int], had: int) ->
         "processes_left": len(left),
         "wal_files_before": had,
         "wal_files_left": has,
-        "control_file": state,
+        "control_file": control.state,
     }
     return Proof(happened, sentence, facts)
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.drill.model import Outcome, Proof, Verified
 from pgdyno.drill.power.images import CutPlaces, FileSystemBroken, Roll
-from pgdyno.drill.power.names import lsn_number
 from pgdyno.drill.power.plan import Planned
 from pgdyno.drill.power.recording import RecordedLoad
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
+from pgdyno.server.controldata import ControlData
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut as DiskCut
@@ -27,26 +27,14 @@ if TYPE_CHECKING:
 
 HARMED: tuple[Outcome, ...] = ("refused", "corrupt")
 _COPIES = 4
-_SHUT_DOWN = ("shut down", "shut down in recovery")
-
-
-@dataclass(frozen=True)
-class Control:
-    """What the control file said before the server was started on what the cut left."""
-
-    state: str
-    """``in production``; '' when it could not be read."""
-    redo: int
-    """Where redo begins in the WAL."""
-    timeline: int
 
 
 @dataclass(frozen=True)
 class Looked:
     """What became of the server after one cut."""
 
-    control: Control | None
-    """``None`` when the file system could not even be mounted."""
+    control: ControlData
+    """What the control file said before the start: nothing if the cut could not be mounted."""
     verified: Verified
 
 
@@ -78,9 +66,9 @@ class Cutter:
             cluster = Cluster.create(origin.installation, settings, disks=self.roll.places(cut))
         except FileSystemBroken as broken:
             said = Verified("refused", None, None, seen_by="mount", server_said=broken.message)
-            return Looked(None, said)
+            return Looked(ControlData(), said)
         try:
-            control = read_control(cluster)
+            control = cluster.control_data()
             cluster.forget_settings(["synchronous_standby_names"])
             crashed = Crashed(
                 cluster=cluster,
@@ -111,29 +99,19 @@ def _require_space(bases: Sequence[Path], folder: Path) -> None:
         )
 
 
-def read_control(cluster: Cluster) -> Control:
-    """The control file of a server that is down."""
-    said = cluster.control_data()
-    redo = said.get("Latest checkpoint's REDO location", "")
-    return Control(
-        state=said.get("Database cluster state", ""),
-        redo=lsn_number(redo) if redo else 0,
-        timeline=int(said.get("Latest checkpoint's TimeLineID", "1")),
-    )
-
-
-def proof_of(planned: Planned, cut: DiskCut, control: Control | None) -> Proof:
+def proof_of(planned: Planned, cut: DiskCut, control: ControlData) -> Proof:
     """That the power went, and what was at stake when it did."""
     facts = cut.facts()
     lost = facts["sectors"] - facts["kept"] - facts["garbage"]
-    state = "" if control is None else control.state
     stake = (
         f"{facts['pending_writes']:,} writes were pending, of their {facts['sectors']:,} sectors"
         f" {lost:,} were lost"
         if facts["sectors"]
         else "no write was pending, so that the disk lost nothing"
     )
-    found = f'the control file says "{state}"' if state else "the control file cannot be read"
+    found = "the control file cannot be read"
+    if control.state:
+        found = f'the control file says "{control.state}"'
     details: dict[str, Any] = {
         "why": planned.why,
         "sector_bytes": facts["sector_bytes"],
@@ -142,9 +120,9 @@ def proof_of(planned: Planned, cut: DiskCut, control: Control | None) -> Proof:
         "kept": facts["kept"],
         "garbage": facts["garbage"],
         "lost": lost,
-        "control_file": state,
+        "control_file": control.state,
     }
-    return Proof(state not in _SHUT_DOWN, f"{stake}; {found}", details)
+    return Proof(not control.shut_down, f"{stake}; {found}", details)
 
 
 def wal_dir(places: CutPlaces) -> Path:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.drill.checking import check_rules
 from pgdyno.drill.model import Verified
-from pgdyno.drill.power.cutting import HARMED, Control, Cutter, wal_dir
+from pgdyno.drill.power.cutting import HARMED, Cutter, wal_dir
 from pgdyno.drill.power.explain import explained, sentence, touching
 from pgdyno.drill.power.filemap import FileMap
 from pgdyno.drill.power.minimise import Budget, Search
 from pgdyno.drill.power.names import Spot
 from pgdyno.drill.power.plan import Planned
 from pgdyno.drill.power.walrecords import read_records
+from pgdyno.server.controldata import ControlData
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut as DiskCut
@@ -43,7 +44,7 @@ class Minimisation:
         self._budget = Budget(TESTS_MAX, time.monotonic() + SECONDS_MAX)
         self._spots: list[Spot] = []
 
-    def run(self, control: Control | None) -> dict[str, Any]:
+    def run(self, control: ControlData) -> dict[str, Any]:
         """What the failure comes down to, for the facts of the cut."""
         self._spots = self._locate()
         fates = [fate for _, _, fate in self._cut.sectors]
@@ -86,18 +87,18 @@ class Minimisation:
             names.spot(maps[disk].owner(offset), offset) for disk, offset, _ in self._cut.sectors
         ]
 
-    def _explain(self, found: Sequence[int], control: Control | None) -> list[dict[str, Any]]:
+    def _explain(self, found: Sequence[int], control: ControlData) -> list[dict[str, Any]]:
         spots = [self._spots[index] for index in found]
         sectors = [
             {"disk": disk, "offset": offset, "bytes": self._planned.sector_bytes}
             for disk, offset, _ in (self._cut.sectors[index] for index in found)
         ]
-        if control is None or not control.redo:
+        if not control.redo_lsn:
             return explained(sectors, spots, touching(spots, ()))
         places = self._cutter.inspect(self._whole)
         try:
             records = read_records(
-                self._cutter.installation, wal_dir(places), control.timeline, control.redo
+                self._cutter.installation, wal_dir(places), control.timeline, control.redo_lsn
             )
             return explained(sectors, spots, touching(spots, records))
         finally:

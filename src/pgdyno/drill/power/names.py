@@ -13,6 +13,8 @@ from importlib.resources import files
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from pgdyno.server.lsn import lsn_text
+
 if TYPE_CHECKING:
     import psycopg
 
@@ -140,14 +142,3 @@ def _setting_bytes(conn: psycopg.Connection, name: str) -> int:
     row = conn.execute(query, (name,)).fetchone()
     assert row is not None  # current_setting has one row or fails
     return int(row[0])
-
-
-def lsn_text(position: int) -> str:
-    """A WAL position as PostgreSQL writes it: ``0/16B3748``."""
-    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
-
-
-def lsn_number(text: str) -> int:
-    """A WAL position from PostgreSQL's way of writing it."""
-    high, low = text.split("/")
-    return (int(high, 16) << 32) + int(low, 16)

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.drill.power.names import BlockOf, lsn_number, lsn_text
+from pgdyno.drill.power.names import BlockOf
 from pgdyno.server import Installation
 from pgdyno.server.account import plain_environment
+from pgdyno.server.lsn import lsn_text, parse_lsn
 
 _RECORD = re.compile(
     r"rmgr: (?P<manager>\S+) .*?lsn: (?P<lsn>[0-9A-F/]+), prev \S+ desc: (?P<what>.*)"
@@ -69,7 +70,7 @@ def parse_records(lines: Iterator[str] | Collection[str]) -> Iterator[Record]:
     for line in lines:
         if found := _RECORD.match(line):
             if before:
-                yield _record(before, lsn_number(found["lsn"]))
+                yield _record(before, parse_lsn(found["lsn"]))
             before = found
     if before:
         yield _record(before, None)
@@ -79,7 +80,7 @@ def _record(found: re.Match[str], next_lsn: int | None) -> Record:
     references = list(_BLOCK.finditer(found["what"]))
     kind = re.split(r"[\s:;,]", found["what"], maxsplit=1)[0]
     return Record(
-        lsn=lsn_number(found["lsn"]),
+        lsn=parse_lsn(found["lsn"]),
         next_lsn=next_lsn,
         what=f"{found['manager']}/{kind}",
         blocks=frozenset(map(_block, references)),
