@@ -10,8 +10,8 @@ import report_runs
 
 from pgdyno.drill.against import comparison
 from pgdyno.drill.bounds import documented_bound
-from pgdyno.drill.model import Check, Cut, DrillResult, LedgerCount, Proof, Verified
-from pgdyno.drill.stored import cut_row
+from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
+from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.record import Recorder
 
 SETTINGS = {
@@ -77,12 +77,9 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
         path, name="drill-kill", command="drill", spec=drill.spec, server=drill.server,
         host=report_runs.HOST,
     ) as recorder:  # fmt: skip
-        drill_id = recorder.add_drill(
-            fault=drill.fault, title=drill.title, seed=drill.seed, sham=int(drill.sham),
-            settings=drill.settings, bound_ms=drill.bound_ms, bound=drill.bound,
-        )  # fmt: skip
+        drill_id = store_drill(recorder, drill, DrillOptions(drill.fault))
         for cut in drill.cuts:
-            recorder.add_cut(cut_row(cut, drill_id), ns=recorder.started_ns)
+            store_cut(recorder, drill_id, cut, ns=recorder.started_ns)
         result = drill.to_json()
         if against is not None:
             result |= comparison(drill, against)

@@ -15,6 +15,7 @@ from record_samples import new_recorder
 from pgdyno.drill.model import (
     Check,
     Cut,
+    DrillOptions,
     DrillResult,
     LedgerCount,
     Outcome,
@@ -22,7 +23,7 @@ from pgdyno.drill.model import (
     Verified,
     share_upper_bound,
 )
-from pgdyno.drill.stored import cut_row, stored_drills
+from pgdyno.drill.stored import store_cut, store_drill, stored_drills
 from pgdyno.record import RunFile
 
 HAPPENED = Proof(True, "12 processes were there and are gone", {"pids": 12})
@@ -132,11 +133,9 @@ def test_a_drill_comes_back_from_its_run_file_as_it_was(tmp_path: Path) -> None:
     cuts = (a_cut("lost", lost=3, lost_ms=1.5), a_cut("refused", number=2), a_cut(number=3))
     result = a_result(*cuts, seed=9, run_file=str(tmp_path / "run.db"))
     with new_recorder(tmp_path / "run.db", command="drill", server=result.server) as recorder:
-        drill_id = recorder.add_drill(
-            fault="kill", title="killed", seed=9, sham=0, bound_ms=0.0, bound=result.bound
-        )
+        drill_id = store_drill(recorder, result, DrillOptions("kill", seed=9))
         for cut in result.cuts:
-            recorder.add_cut(cut_row(cut, drill_id), ns=recorder.started_ns)
+            store_cut(recorder, drill_id, cut, ns=recorder.started_ns)
         recorder.finish("done")
     with RunFile(tmp_path / "run.db") as run:
         (stored,) = stored_drills(run)
@@ -146,8 +145,8 @@ def test_a_drill_comes_back_from_its_run_file_as_it_was(tmp_path: Path) -> None:
 
 def test_a_fault_that_did_not_happen_leaves_nothing_to_read(tmp_path: Path) -> None:
     with new_recorder(tmp_path / "run.db", command="drill") as recorder:
-        drill_id = recorder.add_drill(fault="kill", title="", seed=1, sham=1, bound="")
-        recorder.add_cut(cut_row(a_cut(happened=False), drill_id), ns=recorder.started_ns)
+        drill_id = store_drill(recorder, a_result(sham=True), DrillOptions("kill", sham=True))
+        store_cut(recorder, drill_id, a_cut(happened=False), ns=recorder.started_ns)
         recorder.finish("done")
     with RunFile(tmp_path / "run.db") as run:
         (stored,) = stored_drills(run)

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pgdyno.drill.bounds import POWER, SETTINGS, documented_bound
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult, Proof, Verified
 from pgdyno.drill.pristine import Pristine
-from pgdyno.drill.stored import cut_row
+from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew
 from pgdyno.drill.words import in_words
@@ -303,23 +303,14 @@ class _Book:
             seed=options.seed,
             sham=options.sham,
         )
-        self._drill_id = session.recorder.add_drill(
-            fault=fault.name,
-            title=self._empty.title,
-            seed=options.seed,
-            sham=int(options.sham),
-            options=asdict(options),
-            settings=settings,
-            bound_ms=bound.ms,
-            bound=bound.words,
-        )
+        self._drill_id = store_drill(session.recorder, self._empty, options)
         self._cuts: list[Cut] = []
 
     def enter(self, cut: Cut, load_began_ns: int) -> None:
         """Record a cut and say how it went."""
         self._cuts.append(cut)
         recorder, struck_ns = self._session.recorder, load_began_ns + round(cut.at_ms * 1e6)
-        recorder.add_cut(cut_row(cut, self._drill_id), ns=struck_ns)
+        store_cut(recorder, self._drill_id, cut, ns=struck_ns)
         label = f"{cut.fault} {cut.variant}".strip()
         recorder.add_event("fault", label, {"cut": cut.number}, ns=struck_ns)
         self._session.watcher.note(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")

@@ -7,7 +7,7 @@ makes it lies in the faults and in ``verify``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ class Proof:
 
     def to_json(self) -> dict[str, Any]:
         """For results and run files."""
-        return {"happened": self.happened, "sentence": self.sentence, "facts": self.facts}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,7 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """For results and run files."""
-        return {
-            "passed": self.passed,
-            "detail": self.detail,
-            "seconds": round(self.seconds, 3),
-        }
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 @dataclass(frozen=True)
@@ -86,16 +82,10 @@ class LedgerCount:
 
     def to_json(self) -> dict[str, Any]:
         """For results and run files."""
-        return {
-            "acked": self.acked,
-            "lost": self.lost,
-            "lost_ms": round(self.lost_ms, 3),
-            "ghost": self.ghost,
-            "unknown": self.unknown,
-            "holes": self.holes,
-            "phantoms": self.phantoms,
-            "duplicates": self.duplicates,
-        }
+        return {**asdict(self), "lost_ms": round(self.lost_ms, 3)}
+
+
+_COUNTS = tuple(each.name for each in fields(LedgerCount))
 
 
 @dataclass(frozen=True)
@@ -144,29 +134,22 @@ class Cut:
 
     def to_json(self) -> dict[str, Any]:
         """For results."""
-        ledger, verified = self.ledger, self.verified
+        verified = self.verified
         recovery_s = verified.recovery_s if verified else None
+        counts = self.ledger.to_json() if self.ledger else dict.fromkeys(_COUNTS)
+        checks = [check.to_json() for check in (verified.checks if verified else ())]
         return {
             "number": self.number,
             "variant": self.variant,
             "seed": self.seed,
             "at_ms": round(self.at_ms, 1),
             "proof": self.proof.to_json(),
-            "acked": ledger.acked if ledger else None,
-            "lost": ledger.lost if ledger else None,
-            "lost_ms": round(ledger.lost_ms, 3) if ledger else None,
-            "ghost": ledger.ghost if ledger else None,
-            "unknown": ledger.unknown if ledger else None,
-            "holes": ledger.holes if ledger else None,
-            "phantoms": ledger.phantoms if ledger else None,
-            "duplicates": ledger.duplicates if ledger else None,
+            **counts,
             "recovery_s": None if recovery_s is None else round(recovery_s, 3),
             "outcome": self.outcome,
             "seen_by": verified.seen_by if verified else "",
             "server_said": verified.server_said if verified else "",
-            "checks": {
-                check.name: check.to_json() for check in (verified.checks if verified else ())
-            },
+            "checks": {check.pop("name"): check for check in checks},
             "facts": self.facts,
         }
 

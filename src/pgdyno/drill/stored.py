@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict
 from typing import Any
 
-from pgdyno.drill.model import Check, Cut, DrillResult, LedgerCount, Proof, Verified
-from pgdyno.record import CutRow, DrillRow, RunFile, RunInfo
+from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
+from pgdyno.record import CutRow, DrillRow, Recorder, RunFile, RunInfo
 from pgdyno.record.opening import damaged
 
 
-def cut_row(cut: Cut, drill_id: int) -> dict[str, Any]:
-    """The row of table cut, but for the time."""
+def store_drill(recorder: Recorder, drill: DrillResult, options: DrillOptions) -> int:
+    """Begin to keep a drill, whose cuts follow one by one; its number in the run file."""
+    return recorder.add_drill(
+        fault=drill.fault,
+        title=drill.title,
+        seed=drill.seed,
+        sham=int(drill.sham),
+        options=asdict(options),
+        settings=drill.settings,
+        bound_ms=drill.bound_ms,
+        bound=drill.bound,
+    )
+
+
+def store_cut(recorder: Recorder, drill_id: int, cut: Cut, *, ns: int) -> None:
+    """Keep a cut whose fault struck at monotonic ``ns``."""
+    recorder.add_cut({"drill_id": drill_id, **_row(cut)}, ns=ns)
+
+
+def _row(cut: Cut) -> dict[str, Any]:
+    """Of table cut, but for the drill and the time."""
     verified = cut.verified
     return {
-        "drill_id": drill_id,
         "number": cut.number,
         "load_ms": cut.at_ms,
         "variant": cut.variant,
@@ -23,12 +41,9 @@ def cut_row(cut: Cut, drill_id: int) -> dict[str, Any]:
         "seen_by": verified.seen_by if verified else "",
         "server_said": verified.server_said if verified else "",
         "recovery_s": verified.recovery_s if verified else None,
-        "ledger": dataclasses.asdict(verified.ledger) if verified and verified.ledger else None,
+        "ledger": verified.ledger.to_json() if verified and verified.ledger else None,
         "proof": cut.proof.to_json(),
-        "checks": [
-            {"name": check.name, **check.to_json()}
-            for check in (verified.checks if verified else ())
-        ],
+        "checks": [check.to_json() for check in (verified.checks if verified else ())],
         "facts": cut.facts,
     }
 
@@ -62,16 +77,15 @@ def _results(run: RunFile, info: RunInfo) -> list[DrillResult]:
 
 
 def _cut(row: CutRow, drill: DrillRow) -> Cut:
-    proof = Proof(row.proof["happened"], row.proof["sentence"], row.proof["facts"])
     return Cut(
-        row.number,
-        drill.fault,
-        row.variant,
-        row.seed,
-        row.load_ms,
-        proof,
-        _verified(row),
-        row.facts,
+        number=row.number,
+        fault=drill.fault,
+        variant=row.variant,
+        seed=row.seed,
+        at_ms=row.load_ms,
+        proof=Proof(**row.proof),
+        verified=_verified(row),
+        facts=row.facts,
     )
 
 
@@ -80,10 +94,10 @@ def _verified(row: CutRow) -> Verified | None:
     if row.outcome == "no-fault":
         return None
     return Verified(
-        row.outcome,  # type: ignore[arg-type]
-        LedgerCount(**row.ledger) if row.ledger else None,
-        row.recovery_s,
-        tuple(Check(**check) for check in row.checks),
-        row.seen_by,
-        row.server_said,
+        outcome=row.outcome,  # type: ignore[arg-type]
+        ledger=LedgerCount(**row.ledger) if row.ledger else None,
+        recovery_s=row.recovery_s,
+        checks=tuple(Check(**check) for check in row.checks),
+        seen_by=row.seen_by,
+        server_said=row.server_said,
     )

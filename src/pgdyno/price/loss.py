@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
-from pgdyno.drill.stored import cut_row
+from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
@@ -89,18 +89,9 @@ def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
 
 def _record(session: Session, result: DrillResult, options: DrillOptions) -> None:
     """Keep a drill, which had a run file of its own, in the session's."""
-    drill_id = session.recorder.add_drill(
-        fault=result.fault,
-        title=result.title,
-        seed=result.seed,
-        sham=int(result.sham),
-        options=asdict(options),
-        settings=result.settings,
-        bound_ms=result.bound_ms,
-        bound=result.bound,
-    )
+    drill_id = store_drill(session.recorder, result, options)
     for cut in result.cuts:
-        session.recorder.add_cut(cut_row(cut, drill_id), ns=time.monotonic_ns())
+        store_cut(session.recorder, drill_id, cut, ns=time.monotonic_ns())
 
 
 def no_drills(candidates: Sequence[Candidate], why: str) -> Drilled:
