@@ -64,9 +64,9 @@ def test_distributions_merge_over_intervals_groups_and_scripts(tmp_path: Path) -
         add_second(recorder, second, rows, groups=groups)
     recorder.finish("done")
     with RunFile(recorder.path) as run:
-        whole = run.distribution("response")
+        whole = Distribution.of(run.histogram("response"))
         assert (whole.count, whole.percentiles_ns[99]) == (120, None)
         assert whole.percentiles_ns[50] == fast.percentile(50)
         assert whole.percentiles_ns[90] == slow.percentile(50)
-        assert run.distribution("response", group="web").max_ns == fast.max
-        assert run.distribution("total").count == 2
+        assert run.histogram("response", group="web").max == fast.max
+        assert run.histogram("total").count == 2

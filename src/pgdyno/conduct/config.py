@@ -20,7 +20,6 @@ _FLAT_MS = 60_000
 
 WITNESS_TABLE = "public.pgdyno_witness"
 """Where the transactions of a load with witnesses note themselves: see ``drill/witnesses.py``."""
-_WITNESS = "insert into {table} (load, grp, client, txn) values ({load}, {group}, :client_id, :txn)"
 
 
 @dataclass(frozen=True)

@@ -225,13 +225,6 @@ class Situation:
         return any(account.arrival is not None for account in self.accounts)
 
     @property
-    def rates_held(self) -> bool:
-        """Whether all that sends is an open loop whose rate was held: more cannot be done then,
-        only sooner."""
-        sending = [account for account in self.accounts if not account.idle]
-        return bool(sending) and all(a.arrival is not None and a.rate_held for a in sending)
-
-    @property
     def sessions_max(self) -> int:
         """The most server sessions that the clients can keep busy."""
         return sum(group.sessions_max for group in self.groups)

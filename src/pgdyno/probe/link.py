@@ -72,8 +72,6 @@ class Link:
         self._not_before_s = 0.0
         self.connections = 0
         """How often it connected: a change tells that the server may have restarted."""
-        self.lost_ns: int | None = None
-        """When the connection was lost (monotonic), None while it stands or was never made."""
 
     @property
     def backend_pid(self) -> int | None:
@@ -141,7 +139,7 @@ class Link:
             return None
         self._connection = connect(self._conninfo)
         self.connections += 1
-        self._attempts, self.lost_ns = 0, None
+        self._attempts = 0
         self._learn_version(self._connection.info.server_version // 10_000)
         return self._connection
 
@@ -155,7 +153,6 @@ class Link:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-            self.lost_ns = time.monotonic_ns()
         wait_s = BACK_OFF_S[min(self._attempts, len(BACK_OFF_S) - 1)]
         self._attempts += 1
         self._not_before_s = time.monotonic() + wait_s

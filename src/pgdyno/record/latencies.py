@@ -19,7 +19,7 @@ HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
 
 
 class Latencies:
-    """Reads the histograms of one run file."""
+    """The part of a run file's reader that knows its histograms."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -45,13 +45,13 @@ class Latencies:
         condition, values = clause(table, only, skip_none=True)
         sql = f"select {kind}_hist from {table} {condition}"
         merged = self._remembered(
-            (sql, *values), lambda: self.merged(blob for (blob,) in self._db.tuples(sql, values))
+            (sql, *values), lambda: self._merged(blob for (blob,) in self._db.tuples(sql, values))
         )
         copy = Histogram()
         copy.add(merged)
         return copy
 
-    def series(
+    def latency_series(
         self,
         kind: HistogramKind,
         percentiles: Sequence[float] = (50, 95, 99),
@@ -101,14 +101,14 @@ class Latencies:
             )
             if point is None or full:
                 if point is not None:
-                    yield point[0], point[1], self.merged(point[2])
+                    yield point[0], point[1], self._merged(point[2])
                 point = (at_ms, slice_id, [], set())
             point[2].append(blob)
             point[3].add(at_ms)
         if point is not None:
-            yield point[0], point[1], self.merged(point[2])
+            yield point[0], point[1], self._merged(point[2])
 
-    def merged(self, encoded: Iterable[bytes]) -> Histogram:
+    def _merged(self, encoded: Iterable[bytes]) -> Histogram:
         """The sum of encoded histograms; UsageError if one is damaged."""
         from pgdyno._engine import EngineError, Histogram
 

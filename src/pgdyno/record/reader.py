@@ -6,7 +6,7 @@ UsageError with a hint, on opening or when the damaged place is first read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pgdyno.record import fileformat
 from pgdyno.record.database import Database, among_slices, array, clause, columns_of
-from pgdyno.record.distribution import Distribution
-from pgdyno.record.latencies import HistogramKind, Latencies
+from pgdyno.record.latencies import Latencies
 from pgdyno.record.rows import (
     CutRow,
     DrillRow,
@@ -34,10 +33,8 @@ from pgdyno.record.rows import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    from pgdyno._engine import Histogram
 
 By = tuple[Literal["client_group", "script"], ...]
 
@@ -50,14 +47,13 @@ LEDGER_SUMS = (
 INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
-class RunFile:
+class RunFile(Latencies):
     """One run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
         """Opens ``path``; UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
         self.path = Path(path)
-        self._db = Database(self.path)
-        self._latencies = Latencies(self._db)
+        super().__init__(Database(self.path))
 
     def __enter__(self) -> RunFile:
         return self
@@ -156,50 +152,6 @@ class RunFile:
         )
         return [GroupInterval(**row) for row in rows]
 
-    def histogram(
-        self,
-        kind: HistogramKind,
-        slice_ids: Collection[int] | None = None,
-        group: str | None = None,
-        script: str | None = None,
-    ) -> Histogram:
-        """All latencies of one kind, merged; empty if there are none.
-
-        Phases of establishing connections know no scripts; ``send_late``, the generator's own
-        lateness, knows no groups either.
-        """
-        return self._latencies.histogram(kind, slice_ids, group, script)
-
-    def distribution(
-        self,
-        kind: HistogramKind,
-        slice_ids: Collection[int] | None = None,
-        group: str | None = None,
-        script: str | None = None,
-    ) -> Distribution:
-        """Percentiles of what :meth:`histogram` gives, each with the samples behind it."""
-        return Distribution.of(self._latencies.histogram(kind, slice_ids, group, script))
-
-    def latency_series(
-        self,
-        kind: HistogramKind,
-        percentiles: Sequence[float] = (50, 95, 99),
-        slice_ids: Collection[int] | None = None,
-        *,
-        group: str | None = None,
-        script: str | None = None,
-        points_max: int = 2000,
-    ) -> dict[str, NDArray[np.float64]]:
-        """Percentiles over time, in milliseconds: at_ms, slice_id and p50, p99, … ('max' for 100).
-
-        Neighbouring intervals of one slice are merged if there are more than ``points_max``; an
-        interval in which nothing ended is NaN. Where a long run's histograms were gathered, there
-        are fewer points than intervals.
-        """
-        return self._latencies.series(
-            kind, percentiles, slice_ids, group=group, script=script, points_max=points_max
-        )
-
     def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
         """Each statement of each script, with its service times, in script order."""
         keys = "client_group, script, position, statement"
@@ -214,9 +166,7 @@ class RunFile:
             total[1] += failed
             total[2].append(blob)
         return [
-            StatementTotal(
-                group, script, position, text, done, failed, self._latencies.merged(blobs)
-            )
+            StatementTotal(group, script, position, text, done, failed, self._merged(blobs))
             for (group, script, position, text), (done, failed, blobs) in totals.items()
         ]
 

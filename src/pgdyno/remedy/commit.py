@@ -44,6 +44,5 @@ REMEDIES = (
         bound="after a crash of the operating system or a power cut the database may be unusable",
         price="only for data that can be made again from elsewhere",
         settings=("fsync",),
-        needs_allowing=True,
     ),
 )

@@ -49,8 +49,6 @@ class Remedy:
     """What to do by hand besides, as comments in SQL; for what no statement can do."""
     checkpoint_bound: bool = False
     """The effect shows, or its price falls due, only over whole checkpoint cycles."""
-    needs_allowing: bool = False
-    """Never proposed unless its durability class is allowed."""
 
     def title(self, change: Change, before: Change | None = None) -> str:
         """The change in one line: ``commit_delay = 100us``, ``pool 2 → 16``.

@@ -6,8 +6,7 @@ here knows of the run file or of bokeh.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -95,11 +94,6 @@ class Buckets:
     def merged(self) -> bool:
         """Whether any bucket holds more than one sample."""
         return len(self.firsts) < self.count
-
-    def spans(self) -> Iterator[slice]:
-        """The samples of each bucket."""
-        for first, following in pairwise([*self.firsts.tolist(), self.count]):
-            yield slice(first, following)
 
     def reduce(self, values: Floats, how: Literal["mean", "min", "max", "sum"] = "mean") -> Floats:
         """One value for each bucket, NaN left out; NaN where a bucket has nothing else."""

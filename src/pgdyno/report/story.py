@@ -18,7 +18,6 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.disk import emulated_in_words
 
 NOT_MEASURED = "not measured"
-KEPT = ("kept", "still earns")
 
 
 @dataclass(frozen=True)

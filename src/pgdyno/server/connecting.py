@@ -147,8 +147,7 @@ def own_database(conninfo: ConnInfo) -> ConnInfo:
     if conninfo.database == OWN_NAME:
         return conninfo
     with connect(conninfo) as conn:
-        there = conn.execute("select 1 from pg_database where datname = %s", [OWN_NAME])
-        if there.fetchone() is None:
+        if not _has_own(conn):
             try:
                 conn.execute(sql.SQL("create database {}").format(sql.Identifier(OWN_NAME)))
             except psycopg.errors.DuplicateDatabase:
@@ -171,12 +170,16 @@ def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
     """
     try:
         with _connect({**params, "dbname": "postgres"}) as conn:
-            asked = conn.execute("select 1 from pg_database where datname = %s", [OWN_NAME])
-            there = asked.fetchone() is not None
+            there = _has_own(conn)
     except SetupError:
         # Not everybody may go there.
         there = True
     return _connect({**params, "dbname": OWN_NAME if there else "postgres"})
+
+
+def _has_own(conn: psycopg.Connection) -> bool:
+    asked = conn.execute("select from pg_database where datname = %s", [OWN_NAME])
+    return asked.fetchone() is not None
 
 
 def _connect(params: dict[str, Any]) -> psycopg.Connection:
