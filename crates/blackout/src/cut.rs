@@ -1,14 +1,13 @@
 //! One power cut: the sectors that it left undecided, and what became of each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::cuts::Recording;
-use crate::error::{BlackoutError, failed};
+use crate::error::BlackoutError;
 use crate::fate::{Fate, Fates, Keep, noise};
+use crate::image::Image;
 
 /// A sector that is not durable at the time of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,18 +141,10 @@ impl Cut {
     /// Puts a disk's sectors onto a copy of the rolling image as it is at the time of the cut.
     pub fn write(&self, disk: usize, image: &Path) -> Result<(), BlackoutError> {
         self.recording.disk(disk)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .open(image)
-            .map_err(failed("disk-image", || {
-                format!("cannot open {}", image.display())
-            }))?;
+        let image = Image::open(image)?;
         let of_disk: Vec<Sector> = self.of_disk(disk).copied().collect();
-        self.write_versions(disk, &of_disk, &file)?;
-        self.write_garbage(&of_disk, &file)
-            .map_err(failed("disk-image", || {
-                format!("cannot write {}", image.display())
-            }))
+        self.write_versions(disk, &of_disk, &image)?;
+        self.write_garbage(&of_disk, &image)
     }
 
     fn of_disk(&self, disk: usize) -> impl Iterator<Item = &Sector> {
@@ -167,7 +158,7 @@ impl Cut {
         &self,
         disk: usize,
         sectors: &[Sector],
-        image: &File,
+        image: &Image<'_>,
     ) -> Result<(), BlackoutError> {
         let log = &self.recording.disk(disk)?.log;
         let size = u64::from(self.sector_bytes);
@@ -194,17 +185,13 @@ impl Cut {
             log.read_data(record, &mut data)?;
             for (from, until) in pieces.0 {
                 let part = &data[(from - start) as usize..(until - start) as usize];
-                image
-                    .write_all_at(part, from)
-                    .map_err(failed("disk-image", || {
-                        "cannot write the image of a cut".into()
-                    }))?;
+                image.write(part, from)?;
             }
         }
         Ok(())
     }
 
-    fn write_garbage(&self, sectors: &[Sector], image: &File) -> std::io::Result<()> {
+    fn write_garbage(&self, sectors: &[Sector], image: &Image<'_>) -> Result<(), BlackoutError> {
         let mut bytes = vec![0; self.sector_bytes as usize];
         for sector in sectors {
             match sector.fate {
@@ -212,7 +199,7 @@ impl Cut {
                 Fate::Noise(seed) => noise(seed, &mut bytes),
                 Fate::Old | Fate::Version(_) | Fate::Shorn(_) => continue,
             }
-            image.write_all_at(&bytes, sector.offset)?;
+            image.write(&bytes, sector.offset)?;
         }
         Ok(())
     }

@@ -1,16 +1,14 @@
 //! Several disks on one clock: what they recorded, a rolling image of each, and power cuts of all.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cut::Cut;
-use crate::error::{BlackoutError, failed};
+use crate::error::BlackoutError;
 use crate::fate::Keep;
 use crate::format::Kind;
-use crate::image::punch;
+use crate::image::Image;
 use crate::log::DiskLog;
 use crate::pending::Timeline;
 use crate::ranking::{CutTime, rank};
@@ -188,26 +186,18 @@ fn apply(
     records: std::ops::Range<usize>,
     image: &Path,
 ) -> Result<(), BlackoutError> {
-    let file = OpenOptions::new()
-        .write(true)
-        .open(image)
-        .map_err(failed("disk-image", || {
-            format!("cannot open {}", image.display())
-        }))?;
+    let image = Image::open(image)?;
     let mut data = Vec::new();
     for record in &log.records[records] {
         let entry = &record.entry;
-        let done = match entry.kind {
+        match entry.kind {
             Kind::Write => {
                 log.read_data(record, &mut data)?;
-                file.write_all_at(&data, entry.offset)
+                image.write(&data, entry.offset)?;
             }
-            Kind::Zero => punch(&file, entry.offset, entry.length),
-            Kind::Flush | Kind::End => Ok(()),
-        };
-        done.map_err(failed("disk-image", || {
-            format!("cannot write {}", image.display())
-        }))?;
+            Kind::Zero => image.zero(entry.offset, entry.length)?,
+            Kind::Flush | Kind::End => {}
+        }
     }
     Ok(())
 }

@@ -1,10 +1,46 @@
 //! Changes to image files.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::error::{BlackoutError, failed};
+
+/// An image that changes are made to; what goes wrong names it.
+pub(crate) struct Image<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Image<'a> {
+    /// Opens an image that is there.
+    pub(crate) fn open(path: &'a Path) -> Result<Self, BlackoutError> {
+        let opened = OpenOptions::new().write(true).open(path);
+        let file = opened.map_err(failed("disk-image", || {
+            format!("cannot open {}", path.display())
+        }))?;
+        Ok(Self { path, file })
+    }
+
+    /// Writes bytes at an offset.
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), BlackoutError> {
+        self.told(self.file.write_all_at(bytes, offset))
+    }
+
+    /// Makes a range read as zeros.
+    pub(crate) fn zero(&self, offset: u64, length: u64) -> Result<(), BlackoutError> {
+        self.told(punch(&self.file, offset, length))
+    }
+
+    fn told(&self, done: io::Result<()>) -> Result<(), BlackoutError> {
+        done.map_err(failed("disk-image", || {
+            format!("cannot write {}", self.path.display())
+        }))
+    }
+}
 
 /// Makes a range read as zeros and gives its space back, where the file system can.
 pub(crate) fn punch(image: &File, offset: u64, length: u64) -> io::Result<()> {
