@@ -105,12 +105,8 @@ impl Client {
 
     /// Opens a transaction: chooses its script and remembers what a retry must start from.
     pub fn begin(&mut self, plan: &GroupPlan, intended_ns: u64) {
-        if plan.scripts.len() > 1 {
-            let most = plan.weight_total().cast_signed() - 1;
-            let draw = self.choice.range(0, most).cast_unsigned();
-            self.script = plan.script_at(draw);
-        }
-        self.open_script(self.script, intended_ns);
+        let script = plan.mix.draw(&mut self.choice);
+        self.open_script(script, intended_ns);
     }
 
     /// Opens a transaction of a script that was chosen before.

@@ -32,6 +32,7 @@ mod histogram;
 mod hosts;
 mod link;
 mod load;
+pub mod mix;
 mod net;
 mod plan;
 mod pool;

@@ -15,6 +15,7 @@ use crate::config::{
     default_pool_wait,
 };
 use crate::error::LoadError;
+use crate::mix::Mix;
 use crate::reactor::Wanted;
 use crate::schedule::Schedule;
 use crate::script::{
@@ -109,13 +110,14 @@ pub struct GroupPlan {
     pub transactions: Option<u64>,
     /// Where its clients' randomness comes from.
     pub seeds: Seeds,
-    /// The mix.
+    /// Its scripts.
     pub scripts: Vec<ScriptPlan>,
+    /// Which of them a transaction executes.
+    pub mix: Mix,
     /// What its scripts' variables are called.
     pub names: Arc<Names>,
     /// What a new client's variables hold, but for its number.
     pub variables: Variables,
-    weight_total: u64,
 }
 
 /// The connections that a group's clients share.
@@ -162,8 +164,6 @@ impl PoolPlan {
 pub struct ScriptPlan {
     /// Parsed.
     pub script: Script,
-    /// Its share in the mix.
-    pub weight: u32,
     /// Its row in a tally.
     pub row: usize,
     /// Row of its first statement in a tally.
@@ -231,11 +231,32 @@ impl Plan {
         self.statements
     }
 
+    /// The script that a client executes.
+    #[must_use]
+    pub fn script_of(&self, client: &Client) -> &ScriptPlan {
+        &self.groups[client.group].scripts[client.script]
+    }
+
+    /// What a client executes at a place among its script's commands, if that is a statement; and
+    /// the script.
+    #[must_use]
+    pub fn statement_of(
+        &self,
+        client: &Client,
+        command: usize,
+    ) -> Option<(&ScriptPlan, &Statement)> {
+        let script = self.script_of(client);
+        match &script.script.commands[command] {
+            Command::Sql(statement) => Some((script, statement)),
+            _ => None,
+        }
+    }
+
     /// By row: how many of these clients have an open transaction.
     pub fn count_open<'a>(&self, clients: impl Iterator<Item = &'a Client>) -> Vec<u64> {
         let mut counts = vec![0; self.rows];
         for client in clients.filter(|client| client.open) {
-            counts[self.groups[client.group].scripts[client.script].row] += 1;
+            counts[self.script_of(client).row] += 1;
         }
         counts
     }
@@ -272,18 +293,6 @@ impl Plan {
 }
 
 impl GroupPlan {
-    /// The script at `draw`, a number below the sum of weights.
-    #[must_use]
-    pub fn script_at(&self, mut draw: u64) -> usize {
-        for (index, script) in self.scripts.iter().enumerate() {
-            match draw.checked_sub(u64::from(script.weight)) {
-                Some(rest) => draw = rest,
-                None => return index,
-            }
-        }
-        self.scripts.len() - 1
-    }
-
     /// What its clients take their transactions from, if it is an open loop.
     #[must_use]
     pub fn queue(&self, seed: u64, threads: usize, started_ns: u64) -> Option<Queue> {
@@ -293,7 +302,7 @@ impl GroupPlan {
         let policy = Policy {
             bound: arrival.bound(),
             limit_ns: self.latency_limit_ns,
-            weights: self.scripts.iter().map(|script| script.weight).collect(),
+            mix: self.mix.clone(),
         };
         Some(Queue::new(
             arrivals,
@@ -302,12 +311,6 @@ impl GroupPlan {
             threads,
             started_ns,
         ))
-    }
-
-    /// Sum of the scripts' weights.
-    #[must_use]
-    pub fn weight_total(&self) -> u64 {
-        self.weight_total
     }
 }
 
@@ -320,8 +323,9 @@ fn plan_group(
     statements: &mut usize,
 ) -> Result<GroupPlan, PlanError> {
     let (parsed, names) = parse_scripts(&config)?;
+    let mix = Mix::new(config.scripts.iter().map(|script| script.weight).collect());
     let mut scripts = Vec::with_capacity(parsed.len());
-    for (script, config) in parsed.into_iter().zip(&config.scripts) {
+    for script in parsed {
         if protocol == Protocol::Simple {
             refuse_pipelines(&script)?;
         }
@@ -333,7 +337,6 @@ fn plan_group(
         let count = statement_names.len();
         scripts.push(ScriptPlan {
             script,
-            weight: config.weight,
             row: *rows,
             statement_row: *statements,
             effects,
@@ -371,11 +374,8 @@ fn plan_group(
         slow_start: config.connection.slow_start,
         idle: config.idle,
         think_ns: config.think_ms * 1_000_000,
-        weight_total: scripts
-            .iter()
-            .map(|script: &ScriptPlan| u64::from(script.weight))
-            .sum(),
         scripts,
+        mix,
         names,
         variables,
     })

@@ -238,6 +238,20 @@ pub struct ErrorKey {
     pub retried: bool,
 }
 
+impl ErrorKey {
+    /// Of an error that nobody announced, and after which nothing is tried again.
+    #[must_use]
+    pub fn new(group: usize, place: Place, code: Code) -> Self {
+        Self {
+            group,
+            place,
+            code,
+            expected: false,
+            retried: false,
+        }
+    }
+}
+
 /// Where an error happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {

@@ -1,18 +1,22 @@
 //! A worker thread: one event loop over its own connections, timers and counts.
 //!
-//! Transactions are in [`transact`], pipelines in [`pipeline`], made-up rows in [`rows`], connections in [`connect`], clients
-//! coming, waiting and going in [`clients`]; this file has the loop itself, and the way in for bytes.
+//! This file has the loop itself, and the way in for bytes. A client comes, waits and goes in
+//! [`clients`], with an open loop's transactions from [`arrivals`]; its connection passes the [`gate`]
+//! and is made and lost in [`connect`], or shared in [`pooled`]. Its transactions run in [`transact`]:
+//! statements are put together in [`writing`] with the values of [`bound`], in pipelines by
+//! [`pipeline`], and [`copy`] feeds COPY. What became of them goes to the ack ledger in [`ledger`].
 
 mod arrivals;
 mod bound;
 mod clients;
 mod connect;
+mod copy;
 mod gate;
 mod ledger;
 mod pipeline;
 mod pooled;
-mod rows;
 mod transact;
+mod writing;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

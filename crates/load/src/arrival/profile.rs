@@ -46,97 +46,45 @@ impl Segment {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Profile {
     /// See [`Profile::segments`].
-    Segments {
-        /// Segments, each with its beginning and the arrivals before it.
-        parts: Vec<(Segment, f64, f64)>,
-        /// Length of all of them.
-        length_ns: f64,
-        /// Arrivals in all of them.
-        mass: f64,
-        /// Whether they begin again; else the last rate holds.
-        repeat: bool,
-    },
+    Segments(Segments),
     /// See [`Profile::sine`].
-    Sine {
-        /// The rate that it swings around.
-        mean: f64,
-        /// How far, at most `mean`.
-        amplitude: f64,
-        /// Length of a swing.
-        period_ns: f64,
-        /// Where in the swing it begins, in turns.
-        phase: f64,
-    },
+    Sine(Sine),
 }
 
 impl Profile {
     /// Segments one after the other, none of no length; then again, or the last rate for ever.
     #[must_use]
     pub fn segments(segments: &[Segment], repeat: bool) -> Self {
-        let (mut length_ns, mut mass) = (0.0, 0.0);
-        let mut parts = Vec::with_capacity(segments.len());
-        for segment in segments {
-            parts.push((*segment, length_ns, mass));
-            length_ns += ns(segment.duration_ns);
-            mass += segment.mass(ns(segment.duration_ns));
-        }
-        Self::Segments {
-            parts,
-            length_ns,
-            mass,
-            repeat,
-        }
+        Self::Segments(Segments::new(segments, repeat))
     }
 
     /// A swing of `amplitude`, which is at most `mean`, around `mean`; `phase` in turns: at 0 it
     /// begins at the mean and rises, at 0.25 it begins at its highest.
     #[must_use]
     pub fn sine(mean: f64, amplitude: f64, period_ns: u64, phase: f64) -> Self {
-        Self::Sine {
+        Self::Sine(Sine {
             mean,
             amplitude,
             period_ns: ns(period_ns),
             phase: phase.rem_euclid(1.0),
-        }
+        })
     }
 
     /// The highest rate.
     #[must_use]
     pub fn rate_max(&self) -> f64 {
         match self {
-            Self::Segments { parts, .. } => parts
-                .iter()
-                .flat_map(|(segment, ..)| [segment.rate_from, segment.rate_to])
-                .fold(0.0, f64::max),
-            Self::Sine {
-                mean, amplitude, ..
-            } => mean + amplitude,
+            Self::Segments(segments) => segments.rate_max(),
+            Self::Sine(sine) => sine.mean + sine.amplitude,
         }
     }
 
     /// Arrivals to expect until this time.
     #[must_use]
     pub fn integral(&self, at_ns: u64) -> f64 {
-        let at_ns = ns(at_ns);
         match self {
-            Self::Segments {
-                parts,
-                length_ns,
-                mass,
-                repeat,
-            } => {
-                if *repeat {
-                    let rounds = (at_ns / length_ns).floor();
-                    let rest_ns = (at_ns - rounds * length_ns).clamp(0.0, *length_ns);
-                    return rounds * mass + mass_until(parts, rest_ns);
-                }
-                let over_ns = (at_ns - length_ns).max(0.0);
-                mass_until(parts, at_ns.min(*length_ns)) + last_rate(parts) * over_ns / SECOND_NS
-            }
-            Self::Sine { period_ns, .. } => {
-                let rounds = (at_ns / period_ns).floor();
-                rounds * self.round_mass() + self.swing_mass(at_ns - rounds * period_ns)
-            }
+            Self::Segments(segments) => segments.integral(ns(at_ns)),
+            Self::Sine(sine) => sine.integral(ns(at_ns)),
         }
     }
 
@@ -145,76 +93,149 @@ impl Profile {
     #[must_use]
     pub fn time_of(&self, count: f64) -> Option<u64> {
         match self {
-            Self::Segments {
-                parts,
-                length_ns,
-                mass,
-                repeat,
-            } => {
-                if *repeat && *mass > 0.0 {
-                    let rounds = (count / mass).floor();
-                    let rest = (count - rounds * mass).clamp(0.0, *mass);
-                    return to_ns(rounds * length_ns + time_within(parts, rest));
-                }
-                if count <= *mass {
-                    return to_ns(time_within(parts, count));
-                }
-                let seconds = (count - mass) / last_rate(parts);
-                if *repeat {
-                    return None;
-                }
-                to_ns(length_ns + seconds * SECOND_NS)
-            }
-            Self::Sine { period_ns, .. } => {
-                let round = self.round_mass();
-                if round <= 0.0 {
-                    return None;
-                }
-                let rounds = (count / round).floor();
-                let rest = (count - rounds * round).clamp(0.0, round);
-                to_ns(rounds * period_ns + self.swing_time(rest))
-            }
+            Self::Segments(segments) => segments.time_of(count),
+            Self::Sine(sine) => sine.time_of(count),
         }
+        .and_then(to_ns)
+    }
+}
+
+/// Segments one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Segments {
+    /// Each with its beginning and the arrivals before it.
+    parts: Vec<(Segment, f64, f64)>,
+    /// Length of all of them.
+    length_ns: f64,
+    /// Arrivals in all of them.
+    mass: f64,
+    /// Whether they begin again; else the last rate holds.
+    repeat: bool,
+}
+
+impl Segments {
+    fn new(segments: &[Segment], repeat: bool) -> Self {
+        let (mut length_ns, mut mass) = (0.0, 0.0);
+        let mut parts = Vec::with_capacity(segments.len());
+        for segment in segments {
+            parts.push((*segment, length_ns, mass));
+            length_ns += ns(segment.duration_ns);
+            mass += segment.mass(ns(segment.duration_ns));
+        }
+        Self {
+            parts,
+            length_ns,
+            mass,
+            repeat,
+        }
+    }
+
+    fn rate_max(&self) -> f64 {
+        let rates = self.parts.iter();
+        rates
+            .flat_map(|(segment, ..)| [segment.rate_from, segment.rate_to])
+            .fold(0.0, f64::max)
+    }
+
+    fn rate_last(&self) -> f64 {
+        let last = self.parts.last();
+        last.map_or(0.0, |(segment, ..)| segment.rate_to)
+    }
+
+    fn integral(&self, at_ns: f64) -> f64 {
+        if self.repeat {
+            let rounds = (at_ns / self.length_ns).floor();
+            let rest_ns = (at_ns - rounds * self.length_ns).clamp(0.0, self.length_ns);
+            return rounds * self.mass + self.mass_until(rest_ns);
+        }
+        let over_ns = (at_ns - self.length_ns).max(0.0);
+        self.mass_until(at_ns.min(self.length_ns)) + self.rate_last() * over_ns / SECOND_NS
+    }
+
+    fn time_of(&self, count: f64) -> Option<f64> {
+        if self.repeat && self.mass > 0.0 {
+            let rounds = (count / self.mass).floor();
+            let rest = (count - rounds * self.mass).clamp(0.0, self.mass);
+            return Some(rounds * self.length_ns + self.time_within(rest));
+        }
+        if count <= self.mass {
+            return Some(self.time_within(count));
+        }
+        let seconds = (count - self.mass) / self.rate_last();
+        (!self.repeat).then_some(self.length_ns + seconds * SECOND_NS)
+    }
+
+    /// Arrivals in the first `at_ns`.
+    fn mass_until(&self, at_ns: f64) -> f64 {
+        let begun = self
+            .parts
+            .partition_point(|(_, begin_ns, _)| *begin_ns <= at_ns);
+        let last = self.parts[..begun].last();
+        last.map_or(0.0, |(segment, begin_ns, before)| {
+            let into_ns = (at_ns - begin_ns).min(ns(segment.duration_ns));
+            before + segment.mass(into_ns)
+        })
+    }
+
+    /// When so many have arrived: in the first segment that reaches the number.
+    fn time_within(&self, count: f64) -> f64 {
+        let begun = self.parts.partition_point(|(.., before)| *before < count);
+        let last = self.parts[..begun].last();
+        last.map_or(0.0, |(segment, begin_ns, before)| {
+            begin_ns + segment.time_of(count - before)
+        })
+    }
+}
+
+/// A rate that swings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sine {
+    /// The rate that it swings around.
+    mean: f64,
+    /// How far, at most `mean`.
+    amplitude: f64,
+    /// Length of a swing.
+    period_ns: f64,
+    /// Where in the swing it begins, in turns.
+    phase: f64,
+}
+
+impl Sine {
+    fn integral(&self, at_ns: f64) -> f64 {
+        let rounds = (at_ns / self.period_ns).floor();
+        rounds * self.round_mass() + self.swing_mass(at_ns - rounds * self.period_ns)
+    }
+
+    fn time_of(&self, count: f64) -> Option<f64> {
+        let round = self.round_mass();
+        if round <= 0.0 {
+            return None;
+        }
+        let rounds = (count / round).floor();
+        let rest = (count - rounds * round).clamp(0.0, round);
+        Some(rounds * self.period_ns + self.swing_time(rest))
     }
 
     /// Arrivals of one whole swing.
     fn round_mass(&self) -> f64 {
-        match self {
-            Self::Sine {
-                mean, period_ns, ..
-            } => mean * period_ns / SECOND_NS,
-            Self::Segments { mass, .. } => *mass,
-        }
+        self.mean * self.period_ns / SECOND_NS
+    }
+
+    /// In the swing, in radians.
+    fn angle(&self, into_ns: f64) -> f64 {
+        TAU * (into_ns / self.period_ns + self.phase)
     }
 
     /// Arrivals in the first `into_ns` of a swing.
     fn swing_mass(&self, into_ns: f64) -> f64 {
-        let Self::Sine {
-            mean,
-            amplitude,
-            period_ns,
-            phase,
-        } = self
-        else {
-            return 0.0;
-        };
-        let swing = (TAU * phase).cos() - (TAU * (into_ns / period_ns + phase)).cos();
-        (mean * into_ns + amplitude * period_ns / TAU * swing) / SECOND_NS
+        let swing = (TAU * self.phase).cos() - self.angle(into_ns).cos();
+        (self.mean * into_ns + self.amplitude * self.period_ns / TAU * swing) / SECOND_NS
     }
 
     /// When so many of a swing have arrived: by Newton's steps, or by halves where they lead away.
     fn swing_time(&self, mass: f64) -> f64 {
-        let Self::Sine {
-            mean,
-            amplitude,
-            period_ns,
-            phase,
-        } = self
-        else {
-            return 0.0;
-        };
-        let (mut low_ns, mut high_ns) = (0.0, *period_ns);
-        let mut at_ns = mass / mean * SECOND_NS;
+        let (mut low_ns, mut high_ns) = (0.0, self.period_ns);
+        let mut at_ns = mass / self.mean * SECOND_NS;
         for _ in 0..SEARCH_STEPS {
             let off = self.swing_mass(at_ns) - mass;
             if off < 0.0 {
@@ -222,7 +243,7 @@ impl Profile {
             } else {
                 high_ns = at_ns;
             }
-            let rate = mean + amplitude * (TAU * (at_ns / period_ns + phase)).sin();
+            let rate = self.mean + self.amplitude * self.angle(at_ns).sin();
             let step_ns = at_ns - off / rate * SECOND_NS;
             let next_ns = if step_ns > low_ns && step_ns < high_ns {
                 step_ns
@@ -236,31 +257,6 @@ impl Profile {
         }
         at_ns
     }
-}
-
-fn last_rate(parts: &[(Segment, f64, f64)]) -> f64 {
-    parts.last().map_or(0.0, |(segment, ..)| segment.rate_to)
-}
-
-/// Arrivals in the first `at_ns` of the segments.
-fn mass_until(parts: &[(Segment, f64, f64)], at_ns: f64) -> f64 {
-    let after = parts.partition_point(|(_, begin_ns, _)| *begin_ns <= at_ns);
-    parts[..after]
-        .last()
-        .map_or(0.0, |(segment, begin_ns, before)| {
-            let into_ns = (at_ns - begin_ns).min(ns(segment.duration_ns));
-            before + segment.mass(into_ns)
-        })
-}
-
-/// When so many have arrived: in the first segment that reaches the number.
-fn time_within(parts: &[(Segment, f64, f64)], count: f64) -> f64 {
-    let after = parts.partition_point(|(.., before)| *before < count);
-    parts[..after]
-        .last()
-        .map_or(0.0, |(segment, begin_ns, before)| {
-            begin_ns + segment.time_of(count - before)
-        })
 }
 
 #[allow(clippy::cast_precision_loss)] // exact for a hundred days, and to 100 ns for ever after

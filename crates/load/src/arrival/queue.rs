@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::process::Arrivals;
+use crate::mix::Mix;
 use crate::script::Rng;
 
 /// A transaction that is due at some time.
@@ -19,7 +20,7 @@ pub struct Arrival {
     /// When, on the monotonic clock.
     pub intended_ns: u64,
     /// Its script, by number in the group.
-    pub script: u32,
+    pub script: usize,
 }
 
 /// What becomes of arrivals that find every client busy, and which scripts they execute.
@@ -29,8 +30,8 @@ pub struct Policy {
     pub bound: usize,
     /// What is later than this before it starts is skipped.
     pub limit_ns: u64,
-    /// Weights of the group's scripts.
-    pub weights: Vec<u32>,
+    /// The group's scripts.
+    pub mix: Mix,
 }
 
 /// What was counted of one script since the last time.
@@ -86,7 +87,7 @@ impl Queue {
     ) -> Self {
         Self {
             arrivals,
-            counts: vec![Counts::default(); policy.weights.len()],
+            counts: vec![Counts::default(); policy.mix.scripts()],
             policy,
             choice: Rng::new(seed),
             started_ns,
@@ -105,7 +106,7 @@ impl Queue {
         for (arrival, counted) in self.held.iter_mut().flatten() {
             if arrival.intended_ns <= until_ns && !*counted {
                 *counted = true;
-                self.counts[arrival.script as usize].intended += 1;
+                self.counts[arrival.script].intended += 1;
             }
         }
         for _ in 0..most {
@@ -118,7 +119,7 @@ impl Queue {
             };
             self.take_soonest();
             self.skip_late(arrival.intended_ns);
-            let counts = &mut self.counts[arrival.script as usize];
+            let counts = &mut self.counts[arrival.script];
             counts.intended += 1;
             // Clients that are free, but for those that a held arrival is meant for.
             let holding = self.held.iter().flatten().count();
@@ -139,7 +140,7 @@ impl Queue {
         while let Some(first) = self.waiting.front()
             && self.is_late(first, now_ns)
         {
-            self.counts[first.script as usize].skipped += 1;
+            self.counts[first.script].skipped += 1;
             self.waiting.pop_front();
         }
     }
@@ -172,7 +173,7 @@ impl Queue {
             if !self.is_late(&arrival, now_ns) {
                 return self.start(arrival);
             }
-            self.counts[arrival.script as usize].skipped += 1;
+            self.counts[arrival.script].skipped += 1;
         }
         if let Some(first) = self.waiting.pop_front() {
             return self.start(first);
@@ -245,18 +246,10 @@ impl Queue {
 
     fn draw(&mut self) -> Option<Arrival> {
         let intended_ns = self.started_ns.saturating_add(self.arrivals.next_ns()?);
-        let weights = &self.policy.weights;
-        let total: i64 = weights.iter().map(|weight| i64::from(*weight)).sum();
-        let mut draw = self.choice.range(0, total - 1);
-        let script = weights.iter().position(|weight| {
-            draw -= i64::from(*weight);
-            draw < 0
-        });
+        let script = self.policy.mix.draw(&mut self.choice);
         Some(Arrival {
             intended_ns,
-            script: script
-                .and_then(|script| u32::try_from(script).ok())
-                .unwrap_or(0),
+            script,
         })
     }
 
@@ -311,7 +304,7 @@ impl Queue {
         self.waiting
             .iter()
             .chain(held)
-            .map(|arrival| arrival.script as usize)
+            .map(|arrival| arrival.script)
     }
 }
 
@@ -335,7 +328,7 @@ mod tests {
         let policy = Policy {
             bound,
             limit_ns,
-            weights: vec![3, 0, 1],
+            mix: Mix::new(vec![3, 0, 1]),
         };
         Queue::new(arrivals, policy, 5, threads, STARTED_NS)
     }

@@ -164,7 +164,7 @@ impl Worker {
     /// A client's transaction is the arrival; it was counted as intended when it became due.
     fn open_arrival(client: &mut Client, arrival: Arrival) {
         let free_ns = client.granted_ns;
-        client.open_script(arrival.script as usize, arrival.intended_ns);
+        client.open_script(arrival.script, arrival.intended_ns);
         client.granted_ns = free_ns.max(arrival.intended_ns);
     }
 
@@ -178,8 +178,7 @@ impl Worker {
     /// Gives up a client's transaction before it is sent.
     pub(super) fn skip(shared: &Shared, tally: &mut Tally, client: &mut Client) {
         client.open = false;
-        let script = &shared.plan.groups[client.group].scripts[client.script];
-        let tally = &mut tally.scripts[script.row];
+        let tally = &mut tally.scripts[shared.plan.script_of(client).row];
         tally.skipped += 1;
         tally.open -= 1;
     }

@@ -97,9 +97,9 @@ impl Worker {
     }
 
     pub(super) fn open_transaction(&mut self, client: &mut Client, intended_ns: u64) {
-        let plan = &self.shared.plan.groups[client.group];
-        client.begin(plan, intended_ns);
-        let tally = &mut self.tally.scripts[plan.scripts[client.script].row];
+        let plan = &self.shared.plan;
+        client.begin(&plan.groups[client.group], intended_ns);
+        let tally = &mut self.tally.scripts[plan.script_of(client).row];
         tally.intended += 1;
         tally.open += 1;
     }

@@ -240,14 +240,7 @@ impl Worker {
             self.shared.health.down();
         } else {
             self.shared.health.failed(now_ns, &failure.message);
-            let place = Place::Connect;
-            let key = ErrorKey {
-                group: link.group,
-                place,
-                code: failure.code,
-                expected: false,
-                retried: false,
-            };
+            let key = ErrorKey::new(link.group, Place::Connect, failure.code);
             self.tally.error(key, &failure.message);
             self.tally.groups[link.group].connect_failed();
         }
@@ -299,9 +292,7 @@ impl Worker {
         }
         let group = client.group;
         if !open && self.shared.groups[group].retire(client) {
-            self.discard(slot);
-            // It would have been the one to try again.
-            return self.admit(group);
+            return self.discard(slot);
         }
         let rests = self.shared.groups[group].rests;
         if was_established && !open && !rests && client.think_until_ns <= now_ns {

@@ -10,7 +10,6 @@ use crate::client::Client;
 use crate::error::LoadError;
 use crate::link::{Awaited, Doing, Link};
 use crate::plan::Plan;
-use crate::script::Command;
 use crate::sys::monotonic_ns;
 use crate::tally::Code;
 
@@ -95,7 +94,7 @@ impl Worker {
             ended_ns,
         };
         if let Some(acks) = &mut self.acks {
-            acks.push(client, row(&self.shared.plan, client), &ending);
+            acks.push(client, self.shared.plan.script_of(client).row, &ending);
         }
     }
 
@@ -108,7 +107,7 @@ impl Worker {
                 code,
                 ended_ns: monotonic_ns(),
             };
-            acks.push(client, row(&self.shared.plan, client), &ending);
+            acks.push(client, self.shared.plan.script_of(client).row, &ending);
         }
     }
 
@@ -137,23 +136,15 @@ impl Worker {
     }
 }
 
-fn row(plan: &Plan, client: &Client) -> usize {
-    plan.groups[client.group].scripts[client.script].row
-}
-
 /// Whether a statement, sent now, may commit something.
 fn may_commit(plan: &Plan, link: &Link, command: usize) -> bool {
-    let Some(client) = &link.client else {
-        return false;
-    };
-    let script = &plan.groups[link.group].scripts[client.script];
-    match &script.script.commands[command] {
-        Command::Sql(statement) => {
+    let client = link.client.as_deref();
+    client
+        .and_then(|client| plan.statement_of(client, command))
+        .is_some_and(|(script, statement)| {
             let in_block = link.status != TransactionStatus::Idle;
             script.effects[statement.position].may_commit(in_block)
-        }
-        _ => false,
-    }
+        })
 }
 
 /// Whether something is under way on a connection that may be committed, or may not.

@@ -6,7 +6,6 @@
 
 use super::Worker;
 use crate::link::{Awaited, Doing, Failure};
-use crate::script::Command;
 use crate::sys::monotonic_ns;
 
 /// Bytes of a pipeline that are put together before they are sent.
@@ -38,13 +37,9 @@ impl Worker {
     /// Why a statement cannot be in a pipeline. Where the script alone says that it is in one, this
     /// was found before.
     fn unpipable(&self, slot: usize, command: usize) -> Option<String> {
-        let link = &self.links[slot];
-        let script = link.client.as_ref()?.script;
-        let script = &self.shared.plan.groups[link.group].scripts[script].script;
-        match &script.commands[command] {
-            Command::Sql(statement) => statement.unpipable(),
-            _ => None,
-        }
+        let client = self.links[slot].client.as_ref()?;
+        let (_, statement) = self.shared.plan.statement_of(client, command)?;
+        statement.unpipable()
     }
 
     /// Puts a Sync behind the statements.

@@ -341,17 +341,10 @@ impl Worker {
                 "pool-timeout",
                 "no connection of the pool came free in time",
             );
-            let key = ErrorKey {
-                group,
-                place,
-                code: failure.code,
-                expected: false,
-                retried: false,
-            };
+            let key = ErrorKey::new(group, place, failure.code);
             self.tally.error(key, &failure.message);
             self.note_unsent(&client, Column::Failed, Some(failure.code));
-            let tally =
-                &mut self.tally.scripts[shared.plan.groups[group].scripts[client.script].row];
+            let tally = &mut self.tally.scripts[shared.plan.script_of(&client).row];
             tally.failed += 1;
             tally.open -= 1;
             client.open = false;

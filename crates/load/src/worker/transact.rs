@@ -2,13 +2,13 @@
 
 use pgdyno_wire::{Columns, ParameterTypes, ProtocolError, Row, ServerMessage, TransactionStatus};
 
-use super::{Worker, bound};
+use super::Worker;
 use crate::acks::Column;
 use crate::client::Step;
-use crate::config::{Parameters, Protocol};
+use crate::config::Protocol;
 use crate::link::{Awaited, Doing, Failure};
-use crate::plan::{GroupPlan, ScriptPlan};
-use crate::script::{BinaryType, Command, Rows, Statement};
+use crate::plan::ScriptPlan;
+use crate::script::{BinaryType, Rows, Statement};
 use crate::sys::monotonic_ns;
 use crate::tally::{Code, ErrorKey, Place, ScriptTally};
 
@@ -85,98 +85,9 @@ impl Worker {
                 .thread
                 .send_late
                 .record(now_ns.saturating_sub(due_ns));
-            let row = self.shared.plan.groups[link.group].scripts[client.script].row;
+            let row = self.shared.plan.script_of(client).row;
             self.tally.scripts[row].sent += 1;
         }
-    }
-
-    /// Puts a statement's messages into the output buffer.
-    pub(super) fn write_statement(
-        &mut self,
-        slot: usize,
-        command: usize,
-    ) -> Result<(), Box<Failure>> {
-        let link = &mut self.links[slot];
-        let Some(client) = &link.client else {
-            return Ok(());
-        };
-        let script = &self.shared.plan.groups[link.group].scripts[client.script];
-        if let Command::Sql(statement) = &script.script.commands[command] {
-            let capture = statement.capture.as_ref();
-            link.statement.capture.restart(capture);
-            if statement.rows.is_some() {
-                return self.write_rows(slot, command);
-            }
-        }
-        self.write_plain(slot, command)
-            .map_err(|error| Failure::own("statement-unsendable", error.to_string()))
-    }
-
-    /// Puts a statement without made-up rows into the output buffer.
-    fn write_plain(&mut self, slot: usize, command: usize) -> Result<(), ProtocolError> {
-        let link = &mut self.links[slot];
-        let (Some(session), Some(client)) = (&mut link.session, &link.client) else {
-            return Ok(());
-        };
-        let script = &self.shared.plan.groups[link.group].scripts[client.script];
-        let Command::Sql(statement) = &script.script.commands[command] else {
-            return Ok(());
-        };
-        let (out, text) = (&mut self.out, &mut self.text);
-        let piped = client.is_in_pipeline();
-        if self.shared.plan.protocol == Protocol::Simple || statement.simple_only {
-            text.clear();
-            statement.write_simple(&client.variables, text);
-            if !piped {
-                return session.query(text, out);
-            }
-            let sql = std::str::from_utf8(text)
-                .map_err(|_| ProtocolError::Unsendable("text that is not UTF-8".into()))?;
-            session.parse("", sql, &[], out)?;
-            session.bind("", &[], std::iter::empty::<()>(), |(), _| false, out)?;
-            return session.execute(out);
-        }
-        let (mut name, mut asks) = ("", false);
-        if self.shared.plan.protocol == Protocol::Prepared {
-            let row = script.statement_row + statement.position;
-            name = &script.statement_names[statement.position];
-            if !link.prepared.has(row) {
-                if link.prepared.doubtful {
-                    session.close_statement(name, out)?;
-                }
-                session.parse(name, &statement.parameterized, &[], out)?;
-                asks = self.shared.plan.wants_types(script, statement);
-            }
-        } else {
-            session.parse("", &statement.parameterized, &[], out)?;
-            asks |= self.shared.plan.wants_types(script, statement);
-        }
-        if asks {
-            session.describe_statement(name, out)?;
-        }
-        if self.shared.plan.parameters == Parameters::Binary {
-            let types = script.types[statement.position].get();
-            let types = types.map_or(&[][..], |types| types);
-            self.bound.fill(&statement.parameters, types, client);
-            let (formats, values) = (self.bound.formats(), self.bound.values());
-            session.bind(name, formats, values, bound::write, out)?;
-        } else {
-            let write = |slot: &crate::script::Slot, out: &mut bytes::BytesMut| {
-                text.clear();
-                let written = client.variables.write_parameter(*slot, text);
-                out.extend_from_slice(text);
-                written
-            };
-            session.bind(name, &[], &statement.parameters, write, out)?;
-        }
-        if statement.capture.is_some() {
-            session.describe(out)?;
-        }
-        session.execute(out)?;
-        if !piped {
-            session.sync(out);
-        }
-        Ok(())
     }
 
     pub(super) fn on_parsed(&mut self, slot: usize) {
@@ -208,11 +119,7 @@ impl Worker {
             None if link.doing == Doing::Statement => link.statement.command,
             _ => return None,
         };
-        let script = &self.shared.plan.groups[link.group].scripts[client.script];
-        match &script.script.commands[command] {
-            Command::Sql(statement) => Some((script, statement)),
-            _ => None,
-        }
+        self.shared.plan.statement_of(client, command)
     }
 
     pub(super) fn on_columns(
@@ -221,22 +128,21 @@ impl Worker {
         columns: Columns<'_>,
     ) -> Result<(), ProtocolError> {
         let link = &mut self.links[slot];
-        let Some(client) = link
-            .client
-            .as_ref()
-            .filter(|_| link.statement.capture.is_on())
-        else {
+        let under_way = &mut link.statement;
+        let Some(client) = link.client.as_ref().filter(|_| under_way.capture.is_on()) else {
             return Ok(());
         };
-        let group = &self.shared.plan.groups[link.group];
-        let commands = &group.scripts[client.script].script.commands;
-        match &commands[link.statement.command] {
-            Command::Sql(Statement {
-                capture: Some(capture),
-                ..
-            }) => {
-                let capturing = &mut link.statement.capture;
-                capturing.columns(&capture.prefix, &group.names, columns)
+        let plan = &self.shared.plan;
+        match plan.statement_of(client, under_way.command) {
+            Some((
+                _,
+                Statement {
+                    capture: Some(capture),
+                    ..
+                },
+            )) => {
+                let names = &plan.groups[client.group].names;
+                under_way.capture.columns(&capture.prefix, names, columns)
             }
             _ => Ok(()),
         }
@@ -466,11 +372,9 @@ impl Worker {
             _ => Place::Idle,
         };
         let key = ErrorKey {
-            group: link.group,
-            place,
-            code: failure.code,
             expected,
             retried,
+            ..ErrorKey::new(link.group, place, failure.code)
         };
         self.tally.error(key, &failure.message);
     }
@@ -479,8 +383,7 @@ impl Worker {
     pub(super) fn script_tally(&mut self, slot: usize) -> &mut ScriptTally {
         let link = &self.links[slot];
         let script = link.client.as_ref().map_or(0, |client| client.script);
-        let group: &GroupPlan = &self.shared.plan.groups[link.group];
-        &mut self.tally.scripts[group.scripts[script].row]
+        &mut self.tally.scripts[self.shared.plan.groups[link.group].scripts[script].row]
     }
 }
 
