@@ -6,7 +6,7 @@ nothing where two slices in a row have the same value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -112,14 +112,25 @@ class InForce:
             self._target.settings.reset(step.settings_back)
         if step.settings:
             self._target.settings.apply(step.settings)
-        for statement in _table_statements(step):
+        for statement in _table_resets(step.table_options_back):
             self.run_sql(statement)
+        self.alter_tables(step.table_options)
         if step.standby is not None:
             self._target.have_standbys(step.standby)
             facts = self._target.facts["standby"]
             self._recorder.add_event("standby", in_words(step.standby), facts)
         self._set_logging(unlogged=step.unlogged)
         self.change = step.to
+
+    def alter_tables(self, options: Mapping[str, Mapping[str, str]]) -> None:
+        """Set the storage parameters of tables."""
+        for table, values in options.items():
+            listed = sql.SQL(", ").join(
+                sql.Identifier(name) + sql.SQL(" = ") + sql.Literal(value)
+                for name, value in values.items()
+            )
+            statement = _alter_table(table) + sql.SQL("set (") + listed + sql.SQL(")")
+            self.run_sql(statement.as_string(None))
 
     def _set_logging(self, *, unlogged: bool) -> None:
         """Make tables unlogged, or those logged again that were; no load may run meanwhile."""
@@ -181,18 +192,10 @@ def _differing(now: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str
     return {name: value for name, value in then.items() if now.get(name) != value}
 
 
-def _table_statements(step: Step) -> list[str]:
-    statements = []
-    for table, names in step.table_options_back.items():
+def _table_resets(back: Mapping[str, Collection[str]]) -> Iterator[str]:
+    for table, names in back.items():
         options = sql.SQL(", ").join(sql.Identifier(name) for name in sorted(names))
-        statements.append(_alter_table(table) + sql.SQL("reset (") + options + sql.SQL(")"))
-    for table, values in step.table_options.items():
-        options = sql.SQL(", ").join(
-            sql.Identifier(name) + sql.SQL(" = ") + sql.Literal(value)
-            for name, value in values.items()
-        )
-        statements.append(_alter_table(table) + sql.SQL("set (") + options + sql.SQL(")"))
-    return [statement.as_string(None) for statement in statements]
+        yield (_alter_table(table) + sql.SQL("reset (") + options + sql.SQL(")")).as_string(None)
 
 
 def _alter_table(table: str) -> sql.Composed:

@@ -249,6 +249,10 @@ class Session:
                 self.target.cluster.stop()
             yield
 
+    def alter_tables(self, options: Mapping[str, Mapping[str, str]]) -> None:
+        """Give tables storage parameters that they keep, beneath whatever is put in force."""
+        self._in_force.alter_tables(options)
+
     def event_settings(self, settings: dict[str, str]) -> None:
         """Carry out an event's change of settings; it stays until the end of the run."""
         self._in_force.apply_event(settings)

@@ -213,6 +213,7 @@ def run_drill(
         spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
     ) as session:
         book = _Book(session, fault, options, against)
+        session.alter_tables(options.table_options)
         drill = Drill(session, options)
         try:
             drill.prepare()

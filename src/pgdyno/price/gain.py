@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,29 +81,35 @@ def _beside_seconds(candidate: Candidate) -> float:
     return plain_s + (_REARRANGE_SECONDS if candidate.rearranges else 0.0)
 
 
-def measure_gains(
-    session: Session, candidates: Sequence[Candidate], *, budget_s: float
-) -> tuple[Noise, Mapping[str, Gain]]:
-    """The noise floor and, by candidate, what each buys; the load is stopped at the end.
-
-    A candidate that this server or machine refuses is left out and the reason kept.
-    """
-    began_s = time.monotonic()
-    rng = random.Random(session.spec.load.seed)
-    seconds = slice_seconds(candidates, budget_s)
+def begin_gains(session: Session, seconds: float, rng: random.Random) -> Noise:
+    """Start the load and measure the noise floor with slices of ``seconds``."""
     session.watcher.phase("warming up")
     session.start_load()
     session.wait(WARM_UP_SECONDS)
-    noise = measure_noise(session, seconds, rng, deadline_s=began_s)
+    return measure_noise(session, seconds, rng, deadline_s=time.monotonic())
+
+
+def measure_gains(
+    session: Session,
+    candidates: Sequence[Candidate],
+    seconds: float,
+    noise: Noise,
+    deadline_s: float,
+    rng: random.Random,
+) -> Iterator[tuple[Candidate, Gain]]:
+    """What each candidate buys, as it is known; the load, which runs, is stopped at the end.
+
+    The time until ``deadline_s`` (monotonic) is shared. A candidate that this server or machine
+    refuses is left out and the reason kept.
+    """
     to_measure = [candidate for candidate in candidates if not candidate.is_baseline]
-    gains = {}
     for number, candidate in enumerate(to_measure):
-        left_s = began_s + budget_s - time.monotonic()
-        deadline_s = time.monotonic() + left_s / (len(to_measure) - number)
-        gains[candidate.id] = _measure(session, candidate, seconds, noise, deadline_s, rng)
-        session.watcher.note(_said(candidate, gains[candidate.id]))
+        left_s = deadline_s - time.monotonic()
+        share_s = time.monotonic() + left_s / (len(to_measure) - number)
+        gain = _measure(session, candidate, seconds, noise, share_s, rng)
+        session.watcher.note(_said(candidate, gain))
+        yield candidate, gain
     session.stop_load()
-    return noise, gains
 
 
 def _measure(

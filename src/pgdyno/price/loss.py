@@ -5,17 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
-from pgdyno.drill.stored import store_cut, store_drill
+from pgdyno.drill.stored import store_cut, store_drill, stored_drills
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
+from pgdyno.record import RunFile
 
 _SECONDS_MIN = {"kill": 10.0, "power": 25.0, "wal-device": 20.0}
 """What a drill has at least, however late it is: enough for a cut or two. Their shares of the time
@@ -35,49 +36,81 @@ class DrillPlan:
     """On the monotonic clock; no cut begins later."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Drilled:
-    """What drills took."""
+    """What drills took. It grows drill by drill, so that what was seen outlives what ends them."""
 
-    cells: Mapping[str, Sequence[Mapping[str, Any]]]
-    """By candidate, a cell of the price list for each drill."""
-    drills: Mapping[tuple[str, str], DrillResult]
-    """By candidate and fault, those that were made."""
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+    """By candidate and fault, the cells of the price list."""
+    drills: dict[tuple[str, str], DrillResult] = field(default_factory=dict)
+    """By candidate and fault, those that have cuts."""
+
+    def losses(self, candidate: Candidate, why: str) -> list[dict[str, Any]]:
+        """The cells of a candidate; a drill that was not come to is "not drilled", and ``why``."""
+        found = []
+        for fault in candidate.faults:
+            found += self.cells.get((candidate.id, fault)) or [not_drilled(fault, why)]
+        return found
+
+    def enter(self, candidate: Candidate, fault: str, result: DrillResult) -> None:
+        """A drill that was made, with its cuts so far."""
+        self.cells[candidate.id, fault] = cells_of(result)
+        if result.cuts:
+            self.drills[candidate.id, fault] = result
+
+    def break_off(self, candidate: Candidate, fault: str, why: str) -> None:
+        """The drill came to no end: the cuts that it has are kept, with the reason."""
+        if (candidate.id, fault) in self.drills:
+            self.cells[candidate.id, fault][-1]["broke_off"] = why
+        else:
+            self.cells[candidate.id, fault] = [not_drilled(fault, why)]
 
 
-def drill_all(session: Session, candidates: Sequence[Candidate], plan: DrillPlan) -> Drilled:
-    """What each fault of each candidate took; the session's own server rests meanwhile.
+def drill_all(
+    session: Session, candidates: Sequence[Candidate], plan: DrillPlan, drilled: Drilled
+) -> None:
+    """Find out what each fault of each candidate takes, into ``drilled``; the session's own server
+    rests meanwhile.
 
-    What this machine or server cannot do is "not drilled" with the reason, and no error.
+    What this machine or server cannot do is "not drilled" with the reason, and no error. Raises
+    Interrupted.
     """
     asked = [(candidate, fault) for candidate in candidates for fault in candidate.faults]
-    cells: dict[str, list[Mapping[str, Any]]] = {candidate.id: [] for candidate in candidates}
-    drills: dict[tuple[str, str], DrillResult] = {}
     with session.server_down(), tempfile.TemporaryDirectory(prefix="pgdyno-price-") as folder:
         for number, (candidate, fault) in enumerate(asked):
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
-            path = Path(folder) / f"{number}.db"
             options = DrillOptions(
                 fault=fault,
                 cuts=plan.cuts[fault],
                 seed=plan.seed,
                 budget_s=_share_s(plan, [each for _, each in asked[number:]]),
+                table_options=candidate.in_force().table_options,
             )
+            path = Path(folder) / f"{number}.db"
             try:
-                result = run_drill(
-                    candidate.spec(session.spec), options, watcher=session.watcher, run_path=path
-                )
-            except Interrupted:
-                raise
+                spec = candidate.spec(session.spec)
+                run_drill(spec, options, watcher=session.watcher, run_path=path)
             except PgdynoError as problem:
-                cells[candidate.id].append(not_drilled(fault, problem.message))
-                continue
-            finally:
-                path.unlink(missing_ok=True)
-            drills[candidate.id, fault] = result
-            cells[candidate.id] += cells_of(result)
+                _keep(session, drilled, candidate, options, path)
+                drilled.break_off(candidate, fault, problem.message)
+                if isinstance(problem, Interrupted):
+                    raise
+                session.watcher.note(f"{candidate.title}, {fault}: {problem.message}")
+            else:
+                _keep(session, drilled, candidate, options, path)
+
+
+def _keep(
+    session: Session, drilled: Drilled, candidate: Candidate, options: DrillOptions, path: Path
+) -> None:
+    """Take over what a drill left in its own run file, which then goes; none: it never began."""
+    if not path.exists():
+        return
+    with RunFile(path) as run:
+        for result in stored_drills(run):
+            drilled.enter(candidate, options.fault, result)
             _record(session, result, options)
-    return Drilled(cells, drills)
+    path.unlink()
 
 
 def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
@@ -92,12 +125,3 @@ def _record(session: Session, result: DrillResult, options: DrillOptions) -> Non
     drill_id = store_drill(session.recorder, result, options)
     for cut in result.cuts:
         store_cut(session.recorder, drill_id, cut, ns=time.monotonic_ns())
-
-
-def no_drills(candidates: Sequence[Candidate], why: str) -> Drilled:
-    """All cells empty, for the same reason."""
-    cells = {
-        candidate.id: [not_drilled(fault, why) for fault in candidate.faults]
-        for candidate in candidates
-    }
-    return Drilled(cells, {})

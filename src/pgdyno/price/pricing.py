@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.errors import UsageError
+from pgdyno.errors import Interrupted, PgdynoError, UsageError
 from pgdyno.investigate.compare import noise_json
 from pgdyno.investigate.result import distrust
 from pgdyno.investigate.trial import Measure, Noise
 from pgdyno.price.against import Priced, comparison
-from pgdyno.price.candidates import Candidate
-from pgdyno.price.gain import Gain, check_real_disk, measure_gains
-from pgdyno.price.loss import DrillPlan, drill_all, no_drills
+from pgdyno.price.candidates import Candidate, spec_with
+from pgdyno.price.gain import Gain, begin_gains, check_real_disk, measure_gains, slice_seconds
+from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import sentence, verdict
-from pgdyno.spec import Spec
+from pgdyno.spec import Change, Spec
 
 SCHEMA_VERSION = 1
 CUTS = 6
@@ -60,55 +61,109 @@ def check_price(spec: Spec, candidates: Sequence[Candidate]) -> None:
 def price(session: Session, asked: Asked, against: Priced | None = None) -> Priced:
     """Measure and drill ``asked`` under the session's load; the result, also recorded.
 
-    ``against`` is the same list on another server, kept in the result for comparison. Raises
-    UsageError at once for a setting that this server does not have.
+    ``against`` is the same list on another server, kept in the result for comparison. However this
+    ends, the run file has what was measured until then. Raises UsageError at once for a setting
+    that this server does not have, and for a candidate that changes nothing.
     """
-    began_s = time.monotonic()
-    for candidate in asked.candidates:
-        session.target.settings.check(dict(candidate.change.settings))
-    gain_s = asked.budget_s * (_GAIN_SHARE if asked.cuts else 1.0)
-    noise, gains = measure_gains(session, asked.candidates, budget_s=gain_s)
-    if asked.cuts:
-        cuts = {fault: asked.cuts for each in asked.candidates for fault in each.faults}
-        plan = DrillPlan(cuts, asked.seed, began_s + asked.budget_s)
-        drilled = drill_all(session, asked.candidates, plan)
-    else:
-        drilled = no_drills(asked.candidates, "no cuts were asked for")
-    result = _result(session, asked, noise, gains, drilled.cells)
-    result["elapsed_s"] = round(time.monotonic() - began_s, 1)
-    priced = Priced(result, drilled.drills)
-    if against is not None:
-        priced.result.update(comparison(priced, against))
-    session.recorder.update_run(result=priced.result)
+    _check_candidates(session, asked.candidates)
+    work = _Work(session, asked, against)
+    try:
+        work.carry_out()
+    except PgdynoError as problem:
+        work.ended_by = "interrupted" if isinstance(problem, Interrupted) else problem.message
+        raise
+    finally:
+        priced = work.priced()
+        if priced is not None:
+            session.recorder.update_run(result=priced.result)
+    assert priced is not None
     return priced
 
 
-def _result(
-    session: Session,
-    asked: Asked,
-    noise: Noise,
-    gains: Mapping[str, Gain],
-    losses: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> dict[str, Any]:
-    run = session.reader()
-    rows = [
-        _row(candidate, gains.get(candidate.id), losses[candidate.id])
-        for candidate in asked.candidates
-    ]
-    reasons = [*distrust(run, []), *_faults_missing(rows)]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "run_file": str(run.path),
-        "trustworthy": not reasons,
-        "distrust": reasons,
-        "server_version": str(run.run.server.get("version", "")),
-        "noise_floor": noise_json(noise, _compared(gains, noise)),
-        "compared": _compared(gains, noise),
-        "cuts": asked.cuts,
-        "seed": asked.seed,
-        "prices": rows,
-        "verdict": verdict(rows),
-    }
+def _check_candidates(session: Session, candidates: Sequence[Candidate]) -> None:
+    settings = session.target.settings
+    for candidate in candidates:
+        change = candidate.change
+        settings.check(dict(change.settings))
+        plain = spec_with(session.spec, candidate.base)
+        if candidate.is_baseline or settings.differing(change.settings):
+            continue
+        if candidate.spec(session.spec) == spec_with(plain, Change(settings=change.settings)):
+            raise UsageError(
+                f"{candidate.title}: so it is without it, and there is nothing to price",
+                code="nothing-to-compare",
+                hint="a candidate has something different from the server that all are held"
+                " against; --ladder NAME,… chooses among the default list",
+            )
+
+
+class _Work:
+    """A price list in the making."""
+
+    def __init__(self, session: Session, asked: Asked, against: Priced | None) -> None:
+        self._session = session
+        self._asked = asked
+        self._against = against
+        self._began_s = time.monotonic()
+        self._noise: Noise | None = None
+        self._gains: dict[str, Gain] = {}
+        self._drilled = Drilled()
+        self.ended_by = ""
+        """What ended it before its time."""
+
+    def carry_out(self) -> None:
+        """Gains, then drills."""
+        session, asked = self._session, self._asked
+        gain_s = asked.budget_s * (_GAIN_SHARE if asked.cuts else 1.0)
+        rng = random.Random(session.spec.load.seed)
+        seconds = slice_seconds(asked.candidates, gain_s)
+        self._noise = begin_gains(session, seconds, rng)
+        deadline_s = self._began_s + gain_s
+        for candidate, gain in measure_gains(
+            session, asked.candidates, seconds, self._noise, deadline_s, rng
+        ):
+            self._gains[candidate.id] = gain
+        if asked.cuts:
+            cuts = {fault: asked.cuts for each in asked.candidates for fault in each.faults}
+            plan = DrillPlan(cuts, asked.seed, self._began_s + asked.budget_s)
+            drill_all(session, asked.candidates, plan, self._drilled)
+
+    def priced(self) -> Priced | None:
+        """The list as far as it has come; None while not even the noise floor is known."""
+        if self._noise is None:
+            return None
+        result = self._result(self._noise)
+        priced = Priced(result, self._drilled.drills)
+        if self._against is not None:
+            result.update(comparison(priced, self._against))
+        return priced
+
+    def _result(self, noise: Noise) -> dict[str, Any]:
+        run = self._session.reader()
+        rows = [self._row_of(candidate) for candidate in self._asked.candidates]
+        reasons = [*distrust(run, []), *_faults_missing(rows)]
+        compared = _compared(self._gains, noise)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run_file": str(run.path),
+            "trustworthy": not reasons,
+            "distrust": reasons,
+            "server_version": str(run.run.server.get("version", "")),
+            "noise_floor": noise_json(noise, compared),
+            "compared": compared,
+            "cuts": self._asked.cuts,
+            "seed": self._asked.seed,
+            "prices": rows,
+            "verdict": verdict(rows),
+            "elapsed_s": round(time.monotonic() - self._began_s, 1),
+        }
+
+    def _row_of(self, candidate: Candidate) -> dict[str, Any]:
+        gain = self._gains.get(candidate.id)
+        if gain is None and not candidate.is_baseline:
+            gain = Gain(None, f"not measured: {self.ended_by}")
+        why = self.ended_by or "no cuts were asked for"
+        return _row(candidate, gain, self._drilled.losses(candidate, why))
 
 
 def _row(

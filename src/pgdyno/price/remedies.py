@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.conduct import Session
+from pgdyno.errors import Interrupted
 from pgdyno.price.candidates import Candidate, of_change
-from pgdyno.price.loss import DrillPlan, drill_all, no_drills
+from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import loss_words
 from pgdyno.spec import Change
 
@@ -27,18 +28,22 @@ def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> 
     why. Takes SECONDS_PER_REMEDY for each.
     """
     candidates = _candidates(result)
-    if not session.target.ours:
-        drilled = no_drills(candidates, "pgdyno did not start this server")
-    elif not drill:
-        drilled = no_drills(candidates, "drills were not wanted")
-    elif candidates:
-        deadline_s = time.monotonic() + SECONDS_PER_REMEDY * len(candidates)
-        seed = session.spec.load.seed or 1
-        drilled = drill_all(session, candidates, DrillPlan(CUTS, seed, deadline_s))
-    else:
-        drilled = no_drills([], "")
-    result = {**result, "prices": [_row(c, drilled.cells[c.id]) for c in candidates]}
-    session.recorder.update_run(result=result)
+    drilled, why = Drilled(), ""
+    try:
+        if not session.target.ours:
+            why = "pgdyno did not start this server"
+        elif not drill:
+            why = "drills were not wanted"
+        elif candidates:
+            deadline_s = time.monotonic() + SECONDS_PER_REMEDY * len(candidates)
+            plan = DrillPlan(CUTS, session.spec.load.seed or 1, deadline_s)
+            drill_all(session, candidates, plan, drilled)
+    except Interrupted:
+        why = "interrupted"
+        raise
+    finally:
+        result = {**result, "prices": [_row(c, drilled.losses(c, why)) for c in candidates]}
+        session.recorder.update_run(result=result)
     return result
 
 

@@ -65,6 +65,8 @@ def _drilled(loss: Row) -> str:
         parts.append(f"lost nothing in {_cuts(happened)} (so at most {share * 100:.2g} % lose any)")
     if happened < loss["cuts"]:
         parts.append(f"did not happen in {loss['cuts'] - happened} more")
+    if loss.get("broke_off"):
+        parts.append(f"then broke off: {loss['broke_off']}")
     return f"{name}: {', '.join(parts)}"
 
 
@@ -72,7 +74,7 @@ def _lost(loss: Row) -> str:
     worst = f"{loss['lost_max']:,} commits, the oldest {_ms(loss['lost_ms_max'])} old"
     if loss["happened"] == 1:
         return f"lost {worst}, in 1 cut"
-    middle = f"{loss['lost_median']:,.10g}, {_ms(loss['lost_ms_median'])}"
+    middle = f"{loss['lost_median']:,.0f}, {_ms(loss['lost_ms_median'])}"
     return f"lost at most {worst}, in {_cuts(loss['happened'])} (median {middle})"
 
 
@@ -94,14 +96,15 @@ def verdict(rows: Sequence[Row]) -> str:
     """The price list in one sentence, without a period: what most is gained by, at each price."""
     parts = []
     for said, found in (
-        ("of what lost nothing in its drills", [r for r in rows if harm(r) == "none"]),
-        ("of what lost commits but nothing else", [r for r in rows if harm(r) == "lost"]),
-        ("of what broke or emptied the database", [r for r in rows if harm(r) == "broken"]),
+        ("nothing lost", [r for r in rows if harm(r) == "none"]),
+        ("commits lost", [r for r in rows if harm(r) == "lost"]),
+        ("broken or emptied", [r for r in rows if harm(r) == "broken"]),
     ):
         best = max((r for r in found if _gains(r)), key=_throughput, default=None)
         if best is not None:
+            cuts = sum(loss["happened"] for loss in decisive(best["losses"]))
             name = f"{best['title']} ({best['durability_class']})"
-            parts.append(f"{said}, {name} gives most: {_throughput(best):.2f}x")
+            parts.append(f"{said} in {_cuts(cuts)}: {name} gives most, {_throughput(best):.2f}x")
     if not parts and any(_gains(row) for row in rows):
         best = max((row for row in rows if _gains(row)), key=_throughput)
         parts.append(f"{best['title']} gives most: {_throughput(best):.2f}x; nothing was drilled")
@@ -116,7 +119,8 @@ def harm(row: Row) -> str:
         return "broken"
     if any(loss["lost_max"] for loss in seen):
         return "broken" if row["durability_class"] == "D3" else "lost"
-    return "none" if seen and all(known(loss) for loss in row["losses"]) else "unknown"
+    whole = all(known(loss) and not loss.get("broke_off") for loss in row["losses"])
+    return "none" if seen and whole else "unknown"
 
 
 def known(loss: Row) -> bool:

@@ -25,11 +25,22 @@ def laid_out(
     }
     names = max(name_width, *(len(text) for text in (head[0], *(row[0] for row in rows))))
     lines: list[str] = []
-    for block in _blocks(shown, widths, width - names):
+    for block in _even_blocks(shown, widths, width - names):
         for cells in (head, *rows):
             figures = "".join(f"{cells[column]:>{widths[column]}}" for column in block)
             lines.append(f"{cells[0]:<{names}}{figures}".rstrip())
     return lines
+
+
+def _even_blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:
+    """No more blocks than the room asks for, and none with a column that the others could take."""
+    blocks = _blocks(shown, widths, room)
+    for narrower in range(room - 1, 0, -1):
+        even = _blocks(shown, widths, narrower)
+        if len(even) > len(blocks):
+            break
+        blocks = even
+    return blocks
 
 
 def _blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:

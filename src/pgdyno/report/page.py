@@ -97,8 +97,9 @@ class Page:
     cleared: Table | None
     skipped: Table | None
     prices: Sequence[Card]
-    ladder: Table | None
+    ladder: Sequence[Table]
     ladder_says: Sequence[tuple[str, str]]
+    ladder_p99: str
     ladder_against: Sequence[str]
     zooms: Sequence[Zoom]
     absent: str

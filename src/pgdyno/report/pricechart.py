@@ -19,7 +19,7 @@ from bokeh.models.annotations import Span
 from bokeh.models.text import BaseText
 from bokeh.plotting import figure
 
-from pgdyno.price.sentences import decisive
+from pgdyno.price.sentences import decisive, harm
 from pgdyno.report import numbers, palette, pricelist
 from pgdyno.report.chart import FONT, Chart, Key, figures_table, plain_figure, tip
 from pgdyno.report.story import Story
@@ -33,7 +33,7 @@ TICKS: dict[float, str] = {
 MARKS = {
     "nothing lost": (palette.GREEN, "circle"),
     "commits lost": (palette.ORANGE, "diamond"),
-    "corrupt, or does not start": (palette.RED, "x"),
+    "broken or emptied": (palette.RED, "x"),
     "not drilled": (palette.GREY, "inverted_triangle"),
 }
 """What the drills saw: colour and marker."""
@@ -103,24 +103,26 @@ def _point(number: int, row: Mapping[str, Any], *, held: bool) -> Point | None:
         ratio, (lo, hi) = gain["latency_p99_ratio"], gain["latency_p99_ci95"]
     else:
         ratio, (lo, hi) = gain["throughput_ratio"], gain["ci95"]
-    height, seen, says = _loss(row["losses"])
+    height, seen, says = _loss(row)
     return Point(number, row["title"], ratio, lo, hi, height, seen, says)
 
 
-def _loss(losses: Sequence[Mapping[str, Any]]) -> tuple[float, str, str]:
+def _loss(row: Mapping[str, Any]) -> tuple[float, str, str]:
     """How high the worst of a candidate's drills stands, what it is called and what it took."""
-    drilled = decisive(losses)
+    drilled = decisive(row["losses"])
     if not drilled:
         return NOT_DRILLED, "not drilled", "not drilled"
     broken = sum(loss["corrupt"] + loss["refused"] for loss in drilled)
     cuts = sum(loss["happened"] for loss in drilled)
     if broken:
         said = f"corrupt or refused in {broken} of {cuts} cuts"
-        return BROKEN, "corrupt, or does not start", said
+        return BROKEN, "broken or emptied", said
     worst_ms = max(loss["lost_ms_max"] or 0.0 for loss in drilled)
     lost = max(loss["lost_max"] or 0 for loss in drilled)
     if not lost:
         return NOTHING, "nothing lost", f"nothing in {cuts} cuts"
+    if harm(row) == "broken":
+        return BROKEN, "broken or emptied", f"all {lost:,} commits"
     height = math.log10(max(worst_ms, LEAST_MS)) - math.log10(LEAST_MS) + 1
     return min(height, BROKEN - 0.5), "commits lost", f"{lost:,} commits, {numbers.ms(worst_ms)}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pgdyno.report import numbers
@@ -10,8 +10,9 @@ from pgdyno.report.chart import Table
 from pgdyno.report.story import Story
 
 Row = Mapping[str, Any]
-NAME_MAX = 26
-"""Letters of a candidate's id that fit the terminal's table."""
+HELD_SHARE = 0.7
+"""Of the baseline's throughput, the rate at which its latency is worth asking for: high enough to
+matter, and below what makes it queue."""
 NOT_DRILLED = "not drilled"
 
 
@@ -23,42 +24,61 @@ def prices(story: Story) -> Sequence[Row]:
     return story.info.result.get("prices") or []
 
 
-def head(story: Story) -> list[str]:
-    """The columns' names; that of p99 says under what it was measured."""
+def gain_head(story: Story) -> list[str]:
+    """The columns of what each candidate buys; that of p99 says under what it was measured."""
+    held = story.info.result.get("compared") == "latency_p99"
+    return ["what it buys", "class", "throughput", "p99 at the rate" if held else "p99, saturated"]
+
+
+LOSS_HEAD = (
+    "what a crash takes", "cuts", "lost (median)", "ms (median)", "harm ≤", "broken", "bound",
+    "up in",
+)  # fmt: skip
+"""The columns of the drills."""
+
+
+def gain_rows(story: Story, *, name_max: int | None = None) -> list[list[str]]:
+    """A row for each candidate."""
     return [
-        "candidate", "class", "throughput", p99_name(story), "drill", "cuts",
-        "lost: median / worst", "ms: median / worst", "harmed ≤", "corrupt", "bound",
-        "recovery",
-    ]  # fmt: skip
+        [_name(number, row, name_max), row["durability_class"], *_gain_cells(row["gain"])]
+        for number, row in enumerate(prices(story), start=1)
+    ]
 
 
-def p99_name(story: Story) -> str:
-    """What the p99 column is of: at a rate that was held, or of clients that never rest."""
-    if story.info.result.get("compared") == "latency_p99":
-        return "p99 at the rate"
+def loss_rows(story: Story, *, name_max: int | None = None) -> list[list[str]]:
+    """A row for each drill of each candidate, whose name stands in the first of them, apart."""
+    return [
+        ["" if place else _name(number, row, name_max), drill_name(loss), *_loss_cells(loss)]
+        for number, row in enumerate(prices(story), start=1)
+        for place, loss in enumerate(row["losses"])
+    ]
+
+
+def _name(number: int, row: Row, name_max: int | None) -> str:
+    """The number that the chart has for it too, and its short name."""
+    name = str(row["candidate"])
+    if name_max is not None and len(name) > name_max:
+        name = f"{name[: name_max - 1]}…"
+    return f"{number:>2} {name}"
+
+
+def p99_words(story: Story) -> str:
+    """What the p99 of clients that never rest is worth, and how to have a better one; '' where it
+    was measured at a rate."""
+    gains = [row["gain"] for row in prices(story) if row["gain"] and row["gain"]["measured"]]
+    if not gains or story.info.result.get("compared") == "latency_p99":
+        return ""
     clients = sum(
         int(group.get("count") or 0)
         for group in story.info.spec.get("clients") or []
         if not group.get("idle")
     )
-    return f"p99, {clients} clients"
-
-
-def table_rows(story: Story, *, short: bool) -> list[list[str]]:
-    """A row for each drill of each candidate; what a candidate buys stands in its first row."""
-    return [cells for row in prices(story) for cells in _rows_of(row, short=short)]
-
-
-def _rows_of(row: Row, *, short: bool) -> Iterator[list[str]]:
-    name = _shortened(row["candidate"]) if short else row["title"]
-    bought = [name, row["durability_class"], *_gain_cells(row["gain"])]
-    for loss in row["losses"]:
-        yield [*bought, *_loss_cells(loss)]
-        bought = ["" if short else name, "", "", ""]
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 1]}…"
+    sustained = HELD_SHARE * min(gain["baseline_tps"] for gain in gains)
+    return (
+        f"that of {clients} clients that never rest; for the p99 of a server that keeps up let them"
+        f" send at a rate: -R {max(sustained, 1):.0f} is {numbers.percent(HELD_SHARE)} of what the"
+        " baseline did"
+    )
 
 
 def _gain_cells(gain: Row | None) -> list[str]:
@@ -77,18 +97,16 @@ def _ratio(ratio: float, ci95: Sequence[float]) -> str:
 
 
 def _loss_cells(loss: Row) -> list[str]:
-    """Drill, cuts, lost, ms, upper bound, corrupt, documented bound, recovery."""
-    name = drill_name(loss)
+    """Cuts, lost, ms, upper bound, broken, documented bound, recovery."""
     if not loss["drilled"]:
-        return [name, "", NOT_DRILLED, "", "", "", "", ""]
-    cuts = numbers.count(loss["happened"])
-    if not loss["happened"]:
-        return [name, f"0 of {loss['cuts']}", "", "", "", "", "", ""]
+        return ["", NOT_DRILLED, "", "", "", "", ""]
+    happened = loss["happened"]
+    if not happened:
+        return [f"0 of {loss['cuts']}", "", "", "", "", "", ""]
     return [
-        name,
-        cuts,
-        _pair(loss["lost_median"], loss["lost_max"], lambda value: f"{value:,.10g}"),
-        _pair(loss["lost_ms_median"], loss["lost_ms_max"], _short_ms),
+        numbers.count(happened),
+        _worst(loss["lost_max"], loss["lost_median"], lambda value: f"{value:,.0f}"),
+        _worst(loss["lost_ms_max"], loss["lost_ms_median"], _short_ms),
         numbers.percent(loss["upper_bound"]),
         broken_words(loss),
         bound_words(loss),
@@ -121,10 +139,11 @@ def ms_words(value_ms: float) -> str:
     return f"{value_ms / 1000:.3g} s"
 
 
-def _pair(middle: float | None, worst: float | None, say: Callable[[float], str]) -> str:
+def _worst(worst: float | None, middle: float | None, say: Callable[[float], str]) -> str:
+    """The worst cut and the median; of nothing, nothing."""
     if middle is None or worst is None:
         return numbers.ABSENT
-    return f"{say(middle)} / {say(worst)}"
+    return f"{say(worst)} ({say(middle)})" if worst else "0"
 
 
 def _short_ms(value_ms: float) -> str:
@@ -136,14 +155,22 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
 
-def table(story: Story) -> Table | None:
-    """All of it as one table for the page."""
-    rows = table_rows(story, short=False)
-    if not rows:
-        return None
-    names = [numbers.capital(name) for name in head(story)]
-    return Table("What each candidate buys, and what a crash takes under it", names, rows,
-                 right=frozenset(range(2, len(names))) - {4})  # fmt: skip
+def tables(story: Story) -> list[Table]:
+    """What each candidate buys and what a crash takes, for the page."""
+    if not prices(story):
+        return []
+    _, *bought = gain_head(story)
+    _, *taken = LOSS_HEAD
+    return [
+        _table("What each candidate buys", ["candidate", *bought], gain_rows(story), 2),
+        _table("What a crash takes under it", ["candidate", "drill", *taken], loss_rows(story), 2),
+    ]
+
+
+def _table(caption: str, head: Sequence[str], rows: list[list[str]], left: int) -> Table:
+    """A table whose first ``left`` columns hold words."""
+    names = [numbers.capital(name) for name in head]
+    return Table(caption, names, rows, right=frozenset(range(left, len(names))))
 
 
 def differences(story: Story) -> list[str]:

@@ -34,8 +34,8 @@ PRICE_LINES_MAX = 200
 STATEMENTS_MAX = 5
 STATEMENT_WIDTH = 44
 PLAIN_WIDTH = 120
-PRICE_WIDTH = 170
-"""Where nothing wraps, the price list is one table."""
+NAME_MAX = 20
+"""Letters of a candidate that leave its figures their room; the whole name stands below them."""
 TITLE_WIDTH = 30
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
@@ -76,8 +76,7 @@ def stdout_console() -> Console:
 
 def terminal_summary(run: RunFile, console: Console) -> None:
     """Prints the summary of ``run``."""
-    plain = PRICE_WIDTH if run.run.command == "price" else PLAIN_WIDTH
-    for line in summary_lines(run, console.width if console.is_terminal else plain):
+    for line in summary_lines(run, console.width if console.is_terminal else PLAIN_WIDTH):
         text = Text(line.text, style=line.style, no_wrap=True, overflow="ignore")
         text.stylize("bold", 0, line.bold_to)
         console.print(text, soft_wrap=True)
@@ -213,19 +212,29 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
 def _price_list(run: RunFile, story: Story, width: int) -> list[Line]:
     """The table of gains and losses, then a sentence for each candidate."""
     lines = labelled("noise", wording.noise_sentence(story), width)
-    rows = pricelist.table_rows(story, short=True)
-    if rows:
-        head = pricelist.head(story)
-        lines += [Line(""), *table_lines(head, rows, width), Line("")]
+    gains = pricelist.gain_rows(story, name_max=NAME_MAX)
+    lines += [Line(""), *table_lines(pricelist.gain_head(story), gains, width), Line("")]
+    lines += [*_drill_table(story, width), Line("")]
     for row in pricelist.prices(story):
         style = "" if row["durability_class"] == "D0" else "yellow"
         said = f"{row['title']}: {row['sentence']}"
         lines += labelled(row["durability_class"], said, width, style=style, label_width=4)
     lines += [Line(""), *labelled("verdict", story.verdict, width)]
+    lines += labelled("p99", pricelist.p99_words(story), width)
     for number, said in enumerate(pricelist.differences(story)):
         lines += labelled("" if number else "against", said, width)
     lines += labelled("time", wording.time_taken(story.info), width)
     return [*lines, *labelled("run file", str(run.path), width)]
+
+
+def _drill_table(story: Story, width: int) -> list[Line]:
+    """A row for each drill, named by its candidate and its fault."""
+    rows = pricelist.loss_rows(story, name_max=NAME_MAX)
+    if not rows:
+        return []
+    names = max(len(row[0]) for row in rows)
+    joined = [[f"{name:<{names}}  {drill}", *cells] for name, drill, *cells in rows]
+    return table_lines(pricelist.LOSS_HEAD, joined, width)
 
 
 def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:

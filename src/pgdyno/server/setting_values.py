@@ -120,6 +120,27 @@ def in_base_unit(setting: Setting, value: str) -> float:
     return number if setting.vartype == "real" else float(round(number))
 
 
+def same_value(setting: Setting, value: str) -> bool:
+    """Whether ``value``, which the setting can have, is the one that it has."""
+    if setting.vartype == "bool":
+        return _as_bool(value) == _as_bool(setting.value)
+    if setting.vartype in ("integer", "real"):
+        return in_base_unit(setting, value) == float(setting.value)
+    if setting.vartype == "enum":
+        words = [_spelling_of_switch(setting, each) for each in (value, setting.value)]
+        return words[0] == words[1]
+    return value == setting.value
+
+
+def _spelling_of_switch(setting: Setting, value: str) -> str:
+    """A value of an enumeration, "on" or "off" for the other words that some take for these."""
+    word = value.strip().lower()
+    if word in setting.enumvals:
+        return word
+    switch = _as_bool(word)
+    return word if switch is None else "on" if switch else "off"
+
+
 def _as_bool(value: str) -> bool | None:
     word = value.strip().lower()
     if not word or word == "o":  # "o" could be on or off

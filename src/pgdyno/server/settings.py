@@ -17,7 +17,7 @@ from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.queries import query
 from pgdyno.server.reloading import reload
-from pgdyno.server.setting_values import Setting, check_value, unknown_setting
+from pgdyno.server.setting_values import Setting, check_value, same_value, unknown_setting
 from pgdyno.server.undo import UndoLog, undo_path_for
 
 if TYPE_CHECKING:
@@ -81,6 +81,12 @@ class Settings:
         for setting, value in zip(described.values(), settings.values(), strict=True):
             check_value(setting, value, major)
         return dict(zip(described, settings.values(), strict=True))
+
+    def differing(self, settings: Mapping[str, str]) -> set[str]:
+        """Those whose value is another than the one in force; all are valid by :meth:`check`."""
+        described = self.describe(settings)
+        pairs = zip(described.values(), settings.values(), strict=True)
+        return {setting.name for setting, value in pairs if not same_value(setting, value)}
 
     def needs_restart(self, settings: Iterable[str]) -> set[str]:
         """Those that take effect only after a restart."""
