@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import jsonschema
 import pytest
 from inline_snapshot import snapshot
 
+from pgdyno.drill.drill import Drill
+from pgdyno.drill.faults import kill
+from pgdyno.drill.model import Cut
+from pgdyno.errors import RunError
 from pgdyno.record import RunFile
 
 Pgdyno = Callable[..., Any]
@@ -102,3 +107,37 @@ def test_a_price_list(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = pgdyno("show", "list.db")
     assert "unlogged tables" in shown.out
     assert "kill: lost nothing in 1 cut" in shown.out
+
+
+def test_what_fails_is_one_line_and_not_the_end(
+    pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdyno.price.gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
+    monkeypatch.setattr("pgdyno.price.candidates.SAFE_FAULTS", ("kill",))
+
+    def cuts(drill: Drill) -> Iterator[Cut]:
+        yield next(kill.FAULT.cuts(drill))
+        raise RunError("the server is gone", code="gone")
+
+    breaking = dataclasses.replace(kill.FAULT, cuts=cuts)
+    monkeypatch.setattr("pgdyno.drill.drill.find_fault", lambda name: breaking)
+    said = pgdyno("price", *SHORT, "--candidate", "wal_level=minimal", "--cuts", "3",
+                  "--format", "json", "-o", "list.db")  # fmt: skip
+    assert said.status in (0, 4), said.err
+    result = json.loads(said.out)
+    jsonschema.validate(result, json.loads((REFERENCE / "result-price.schema.json").read_text()))
+    baseline, refused_row = result["prices"]
+    (loss,) = baseline["losses"]
+    assert (loss["cuts"], loss["happened"], loss["broke_off"]) == (1, 1, "the server is gone")
+    assert "max_wal_senders" in refused_row["gain"]["why"]
+    assert "max_wal_senders" in refused_row["losses"][0]["why"]
+    with RunFile("list.db") as run:
+        assert [len(run.cuts(drill.id)) for drill in run.drills()] == [1]
+
+
+def test_a_candidate_that_changes_nothing(pgdyno: Pgdyno) -> None:
+    said = pgdyno("price", *SHORT, "--candidate", "wal_writer_delay=0.2s,fsync=yes")
+    assert (said.status, said.out) == (1, "")
+    assert said.err.startswith(
+        "error: wal_writer_delay = 0.2s, fsync = yes: the server has that already"
+    )

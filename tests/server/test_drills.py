@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgdyno.conduct import Silent
-from pgdyno.drill.drill import run_drill
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.conduct import Silent, open_session
+from pgdyno.drill.drill import Drill, run_drill
+from pgdyno.drill.faults import kill
+from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.pristine import Pristine
 from pgdyno.drill.stored import stored_drills
 from pgdyno.errors import UsageError
+from pgdyno.price.candidates import of_change
+from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, Installation
-from pgdyno.spec import Spec, spec_from_fields
+from pgdyno.spec import Change, Spec, spec_from_fields
 
 LOAD_S = 0.6
 
@@ -181,3 +186,30 @@ def test_wal_on_a_disk_of_its_own_is_put_back_too(
     assert cluster.wal_dir == open_dir / "pg_wal"
     cluster.start()
     assert cluster.running
+
+
+def test_table_options_of_an_investigation_are_in_its_drills(
+    installation_of: Callable[[int], Installation],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    installation_of(18)
+    found = []
+
+    def cuts(drill: Drill) -> Iterator[Cut]:
+        with drill.session.connect() as connection:
+            query = "select reloptions from pg_class where relname = 'pgbench_tellers'"
+            found.append(connection.execute(query).fetchone())
+        yield from ()
+
+    looking = dataclasses.replace(kill.FAULT, cuts=cuts)
+    monkeypatch.setattr("pgdyno.drill.drill.find_fault", lambda name: looking)
+    kept = Change(table_options={"pgbench_tellers": {"fillfactor": "50"}})
+    loose = Change(settings={"synchronous_commit": "off"})
+    candidate = dataclasses.replace(of_change(loose, base=kept), faults=("kill",))
+    with open_session(
+        spec_of(), run_path=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
+    ) as session:
+        plan = DrillPlan({"kill": 1}, 1, time.monotonic() + 60)
+        drill_all(session, [candidate], plan, Drilled())
+    assert found == [(["fillfactor=50"],)]

@@ -223,6 +223,13 @@ class Writer:
         disk = {"device": "vda", "holds": "data,wal", "write_bytes": self.written,
                 "busy_ms": self.at_ms * 0.7}  # fmt: skip
         add("metric_disk", [disk], ns=self.ns)
+        full = int(2e8 + 6e8 * self.at_ms / 1000 / self.seconds)
+        space = [
+            {"holds": "data", "filesystem": "ext4", "size_bytes": 10**11, "free_bytes": 4 * 10**10},
+            {"holds": "wal", "filesystem": "tmpfs", "size_bytes": 10**9,
+             "free_bytes": 10**9 - full, "wal_dir_bytes": full},
+        ]  # fmt: skip
+        add("metric_space", space, ns=self.ns)
         waits = [
             {"ticks": 10, "backend_type": "client backend", "state": "active",
              "wait_event_type": kind, "wait_event": event, "count": round(average * 10 * dip)}

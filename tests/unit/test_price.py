@@ -7,6 +7,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import price_runs
@@ -26,6 +27,8 @@ from pgdyno.price.pricing import broken_promises, check_price, default_budget_s
 from pgdyno.price.sentences import harm, sentence, verdict
 from pgdyno.record import RunFile
 from pgdyno.remedy import catalogue
+from pgdyno.report.pricelist import gain_head, p99_words
+from pgdyno.report.story import Story
 from pgdyno.report.terminal import summary_lines
 from pgdyno.spec import Change, spec_from_fields
 
@@ -168,6 +171,70 @@ def test_a_fault_that_did_not_happen_tells_nothing() -> None:
     assert harm(row) == "unknown"
 
 
+def test_a_drill_that_broke_off_keeps_its_cuts_and_says_why() -> None:
+    safe, fast = rung(BASELINE), rung("async-200ms")
+    drilled_so_far = Drilled()
+    drilled_so_far.enter(safe, "kill", drilled("kill", [cut(1, "clean"), cut(2, "clean")], 0.0))
+    drilled_so_far.break_off(safe, "kill", "the server is gone")
+    drilled_so_far.break_off(fast, "kill", "needs root")
+    row = {**price_runs.row(safe), "losses": drilled_so_far.losses(safe, "interrupted")}
+    assert sentence(row) == (
+        "kill: lost nothing in 2 cuts (so at most 78 % lose any), then broke off: the server is"
+        " gone; power not drilled: interrupted"
+    )
+    assert harm(row) == "unknown"
+    result = price_runs.price_result([row])
+    jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
+    assert [loss["why"] for loss in drilled_so_far.losses(fast, "interrupted")] == [
+        "needs root",
+        "interrupted",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_tables_fit_the_terminal(tmp_path: Path, width: int) -> None:
+    run = RunFile(price_runs.price_run(tmp_path / "run.db"))
+    lines = [line.text for line in summary_lines(run, width)]
+    assert max(map(len, lines)) <= width
+    heads = [line for line in lines if line.startswith("what a crash takes")]
+    assert len(heads) == (1 if width == 140 else 2), "in one piece where there is room"
+
+
+def test_a_long_name_keeps_its_value(tmp_path: Path) -> None:
+    own = parse_candidate("full_page_writes=off,wal_compression=pglz")
+    writer = report_runs.Writer(tmp_path / "run.db", 2, command="price")
+    writer.recorder.update_run(result=price_runs.price_result([price_runs.row(own)]))
+    lines = [line.text for line in summary_lines(RunFile(writer.finish()), 100)]
+    assert any(line.startswith(" 1 full_page_write…n=pglz ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arrival", "compared", "head", "says"),
+    [
+        ("closed", "throughput", "p99, saturated", "16 clients that never rest"),
+        ({"rate": 100}, "throughput", "p99", "the rate was not held on both sides of 1 of 1"),
+        ({"rate": 100}, "latency_p99", "p99 at the rate", ""),
+    ],
+)
+def test_what_its_p99_is_of(
+    tmp_path: Path, arrival: Any, compared: str, head: str, says: str
+) -> None:
+    row = price_runs.row(rung("async-200ms"))
+    row["gain"]["compared"] = compared
+    writer = report_runs.Writer(
+        tmp_path / "run.db",
+        2,
+        command="price",
+        spec={"name": "run", "clients": [{"name": "c", "count": 16, "arrival": arrival}]},
+    )
+    result = {**price_runs.price_result([row]), "compared": compared}
+    writer.recorder.update_run(result=result)
+    story = Story(RunFile(writer.finish()))
+    assert gain_head(story)[-1] == head
+    assert says in p99_words(story)
+    assert bool(p99_words(story)) == bool(says)
+
+
 def test_a_candidate_is_judged_by_the_rescues_that_are_to_work() -> None:
     rows = {candidate.id: price_runs.row(candidate) for candidate in ladder()}
     assert harm(rows["wal-tmpfs-async"]) == "lost", "promoted, in spite of what pg_resetwal makes"
@@ -182,7 +249,7 @@ def test_the_verdict_keeps_prices_apart() -> None:
     )
     undrilled = {**rows[4], "losses": [not_drilled("kill", "no cuts were asked for")]}
     assert verdict([undrilled]).endswith("gives most: 1.66x; nothing was drilled")
-    assert verdict([rows[0]]) == "nothing on this list gives more throughput here"
+    assert verdict([rows[0]]) == "nothing on this list is seen to give more throughput here"
 
 
 def test_the_terminal_shows_every_candidate_and_drill(tmp_path: Path) -> None:

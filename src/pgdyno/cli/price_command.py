@@ -114,5 +114,5 @@ def cells(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 _LOSS_COLUMNS = (
     *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
-    *("upper_bound", "corrupt", "refused", "bound_ms", "recovery_s_median", "why"),
+    *("upper_bound", "corrupt", "refused", "bound_ms", "recovery_s_median", "why", "broke_off"),
 )

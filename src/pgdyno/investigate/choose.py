@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.conduct import Session
@@ -43,7 +43,7 @@ class Bounds:
 def candidates(
     findings: Sequence[Finding], state: Change, pools: Mapping[str, int | None]
 ) -> list[Candidate]:
-    """Every proposal worth trying on ``state``, by predicted gain, the best first.
+    """Every proposal worth trying on ``state``: what guards the server, then by predicted gain.
 
     ``pools`` are the spec's, so that titles can say what a pool size is changed from.
     """
@@ -54,7 +54,8 @@ def candidates(
             continue
         for proposal in finding.proposals:
             remedy = remedies[proposal.remedy_id]
-            if proposal.predicted_ratio < 1 + EFFECT_MATTERS or not _alters(proposal.change, state):
+            worth_it = remedy.guards or proposal.predicted_ratio >= 1 + EFFECT_MATTERS
+            if not worth_it or not _alters(proposal.change, state):
                 continue
             found.append(
                 Candidate(
@@ -66,7 +67,11 @@ def candidates(
                     cycle_s=proposal.cycle_s,
                 )
             )
-    return sorted(_best_of_each(found), key=lambda c: c.predicted_ratio, reverse=True)
+    return sorted(_best_of_each(found), key=_worth, reverse=True)
+
+
+def _worth(candidate: Candidate) -> tuple[bool, float]:
+    return candidate.remedy.guards, candidate.predicted_ratio
 
 
 def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | None:
@@ -86,6 +91,16 @@ def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | No
     if remedy.kind == "restart":
         return "not measured: it needs a restart of your server"
     return None
+
+
+def guarded_settings(candidates: Iterable[Candidate]) -> dict[str, str]:
+    """What remedies that guard the server hold fast: setting → why nothing else may change it."""
+    return {
+        name: f"not measured: {each.finding.replace('-', ' ')} wants {each.title}"
+        for each in candidates
+        if each.remedy.guards
+        for name in each.change.settings
+    }
 
 
 def _alters(change: Change, state: Change) -> bool:

@@ -17,7 +17,13 @@ from typing import Any
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding, verdict
 from pgdyno.errors import SetupError
-from pgdyno.investigate.choose import Bounds, Candidate, candidates, obstacle
+from pgdyno.investigate.choose import (
+    Bounds,
+    Candidate,
+    candidates,
+    guarded_settings,
+    obstacle,
+)
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise, noise_json
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.investigate.result import effect_json, head_json
@@ -103,6 +109,8 @@ class _Investigation:
         self._progress = Progress()
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
+        self._guarded: dict[str, str] = {}
+        """Settings that are held fast, with the reason."""
         still = NoiseFloor(1.0, 1.0, 0.0)
         self._noise = Noise(still, still, "throughput")
 
@@ -151,7 +159,7 @@ class _Investigation:
         for candidate in self._untried():
             if not within(candidate.remedy, self._bounds.allow):
                 continue
-            why_not = obstacle(candidate, self._session, self._bounds)
+            why_not = self._obstacle(candidate)
             if why_not is not None:
                 self._leave_out(candidate, why_not)
             elif self._worth_measuring(candidate):
@@ -184,15 +192,23 @@ class _Investigation:
         return self._worth_measuring(candidate)
 
     def _worth_measuring(self, candidate: Candidate) -> bool:
-        return candidate.predicted_ratio - 1 >= self._noise.throughput.half_width
+        gain = candidate.predicted_ratio - 1
+        return candidate.remedy.guards or gain >= self._noise.throughput.half_width
+
+    def _obstacle(self, candidate: Candidate) -> str | None:
+        """Why the candidate cannot be measured; ``None`` when it can."""
+        if not candidate.remedy.guards:
+            for name in candidate.change.settings:
+                if name in self._guarded:
+                    return self._guarded[name]
+        return obstacle(candidate, self._session, self._bounds)
 
     def _untried(self) -> list[Candidate]:
         progress = self._progress
-        return [
-            candidate
-            for candidate in candidates(progress.findings, progress.state, self._pools)
-            if progress.tried_key(candidate) not in progress.tried
-        ]
+        found = candidates(progress.findings, progress.state, self._pools)
+        # For good: a setting that keeps the server from failing is not to be had back later.
+        self._guarded |= guarded_settings(found)
+        return [each for each in found if progress.tried_key(each) not in progress.tried]
 
     def _try(self, candidate: Candidate) -> None:
         progress, session = self._progress, self._session
@@ -204,9 +220,9 @@ class _Investigation:
             # The server does not take it: a value that only its start could judge.
             self._leave_out(candidate, f"not measured: {problem.message}")
             return
-        keep = improves(answer)
-        self._note_step(candidate, answer, "kept" if keep else "rejected")
-        if not keep:
+        decision = _decision(candidate, answer)
+        self._note_step(candidate, answer, decision)
+        if decision != "kept":
             progress.state_slices.extend(answer.slices_a)
             return
         progress.kept = [*_without(progress.kept, candidate), Kept(candidate, answer)]
@@ -231,6 +247,8 @@ class _Investigation:
             others = [other for other in progress.kept if other is not kept]
             if len(others) == len(progress.kept):
                 continue  # what was tried after another's end has taken its place
+            if kept.candidate.remedy.guards:
+                continue  # it is not there to earn
             rest = _together(others)
             title = f"without {kept.candidate.title}"
             question = replace(
@@ -262,7 +280,7 @@ class _Investigation:
         for candidate in self._untried():
             if within(candidate.remedy, self._bounds.allow):
                 continue
-            why_not = obstacle(candidate, self._session, self._bounds)
+            why_not = self._obstacle(candidate)
             question = self._question(candidate)
             if why_not is None and not self._time_for(question):
                 self._out_of_time = True
@@ -286,7 +304,7 @@ class _Investigation:
             a=progress.state,
             b=candidate.change.over(progress.state),
             seconds=max(self._slice_s, cycles_s),
-            predicted_ratio=candidate.predicted_ratio,
+            predicted_ratio=None if candidate.remedy.guards else candidate.predicted_ratio,
             pairs_max=2 * PAIRS_MIN,
             checkpoint_bound=bound,
             labels={
@@ -300,7 +318,7 @@ class _Investigation:
     def _run(self, question: Question) -> Answer:
         """A trial; what it takes beyond six pairs must leave the others their time."""
         untried = [c for c in self._untried() if self._worth_measuring(c)]
-        measurable = [c for c in untried if not obstacle(c, self._session, self._bounds)]
+        measurable = [c for c in untried if not self._obstacle(c)]
         open_trials = self._rechecks_due() + len(measurable)
         left_s = self._deadline_s - time.monotonic()
         share_s = max(left_s / (1 + open_trials), question.pair_seconds * PAIRS_MIN)
@@ -326,12 +344,12 @@ class _Investigation:
 
     def _rechecks_due(self) -> int:
         """Trials to leave time for: all that is kept, but for the last, is taken back once."""
-        return max(0, len(self._progress.kept) - 1)
+        return sum(not each.candidate.remedy.guards for each in self._progress.kept[:-1])
 
     def _note_step(self, candidate: Candidate, answer: Answer, decision: str) -> None:
         recorder = self._session.recorder
         recorder.update_trial(answer.trial_id, decision=decision)
-        if improves(answer):
+        if improves(answer) and not candidate.remedy.guards:
             for row, finding in self._progress.finding_rows.items():
                 if finding.id == candidate.finding:
                     recorder.update_finding(row, status="proved")
@@ -411,7 +429,7 @@ class _Investigation:
         limit = verdict(self._progress.findings)
         if not kept:
             return limit
-        gains = "; ".join(f"{k.candidate.title} gives {k.answer.gain}" for k in kept)
+        gains = "; ".join(_won(each) for each in kept)
         first = kept[0].candidate.finding
         return {"finding": first, "sentence": f"{gains}; next limit: {limit['sentence']}"}
 
@@ -423,6 +441,22 @@ def improves(answer: Answer) -> bool:
         return answer.measure == "throughput" or answer.throughput.lo >= 1 - EFFECT_MATTERS
     loses = answer.verdict.outcome == "worse" or answer.throughput.lo < 1 - EFFECT_MATTERS
     return not loses and answer.latency_p99.hi < _TAIL_GAIN_RATIO
+
+
+def _decision(candidate: Candidate, answer: Answer) -> str:
+    """What becomes of a candidate within the durability budget. One that guards the server is kept
+    unless it was seen to cost something; that price is the user's to pay."""
+    if candidate.remedy.guards:
+        return "offered" if answer.verdict.outcome == "worse" else "kept"
+    return "kept" if improves(answer) else "rejected"
+
+
+def _won(kept: Kept) -> str:
+    """What a kept remedy is good for."""
+    candidate = kept.candidate
+    if candidate.remedy.guards:
+        return f"{candidate.title}: {candidate.remedy.summary}"
+    return f"{candidate.title} gives {kept.answer.gain}"
 
 
 def _together(kept: list[Kept]) -> Change:

@@ -92,8 +92,9 @@ def drill_all(
                 run_drill(spec, options, watcher=session.watcher, run_path=path)
             except PgdynoError as problem:
                 _keep(session, drilled, candidate, options, path)
-                drilled.break_off(candidate, fault, problem.message)
+                drilled.break_off(candidate, fault, _why(problem))
                 if isinstance(problem, Interrupted):
+                    problem.hint = None  # It speaks of the drill's own run file, which is gone.
                     raise
                 session.watcher.note(f"{candidate.title}, {fault}: {problem.message}")
             else:
@@ -111,6 +112,10 @@ def _keep(
             drilled.enter(candidate, options.fault, result)
             _record(session, result, options)
     path.unlink()
+
+
+def _why(problem: PgdynoError) -> str:
+    return "interrupted" if isinstance(problem, Interrupted) else problem.message
 
 
 def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:

@@ -90,10 +90,9 @@ def _check_candidates(session: Session, candidates: Sequence[Candidate]) -> None
             continue
         if candidate.spec(session.spec) == spec_with(plain, Change(settings=change.settings)):
             raise UsageError(
-                f"{candidate.title}: so it is without it, and there is nothing to price",
+                f"{candidate.title}: the server has that already, so there is nothing to price",
                 code="nothing-to-compare",
-                hint="a candidate has something different from the server that all are held"
-                " against; --ladder NAME,… chooses among the default list",
+                hint="name something that differs, or choose among the default list with --ladder",
             )
 
 

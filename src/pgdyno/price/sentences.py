@@ -71,7 +71,8 @@ def _drilled(loss: Row) -> str:
 
 
 def _lost(loss: Row) -> str:
-    worst = f"{loss['lost_max']:,} commits, the oldest {_ms(loss['lost_ms_max'])} old"
+    what = "commit" if loss["lost_max"] == 1 else "commits"
+    worst = f"{loss['lost_max']:,} {what}, the oldest {_ms(loss['lost_ms_max'])} old"
     if loss["happened"] == 1:
         return f"lost {worst}, in 1 cut"
     middle = f"{loss['lost_median']:,.0f}, {_ms(loss['lost_ms_median'])}"
@@ -100,15 +101,17 @@ def verdict(rows: Sequence[Row]) -> str:
         ("commits lost", [r for r in rows if harm(r) == "lost"]),
         ("broken or emptied", [r for r in rows if harm(r) == "broken"]),
     ):
-        best = max((r for r in found if _gains(r)), key=_throughput, default=None)
+        best = max((r for r in found if _gains(r)), key=_gain_ratio, default=None)
         if best is not None:
             cuts = sum(loss["happened"] for loss in decisive(best["losses"]))
             name = f"{best['title']} ({best['durability_class']})"
-            parts.append(f"{said} in {_cuts(cuts)}: {name} gives most, {_throughput(best):.2f}x")
+            parts.append(f"{said} in {_cuts(cuts)}: {name} gives most, {_gain_in_short(best)}")
     if not parts and any(_gains(row) for row in rows):
-        best = max((row for row in rows if _gains(row)), key=_throughput)
-        parts.append(f"{best['title']} gives most: {_throughput(best):.2f}x; nothing was drilled")
-    return "; ".join(parts) or "nothing on this list gives more throughput here"
+        best = max((row for row in rows if _gains(row)), key=_gain_ratio)
+        parts.append(f"{best['title']} gives most: {_gain_in_short(best)}; nothing was drilled")
+    at_a_rate = any(row["gain"] and row["gain"].get("compared") == "latency_p99" for row in rows)
+    what = "is seen to shorten p99" if at_a_rate else "is seen to give more throughput"
+    return "; ".join(parts) or f"nothing on this list {what} here"
 
 
 def harm(row: Row) -> str:
@@ -141,8 +144,19 @@ def _gains(row: Row) -> bool:
     return bool(gain and gain["measured"] and gain["verdict"] == "better")
 
 
-def _throughput(row: Row) -> float:
-    return float(row["gain"]["throughput_ratio"])
+def _gain_ratio(row: Row) -> float:
+    """How many times better: of throughput, or of the p99 at a rate that both sides held."""
+    gain = row["gain"]
+    if gain["compared"] == "latency_p99":
+        return float(1 / gain["latency_p99_ratio"])
+    return float(gain["throughput_ratio"])
+
+
+def _gain_in_short(row: Row) -> str:
+    gain = row["gain"]
+    if gain["compared"] == "latency_p99":
+        return f"p99 {gain['latency_p99_ratio']:.2f}x"
+    return f"{gain['throughput_ratio']:.2f}x"
 
 
 def _ratio(ratio: float, ci95: Sequence[float]) -> str:

@@ -31,6 +31,7 @@ REMEDIES = (
         price="more checkpoints, and more full-page images after them; a larger disk has no price",
         settings=("max_wal_size",),
         checkpoint_bound=True,
+        guards=True,
     ),
     Remedy(
         id="checkpoint-spread",

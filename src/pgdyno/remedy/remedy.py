@@ -49,6 +49,8 @@ class Remedy:
     """What to do by hand besides, as comments in SQL; for what no statement can do."""
     checkpoint_bound: bool = False
     """The effect shows, or its price falls due, only over whole checkpoint cycles."""
+    guards: bool = False
+    """It keeps the server from failing and need gain nothing: a trial is to show what it costs."""
 
     def title(self, change: Change, before: Change | None = None) -> str:
         """The change in one line: ``commit_delay = 100us``, ``pool 2 → 16``.

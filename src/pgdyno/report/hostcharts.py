@@ -8,7 +8,7 @@ from bokeh.models import Range1d
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
-from pgdyno.report.series import Buckets, floats, rate, shares, spaced
+from pgdyno.report.series import Buckets, break_gaps, floats, rate, shares, spaced
 
 CPU_PARTS = {
     "user": palette.GREEN,
@@ -75,7 +75,7 @@ def disk_writes(clock: Clockwork) -> Chart | None:
         source = source_of(buckets.at_ms, columns)
         plot.line("x", "mb", source=source, line_color=colour, line_width=1.8)
         read_off(plot, source, {device: "@mb{0,0.0} MB/s", "busy": "@busy{0} %"}, "mb")
-        name = f"{device} ({holds.replace(',', ' and ').replace('wal', 'WAL')})"
+        name = f"{device} ({_held(holds, '')})"
         mean, busy_mean = float(np.nanmean(per_second)), float(np.nanmean(busy)) / 1000
         key.append(Key(name, colour, "line"))
         rows.append([name, f"{numbers.size(mean)}/s", numbers.percent(busy_mean)])
@@ -91,6 +91,54 @@ def disk_writes(clock: Clockwork) -> Chart | None:
         table=figures_table("Disks over all of the run", ["Device", "written", "busy"], rows),
         key=key,
     )
+
+
+def disk_space(clock: Clockwork) -> Chart | None:
+    """How full the file systems of data and WAL are: a WAL without room ends the server."""
+    samples = clock.run.series("metric_space")
+    if not len(samples["at_ms"]):
+        return None
+    plot = time_figure(clock.x_range, 170)
+    plot.y_range = Range1d(start=0, end=100)
+    key, rows, said = [], [], []
+    disks = dict.fromkeys(zip(samples["holds"], samples["filesystem"], strict=True))
+    for (holds, filesystem), colour in zip(disks, palette.SERIES, strict=False):
+        chosen = (samples["holds"] == holds) & (samples["filesystem"] == filesystem)
+        size, free = (floats(samples[name][chosen]) for name in ("size_bytes", "free_bytes"))
+        used = 100 * (1 - free / size)
+        buckets = Buckets(floats(samples["at_ms"][chosen]))
+        columns = {"used": buckets.reduce(used, "max"), "free": buckets.reduce(free, "min")}
+        at_ms, columns = break_gaps(buckets.at_ms, {**columns, "free": columns["free"] / 1024**2})
+        source = source_of(at_ms, columns)
+        name = _held(holds, filesystem)
+        plot.line("x", "used", source=source, line_color=colour, line_width=1.8)
+        read_off(plot, source, {name: "@used{0.0} %", "free": "@free{0,0} MB"}, "used")
+        key.append(Key(name, colour, "line"))
+        rows.append([name, numbers.size(size[-1]), numbers.size(free.min()), _used(used[0]),
+                     _used(used.max())])  # fmt: skip
+        said.append(f"{name}: at most {_used(used.max())} in use, {numbers.size(free.min())} free")
+    return Chart(
+        id="space",
+        title="Disk space in use, %",
+        says=numbers.sentence("; ".join(said)),
+        plot=finish(clock, plot),
+        table=figures_table(
+            "Disk space over all of the run",
+            ["File system of", "size", "least free", "in use at first", "at most"],
+            rows,
+        ),
+        key=key,
+    )
+
+
+def _held(holds: str, filesystem: str) -> str:
+    """``data and WAL (ext4)``."""
+    name = holds.replace(",", " and ").replace("wal", "WAL")
+    return f"{name} ({filesystem})" if filesystem else name
+
+
+def _used(per_cent: float) -> str:
+    return numbers.percent(per_cent / 100)
 
 
 def dirty_memory(clock: Clockwork) -> Chart | None:

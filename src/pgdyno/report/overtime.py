@@ -13,7 +13,7 @@ from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
 from pgdyno.report.groupcharts import group_charts
-from pgdyno.report.hostcharts import dirty_memory, disk_writes, host_cpu
+from pgdyno.report.hostcharts import dirty_memory, disk_space, disk_writes, host_cpu
 from pgdyno.report.loadcharts import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.marks import event_chart
 from pgdyno.report.series import POINTS_MAX, Buckets, Floats, break_gaps
@@ -30,7 +30,7 @@ LATENCY_LINES = {
 def time_charts(clock: Clockwork) -> list[Chart]:
     """All charts over time that the run has data for, in the order of the page."""
     load = (throughput, latency, response_time)
-    below = (active_sessions, host_cpu, wal, disk_writes, dirty_memory, clients)
+    below = (active_sessions, host_cpu, wal, disk_writes, disk_space, dirty_memory, clients)
     charts = [event_chart(clock.marks, clock.x_range), *(make(clock) for make in load)]
     charts += [*group_charts(clock), *(make(clock) for make in below)]
     made = [chart for chart in charts if chart is not None]

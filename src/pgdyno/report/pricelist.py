@@ -10,6 +10,8 @@ from pgdyno.report.chart import Table
 from pgdyno.report.story import Story
 
 Row = Mapping[str, Any]
+_TAIL = 6
+"""Of a long name, the letters at its end that are kept: the value."""
 HELD_SHARE = 0.7
 """Of the baseline's throughput, the rate at which its latency is worth asking for: high enough to
 matter, and below what makes it queue."""
@@ -26,8 +28,30 @@ def prices(story: Story) -> Sequence[Row]:
 
 def gain_head(story: Story) -> list[str]:
     """The columns of what each candidate buys; that of p99 says under what it was measured."""
-    held = story.info.result.get("compared") == "latency_p99"
-    return ["what it buys", "class", "throughput", "p99 at the rate" if held else "p99, saturated"]
+    if _held(story) and all(_held(story)):
+        p99 = "p99 at the rate"
+    else:
+        p99 = "p99" if _sent_at_a_rate(story) else "p99, saturated"
+    return ["what it buys", "class", "throughput", p99]
+
+
+def _measured(story: Story) -> list[Row]:
+    """The gains that there are."""
+    return [row["gain"] for row in prices(story) if row["gain"] and row["gain"]["measured"]]
+
+
+def _held(story: Story) -> list[bool]:
+    """For each gain, whether clients held a rate on both sides."""
+    return [gain["compared"] == "latency_p99" for gain in _measured(story)]
+
+
+def _at_work(story: Story) -> list[Row]:
+    groups: Sequence[Row] = story.info.spec.get("clients") or []
+    return [group for group in groups if not group.get("idle")]
+
+
+def _sent_at_a_rate(story: Story) -> bool:
+    return all(isinstance(group.get("arrival"), Mapping) for group in _at_work(story))
 
 
 LOSS_HEAD = (
@@ -46,7 +70,10 @@ def gain_rows(story: Story, *, name_max: int | None = None) -> list[list[str]]:
 
 
 def loss_rows(story: Story, *, name_max: int | None = None) -> list[list[str]]:
-    """A row for each drill of each candidate, whose name stands in the first of them, apart."""
+    """A row for each drill of each candidate, whose name stands in the first of them, apart; empty
+    when nothing was drilled at all."""
+    if not any(loss["drilled"] for row in prices(story) for loss in row["losses"]):
+        return []
     return [
         ["" if place else _name(number, row, name_max), drill_name(loss), *_loss_cells(loss)]
         for number, row in enumerate(prices(story), start=1)
@@ -58,26 +85,28 @@ def _name(number: int, row: Row, name_max: int | None) -> str:
     """The number that the chart has for it too, and its short name."""
     name = str(row["candidate"])
     if name_max is not None and len(name) > name_max:
-        name = f"{name[: name_max - 1]}…"
+        name = f"{name[: name_max - 1 - _TAIL]}…{name[-_TAIL:]}"
     return f"{number:>2} {name}"
 
 
 def p99_words(story: Story) -> str:
-    """What the p99 of clients that never rest is worth, and how to have a better one; '' where it
-    was measured at a rate."""
-    gains = [row["gain"] for row in prices(story) if row["gain"] and row["gain"]["measured"]]
-    if not gains or story.info.result.get("compared") == "latency_p99":
+    """What a p99 is worth that was not measured at a rate, and how to have a better one; '' where
+    it was."""
+    held, gains = _held(story), _measured(story)
+    if not gains or all(held):
         return ""
-    clients = sum(
-        int(group.get("count") or 0)
-        for group in story.info.spec.get("clients") or []
-        if not group.get("idle")
-    )
-    sustained = HELD_SHARE * min(gain["baseline_tps"] for gain in gains)
+    sustained = max(HELD_SHARE * min(gain["baseline_tps"] for gain in gains), 1)
+    ask = f"-R {sustained:.0f} is {numbers.percent(HELD_SHARE)} of what the baseline did"
+    if _sent_at_a_rate(story):
+        return (
+            f"the rate was not held on both sides of {held.count(False)} of {len(held)}: there"
+            " throughput was compared, and p99 is that of a queue. Longer slices (--budget) or a"
+            f" lower rate help; {ask}"
+        )
+    clients = sum(int(group.get("count") or 0) for group in _at_work(story))
     return (
         f"that of {clients} clients that never rest; for the p99 of a server that keeps up let them"
-        f" send at a rate: -R {max(sustained, 1):.0f} is {numbers.percent(HELD_SHARE)} of what the"
-        " baseline did"
+        f" send at a rate: {ask}"
     )
 
 
@@ -129,7 +158,7 @@ def bound_words(loss: Row) -> str:
     """The documented bound of what may be lost, and whether more was."""
     bound = loss["bound_ms"]
     said = "none" if bound is None else ms_words(bound) if bound else "0"
-    return f"{said}: exceeded" if loss["worse_than_bound"] else said
+    return f"over {said}" if loss["worse_than_bound"] else said
 
 
 def ms_words(value_ms: float) -> str:
@@ -161,10 +190,10 @@ def tables(story: Story) -> list[Table]:
         return []
     _, *bought = gain_head(story)
     _, *taken = LOSS_HEAD
-    return [
-        _table("What each candidate buys", ["candidate", *bought], gain_rows(story), 2),
-        _table("What a crash takes under it", ["candidate", "drill", *taken], loss_rows(story), 2),
-    ]
+    found = [_table("What each candidate buys", ["candidate", *bought], gain_rows(story), 2)]
+    if rows := loss_rows(story):
+        found.append(_table("What a crash takes under it", ["candidate", "drill", *taken], rows, 2))
+    return found
 
 
 def _table(caption: str, head: Sequence[str], rows: list[list[str]], left: int) -> Table:

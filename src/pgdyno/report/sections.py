@@ -278,9 +278,10 @@ def _proposal_cards(finding: FindingRow, story: Story) -> list[Card]:
         if remedy is None:
             continue
         change, name = Change.from_json(row.get("change") or {}), remedy.durability_class
-        ratio = numbers.times_short(row.get("predicted_ratio"))
+        load = wording.full_load(story.info)
+        promise = wording.prediction(remedy, row.get("predicted_ratio"), load)
         terms = [
-            ("Throughput", f"predicted {ratio}{wording.full_load(story.info)}; not measured"),
+            ("Promises" if remedy.guards else "Throughput", f"{promise}; not measured"),
             ("Because", numbers.sentence(str(row.get("why") or ""))),
             ("Durability", f"{name}: {wording.CLASS_MEANING[name]}."),
             *_price_terms(remedy),

@@ -34,7 +34,7 @@ PRICE_LINES_MAX = 200
 STATEMENTS_MAX = 5
 STATEMENT_WIDTH = 44
 PLAIN_WIDTH = 120
-NAME_MAX = 20
+NAME_MAX = 22
 """Letters of a candidate that leave its figures their room; the whole name stands below them."""
 TITLE_WIDTH = 30
 FINDINGS_MAX = 4

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
-from pgdyno.remedy import catalogue
+from pgdyno.remedy import Remedy, catalogue
 from pgdyno.report import numbers
 from pgdyno.report.story import NOT_MEASURED, Attempt, Story
 from pgdyno.spec.change import Change
@@ -218,6 +218,9 @@ def decision_words(attempt: Attempt) -> str:
         needed = attempt.trial.pairs_needed
         more = f", about {needed} more pairs would tell" if needed else ""
         return f"rejected: {verdict}{more}"
+    if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
+        cost = "costs nothing that was seen" if decision == "kept" else "at this cost"
+        return f"{decision}: {attempt.remedy.summary}; {cost}"
     if decision == "offered" and attempt.remedy and not attempt.loses_nothing:
         return f"offered: {attempt.remedy.bound}"
     return decision
@@ -252,19 +255,24 @@ def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
 def proposals(finding: FindingRow, story: Story) -> list[str]:
     """What a finding proposes: change, class and predicted gain of each."""
     load = full_load(story.info)
-    return [
-        f"{title} ({f'{price}, ' if price != 'D0' else ''}"
-        f"predicted {numbers.times_short(ratio)}{load})"
-        for title, price, ratio in (_proposal(remedy) for remedy in finding.remedies)
-    ]
+    return [_proposal(row, load) for row in finding.remedies]
 
 
-def _proposal(row: Mapping[str, Any]) -> tuple[str, str, float | None]:
+def _proposal(row: Mapping[str, Any], load: str) -> str:
     remedy = catalogue().get(str(row.get("remedy_id")))
-    change = Change.from_json(row.get("change") or {})
+    predicted = prediction(remedy, row.get("predicted_ratio"), load)
     if remedy is None:
-        return str(row.get("remedy_id")), "", row.get("predicted_ratio")
-    return remedy.title(change), remedy.durability_class, row.get("predicted_ratio")
+        return f"{row.get('remedy_id')} ({predicted})"
+    price = "" if remedy.durability_class == "D0" else f"{remedy.durability_class}, "
+    title = remedy.title(Change.from_json(row.get("change") or {}))
+    return f"{title} ({price}{predicted})"
+
+
+def prediction(remedy: Remedy | None, ratio: float | None, load: str = "") -> str:
+    """What a remedy that was not measured promises: throughput, or that the server keeps going."""
+    if remedy is not None and remedy.guards:
+        return remedy.summary
+    return f"predicted {numbers.times_short(ratio)}{load}"
 
 
 def class_words(attempt: Attempt, story: Story) -> str:

@@ -1,0 +1,69 @@
+"""Remedies that keep the server from failing: tried first, for harm only, and not undone later."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pgdyno.diagnose.finding import Finding, Proposal
+from pgdyno.investigate.choose import candidates, guarded_settings
+from pgdyno.investigate.loop import _decision
+from pgdyno.remedy import catalogue
+from pgdyno.report.wording import prediction
+from pgdyno.spec import Change
+
+SMALL = Change(settings={"max_wal_size": "272MB"})
+FILLING = Finding(
+    id="disk-filling",
+    status="found",
+    sentence="the disk of the WAL is full in 9 s",
+    rank=2,
+    proposals=(Proposal("wal-within-disk", SMALL, 1.0, "a checkpoint would let WAL go"),),
+)
+LARGE = Change(settings={"max_wal_size": "8GB", "checkpoint_timeout": "15min"})
+STORM = Finding(
+    id="checkpoint-fpi",
+    status="found",
+    sentence="images fill the WAL",
+    rank=1,
+    proposals=(
+        Proposal("checkpoint-distance", LARGE, 1.6, "rarer checkpoints"),
+        Proposal("wal-compression", Change(settings={"wal_compression": "on"}), 1.01, "smaller"),
+    ),
+)
+
+
+def test_what_guards_the_server_comes_first_though_it_buys_nothing() -> None:
+    found = candidates([STORM, FILLING], Change(), {})
+    assert [each.remedy.id for each in found] == ["wal-within-disk", "checkpoint-distance"]
+    assert candidates([FILLING], SMALL, {}) == [], "it is in force"
+
+
+def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
+    held = guarded_settings(candidates([STORM, FILLING], Change(), {}))
+    assert held == {"max_wal_size": "not measured: disk filling wants max_wal_size = 272MB"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "decision"),
+    [
+        ("no difference", "kept"),
+        ("inconclusive", "kept"),
+        ("better", "kept"),
+        ("worse", "offered"),
+    ],
+)
+def test_it_is_kept_unless_it_costs_something(outcome: str, decision: str) -> None:
+    (guard,) = candidates([FILLING], Change(), {})
+    answer: Any = SimpleNamespace(verdict=SimpleNamespace(outcome=outcome))
+    assert _decision(guard, answer) == decision
+
+
+def test_a_promise_that_is_no_throughput() -> None:
+    remedy = catalogue()["wal-within-disk"]
+    assert prediction(remedy, 1.0) == remedy.summary
+    assert prediction(catalogue()["commit-delay"], 1.25, " at full load") == (
+        "predicted 1.25x at full load"
+    )
