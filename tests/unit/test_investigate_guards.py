@@ -65,5 +65,5 @@ def test_a_promise_that_is_no_throughput() -> None:
     remedy = catalogue()["wal-within-disk"]
     assert prediction(remedy, 1.0) == remedy.summary
     assert prediction(catalogue()["commit-delay"], 1.25, " at full load") == (
-        "predicted 1.25x at full load"
+        "predicted 1.2x at full load"
     )

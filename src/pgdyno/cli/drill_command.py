@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ def command(**given: Any) -> None:
       pgdyno drill --fault kill --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.screen import watcher_for
+    from pgdyno.drill.against import comparison
     from pgdyno.drill.drill import check_drill, run_drill
     from pgdyno.drill.fault import find_fault
 
@@ -78,7 +80,7 @@ def command(**given: Any) -> None:
         specs = [(spec.model_copy(update={"name": name}), text) for spec, text in specs]
     path = run_path(given["output"], name)
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
-        against = None
+        besides = None
         for number, (spec, text) in reversed(list(enumerate(specs))):
             result = run_drill(
                 spec,
@@ -86,9 +88,9 @@ def command(**given: Any) -> None:
                 watcher=watcher,
                 run_path=path.with_stem(f"{path.stem}-against") if number else path,
                 spec_text=text,
-                against=against,
+                besides=besides,
             )
-            against = result
+            besides = partial(comparison, against=result)
     print_result(given["output_format"], path, _stored(path), _rows(path))
     _judge(result)
 

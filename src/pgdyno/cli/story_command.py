@@ -29,24 +29,31 @@ def command(**given: Any) -> None:
     """
     from pgdyno.cli.screen import watcher_for
     from pgdyno.report import stdout_console
-    from pgdyno.report.chapters import print_chapters
+    from pgdyno.report.chapters import print_chapter
     from pgdyno.spec import read_spec
-    from pgdyno.story import tell
+    from pgdyno.story import SCHEMA_VERSION, tell
 
     spec, text = read_spec(given["spec_path"])
     base = run_path(given["output"], spec.name)
-    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
-        result = tell(
-            spec,
-            spec_text=text,
-            watcher=watcher,
-            path_of=lambda number: base.with_stem(f"{base.stem}-{number}"),
-            only=given["only"],
-        )
-    if given["output_format"] == "text":
-        print_chapters(result, stdout_console())
-    else:
-        print_result(given["output_format"], base, result, _rows(result))
+    chapters: list[dict[str, Any]] = []
+    result = {"schema_version": SCHEMA_VERSION, "story": spec.name, "chapters": chapters}
+    as_text = given["output_format"] == "text"
+    try:
+        with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+            for chapter in tell(
+                spec,
+                spec_text=text,
+                watcher=watcher,
+                path_of=lambda number: base.with_stem(f"{base.stem}-{number}"),
+                only=given["only"],
+            ):
+                chapters.append(chapter)
+                if as_text:
+                    print_chapter(chapter, stdout_console())
+    finally:
+        # What ends a story leaves the chapters that were told.
+        if chapters and not as_text:
+            print_result(given["output_format"], base, result, _rows(result))
     _judge(result)
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session, Watcher, open_session
-from pgdyno.drill.against import comparison
 from pgdyno.drill.bounds import POWER, SETTINGS, documented_bound
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult, Proof, Verified
@@ -37,6 +36,10 @@ LOAD_S = 1.1
 """How long the load runs before a fault, when nothing else is asked for."""
 _LOAD_SPREAD = (0.75, 1.25)
 # Faults that come at one time after the start would always meet the same phase of the server.
+
+
+Besides = Callable[[DrillResult], Mapping[str, Any]]
+"""Further parts of a drill's result, made of its cuts."""
 
 
 class Drill:
@@ -198,13 +201,12 @@ def run_drill(
     run_path: Path,
     command: str = "drill",
     spec_text: str = "",
-    against: DrillResult | None = None,
+    besides: Besides | None = None,
 ) -> DrillResult:
     """Carry a drill out on a server of its own, recorded cut by cut in ``run_path``.
 
-    ``against`` is the same drill on another server, kept in the result for comparison. Raises
-    UsageError or SetupError when the drill cannot be, and what ends a session otherwise; cuts until
-    then are kept.
+    What ``besides`` makes of the drill is kept in its result. Raises UsageError or SetupError when
+    the drill cannot be, and what ends a session otherwise; cuts until then are kept.
     """
     fault = find_fault(options.fault)
     check_drill(spec, options, fault)
@@ -212,7 +214,7 @@ def run_drill(
     with open_session(
         spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
     ) as session:
-        book = _Book(session, fault, options, against)
+        book = _Book(session, fault, options, besides)
         session.alter_tables(options.table_options)
         drill = Drill(session, options)
         try:
@@ -278,11 +280,11 @@ class _Book:
     """Keeps a drill's cuts, in memory and in the run file."""
 
     def __init__(
-        self, session: Session, fault: Fault, options: DrillOptions, against: DrillResult | None
+        self, session: Session, fault: Fault, options: DrillOptions, besides: Besides | None
     ) -> None:
         self._session = session
         self._options = options
-        self._against = against
+        self._besides = besides
         facts = session.target.facts
         settings = {name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]}
         bound = documented_bound(
@@ -324,8 +326,8 @@ class _Book:
         """Leave the result in the run file, however the drill ended."""
         result = self.result()
         whole = result.to_json()
-        if self._against is not None:
-            whole |= comparison(result, self._against)
+        if self._besides is not None:
+            whole |= self._besides(result)
         self._session.recorder.update_run(result=whole)
 
 

@@ -1,4 +1,4 @@
-"""The terminal summary of a story: its chapters, how each ended, where luck had a part."""
+"""A story in the terminal: its chapters, how each ended, where luck had a part."""
 
 from __future__ import annotations
 
@@ -15,15 +15,41 @@ _LABELS = len(GAP) + 8
 _STYLES = {True: "green", False: "bold red", None: ""}
 
 
-def print_chapters(result: Mapping[str, Any], console: Console) -> None:
-    """Print the chapters of a story's JSON result."""
+def print_chapter(chapter: Mapping[str, Any], console: Console) -> None:
+    """Print one chapter of a story's JSON result."""
     width = console.width if console.is_terminal else PLAIN_WIDTH
-    for chapter in result["chapters"]:
-        for line in _chapter_lines(chapter, width):
-            text = Text(line.text, style=line.style)
-            text.stylize("bold", 0, line.bold_to)
-            console.print(text, soft_wrap=True)
-        console.print()
+    for line in _chapter_lines(chapter, width):
+        text = Text(line.text, style=line.style)
+        text.stylize("bold", 0, line.bold_to)
+        console.print(text, soft_wrap=True)
+    console.print()
+
+
+def chapter_lines(result: Mapping[str, Any], width: int) -> list[Line]:
+    """What the summary of a run says of the chapter that it is, none perhaps."""
+    chapter = result.get("chapter")
+    if not chapter:
+        return []
+    style = _STYLES[chapter["as_expected"]]
+    return [
+        *labelled("chapter", f"{chapter['number']}  {chapter['title']}", width),
+        *labelled("expected", expectation(chapter), width, style=style),
+        *(
+            line
+            for said in chapter["luck"]
+            for line in labelled("luck", said, width, style="yellow")
+        ),
+        *labelled("remark", chapter["remark"], width, spare=True),
+        Line(""),
+    ]
+
+
+def expectation(chapter: Mapping[str, Any]) -> str:
+    """How a chapter was to end, and whether it did; '' when nothing was expected."""
+    if chapter["as_expected"] is None:
+        return ""
+    so = "and so it ended" if chapter["as_expected"] else "and it ended otherwise"
+    return f"{_expected(chapter['expected'])}: {so}"
 
 
 def _chapter_lines(chapter: Mapping[str, Any], width: int) -> list[Line]:

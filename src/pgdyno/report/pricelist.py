@@ -70,12 +70,16 @@ def gain_rows(story: Story, *, name_max: int | None = None) -> list[list[str]]:
 
 
 def loss_rows(story: Story, *, name_max: int | None = None) -> list[list[str]]:
-    """A row for each drill of each candidate, whose name stands in the first of them, apart; empty
-    when nothing was drilled at all."""
+    """A row for each drill of each candidate; empty when nothing was drilled at all. With
+    ``name_max`` a candidate's name stands in the first of its rows only."""
     if not any(loss["drilled"] for row in prices(story) for loss in row["losses"]):
         return []
     return [
-        ["" if place else _name(number, row, name_max), drill_name(loss), *_loss_cells(loss)]
+        [
+            "" if place and name_max else _name(number, row, name_max),
+            drill_name(loss),
+            *_loss_cells(loss),
+        ]
         for number, row in enumerate(prices(story), start=1)
         for place, loss in enumerate(row["losses"])
     ]

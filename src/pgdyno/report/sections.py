@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pgdyno.record import FindingRow, RunFile
 from pgdyno.remedy import Remedy, catalogue
 from pgdyno.report import numbers, wording
+from pgdyno.report.chapters import expectation
 from pgdyno.report.chart import Table
 from pgdyno.report.marks import tells_of_missing_probe
 from pgdyno.report.page import Banner, Card, Headline, StepText, Tag, Zoom
@@ -97,7 +99,7 @@ def banners(run: RunFile, story: Story) -> list[Banner]:
 
 def circumstances(story: Story) -> list[Banner]:
     """How the run ended, if not as planned, and the disk, if not the machine's own."""
-    found, info = [], story.info
+    found, info = _chapter_banners(story.info.result), story.info
     if info.status in ENDINGS:
         detail = numbers.sentence(info.status_detail)
         text = f"{detail} What was recorded until then is shown.".strip()
@@ -106,6 +108,20 @@ def circumstances(story: Story) -> list[Banner]:
         text = f"Measured with {disk}: these are not the speeds of a real disk."
         found.append(Banner("Emulated disk.", text))
     return found
+
+
+def _chapter_banners(result: Mapping[str, Any]) -> list[Banner]:
+    """Which chapter of a story it is, how it was to end, and where luck had a part."""
+    chapter = result.get("chapter")
+    if not chapter:
+        return []
+    said = expectation(chapter)
+    expected = f" Expected: {numbers.sentence(said)}" if said else ""
+    head = f"Chapter {chapter['number']}: {numbers.sentence(chapter['title'])}"
+    return [
+        Banner(head, f"{chapter['remark']}{expected}", bad=chapter["as_expected"] is False),
+        *(Banner("Luck had a part.", numbers.sentence(luck)) for luck in chapter["luck"]),
+    ]
 
 
 def step_texts(story: Story) -> list[StepText]:

@@ -12,6 +12,7 @@ from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import accounts, numbers, pricelist, wording
+from pgdyno.report.chapters import chapter_lines
 from pgdyno.report.drillterminal import drill_lines
 from pgdyno.report.lines import (
     GAP,
@@ -107,6 +108,7 @@ def _drill(run: RunFile, story: Story, width: int) -> list[Line]:
     lines = [
         *wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
         Line(""),
+        *chapter_lines(story.info.result, width),
         *drill_lines(run, story.info, width),
         *_warnings(story, width),
     ]
@@ -185,7 +187,8 @@ def _change_line(story: Story, width: int) -> list[Line]:
 def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
     """One question and its answer."""
     attempt = story.comparison
-    lines = labelled("noise", wording.noise_sentence(story), width)
+    lines = chapter_lines(story.info.result, width)
+    lines += labelled("noise", wording.noise_sentence(story), width)
     if attempt is None:
         return lines
     lines += labelled("change", attempt.title, width)

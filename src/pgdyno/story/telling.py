@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ def tell(
     watcher: Watcher,
     path_of: Callable[[int], Path],
     only: int | None = None,
-) -> dict[str, Any]:
-    """Carry out the chapters of ``spec``, or ``only`` one; the JSON result.
+) -> Iterator[dict[str, Any]]:
+    """Carry out the chapters of ``spec``, or ``only`` one; each as JSON when it has ended.
 
     ``path_of`` gives the run file of a chapter by its number, from 1. All chapters are checked
     before the first begins; raises UsageError for what cannot be.
@@ -39,21 +39,21 @@ def tell(
     chapters = dict(enumerate(spec.story, start=1))
     if not chapters:
         raise UsageError(
-            f"{spec.name} has no story", code="no-story", hint="[[story]] in a spec has chapters"
+            f"{spec.name} has no story",
+            code="no-story",
+            hint="its chapters are [[story]] tables; scenarios/wal-on-ram.toml has seven",
         )
     if only is not None and only not in chapters:
         raise UsageError(f"there is no chapter {only}: {len(chapters)} in all", code="no-chapter")
     plain = spec.model_copy(update={"story": []})
     specs = {number: _spec_of(plain, chapter) for number, chapter in chapters.items()}
-    told = []
     for number, chapter in chapters.items():
         if only in (None, number):
             watcher.note(f"chapter {number} of {len(chapters)}: {chapter.title}")
             carry_out = _compare if chapter.fault is None else _drill
             path = path_of(number)
-            done = carry_out(chapter, plain, specs[number], spec_text, watcher, path)
-            told.append(_chapter_json(number, chapter, path, done))
-    return {"schema_version": SCHEMA_VERSION, "story": spec.name, "chapters": told}
+            done = carry_out(number, chapter, plain, specs[number], spec_text, watcher, path)
+            yield _chapter_json(number, chapter, path, done)
 
 
 def _spec_of(spec: Spec, chapter: Chapter) -> Spec:
@@ -79,7 +79,7 @@ def _options(chapter: Chapter, spec: Spec) -> DrillOptions:
 
 
 def _compare(
-    chapter: Chapter, spec: Spec, _: Spec, spec_text: str, watcher: Watcher, path: Path
+    number: int, chapter: Chapter, spec: Spec, _: Spec, spec_text: str, watcher: Watcher, path: Path
 ) -> dict[str, Any]:
     change = Change(settings=chapter.settings, spec=chapter.vary)
     with open_session(
@@ -87,17 +87,26 @@ def _compare(
     ) as session:
         session.provide(change)
         result = compare(session, change, title=chapter.title, budget_s=chapter.budget_ms / 1000)
-    return {
-        "kind": "comparison",
-        "endings": {"": result["decision"]},
-        "sentences": [result["sentence"]],
-        "luck": [],
-        "facts": {"throughput_tps": result["throughput_tps"], "effect": result["effect"]},
-    }
+        done = {
+            "kind": "comparison",
+            "endings": {"": result["decision"]},
+            "sentences": [result["sentence"]],
+            "luck": [],
+            "facts": {"throughput_tps": result["throughput_tps"], "effect": result["effect"]},
+        }
+        told = {**result, "chapter": _told(number, chapter, done)}
+        session.recorder.update_run(result=told)
+    return done
 
 
 def _drill(
-    chapter: Chapter, spec: Spec, changed: Spec, spec_text: str, watcher: Watcher, path: Path
+    number: int,
+    chapter: Chapter,
+    spec: Spec,
+    changed: Spec,
+    spec_text: str,
+    watcher: Watcher,
+    path: Path,
 ) -> dict[str, Any]:
     result = run_drill(
         changed,
@@ -106,7 +115,12 @@ def _drill(
         run_path=path,
         command="drill",
         spec_text=spec_text,
+        besides=lambda drill: {"chapter": _told(number, chapter, _drilled(drill))},
     )
+    return _drilled(result)
+
+
+def _drilled(result: DrillResult) -> dict[str, Any]:
     return {
         "kind": "drill",
         "endings": _endings(result),
@@ -129,12 +143,17 @@ def _endings(result: DrillResult) -> dict[str, str]:
 def _chapter_json(
     number: int, chapter: Chapter, path: Path, done: Mapping[str, Any]
 ) -> dict[str, Any]:
+    return {**_told(number, chapter, done), "run_file": str(path), **done}
+
+
+def _told(number: int, chapter: Chapter, done: Mapping[str, Any]) -> dict[str, Any]:
+    """What a chapter's own run file says of it besides its figures."""
     return {
         "number": number,
         "title": chapter.title,
         "remark": chapter.remark,
-        "run_file": str(path),
-        **done,
+        "endings": done["endings"],
+        "luck": done["luck"],
         "expected": chapter.expect,
         "as_expected": _as_expected(chapter, done["endings"]),
     }
