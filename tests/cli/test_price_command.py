@@ -55,7 +55,7 @@ def test_a_candidate_that_is_no_assignment(pgdyno: Pgdyno) -> None:
     assert refused(pgdyno, "--candidate", "fsync") == snapshot("""\
 error: --candidate "fsync": "fsync" is not NAME=VALUE
 
-hint: for example --candidate full_page_writes=off,wal_compression=on
+hint: for example full_page_writes=off,wal_compression=on
 """)
 
 
@@ -141,3 +141,13 @@ def test_a_candidate_that_changes_nothing(pgdyno: Pgdyno) -> None:
     assert said.err.startswith(
         "error: wal_writer_delay = 0.2s, fsync = yes: the server has that already"
     )
+
+
+def test_the_spec_says_what_is_priced(pgdyno: Pgdyno) -> None:
+    Path("list.toml").write_text('[price]\nladder = ["sync"]\n')
+    assert refused(pgdyno, "list.toml").startswith('error: "sync" is not on the ladder')
+    Path("list.toml").write_text('[price]\ncandidates = ["fsync"]\n')
+    assert refused(pgdyno, "list.toml").startswith(
+        'error: price.candidates "fsync": "fsync" is not NAME=VALUE'
+    )
+    assert refused(pgdyno, "list.toml", "--candidate", "x").startswith('error: --candidate "x"')

@@ -98,7 +98,7 @@ def test_what_cannot_be_told(pgdyno: Pgdyno) -> None:
                 """\
 error: none has no story
 
-hint: [[story]] in a spec has chapters
+hint: its chapters are [[story]] tables, as in scenarios/wal-on-ram.toml
 """,
             ),
             (1, "", "error: there is no chapter 3: 2 in all\n"),

@@ -61,22 +61,30 @@ def test_the_ladder_climbs_from_losing_nothing_to_losing_all() -> None:
 
 def test_choosing_rungs() -> None:
     assert [c.id for c in choose(None, ())] == NAMES
-    assert [c.id for c in choose("fsync-off, async-2s", ())] == [BASELINE, "fsync-off", "async-2s"]
+    assert [c.id for c in choose(["fsync-off", " async-2s"], ())] == [
+        BASELINE,
+        "fsync-off",
+        "async-2s",
+    ]
     assert [c.id for c in choose(None, ["fsync=off"])] == [BASELINE, "fsync=off"]
-    assert [c.id for c in choose("async-2s", ["fsync=off"])] == [BASELINE, "async-2s", "fsync=off"]
+    assert [c.id for c in choose(["async-2s"], ["fsync=off"])] == [
+        BASELINE,
+        "async-2s",
+        "fsync=off",
+    ]
 
 
 @pytest.mark.parametrize(
     ("ladder_names", "own", "message"),
     [
-        ("sync", (), '"sync" is not on the ladder'),
+        (["sync"], (), '"sync" is not on the ladder'),
         (None, ("fsync",), '"fsync" is not NAME=VALUE'),
         (None, ("fsync=off", "fsync=off"), "priced twice"),
         (None, ("server.checksums=false",), "changes nothing"),
     ],
 )
 def test_what_cannot_be_chosen(
-    ladder_names: str | None, own: tuple[str, ...], message: str
+    ladder_names: list[str] | None, own: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         choose(ladder_names, own)

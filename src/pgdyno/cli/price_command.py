@@ -57,15 +57,21 @@ def command(**given: Any) -> None:
     """
     from pgdyno.cli.session import session_for
     from pgdyno.price.candidates import choose
-    from pgdyno.price.pricing import CUTS, Asked, check_price, default_budget_s, price
+    from pgdyno.price.pricing import Asked, check_price, default_budget_s, price
 
     asked = sort_out(given["what"])
     specs = specs_of_several(asked, given, scale=_SCALE, clients=_CLIENTS)
-    candidates = choose(given["ladder"], given["own"])
+    wishes = specs[0][0].price
+    ladder = wishes.ladder if given["ladder"] is None else given["ladder"].split(",")
+    if given["own"]:
+        candidates = choose(ladder, given["own"])
+    else:
+        own = wishes.candidates if given["ladder"] is None else ()
+        candidates = choose(ladder, own, where="price.candidates")
     for spec, _ in specs:
         check_price(spec, candidates)
-    cuts = CUTS if given["cuts"] is None else given["cuts"]
-    budget_ms = given["budget"]
+    cuts = wishes.cuts if given["cuts"] is None else given["cuts"]
+    budget_ms = given["budget"] or wishes.budget_ms
     path = run_path(given["output"], f"{specs[0][0].name}-price")
     wanted = Asked(
         candidates=candidates,

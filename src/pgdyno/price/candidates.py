@@ -181,18 +181,21 @@ def ladder() -> tuple[Candidate, ...]:
     )  # fmt: skip
 
 
-def choose(asked: str | None, own: Iterable[str]) -> tuple[Candidate, ...]:
-    """The rungs named in ``asked`` (NAME,…; ``None``: all, or none beside ``own``), then ``own``.
+def choose(
+    asked: Iterable[str] | None, own: Iterable[str], *, where: str = "--candidate"
+) -> tuple[Candidate, ...]:
+    """The rungs named in ``asked`` (``None``: all, or none beside ``own``), then ``own``.
 
-    The baseline is always the first. Raises :class:`UsageError` for what is not on the ladder, for
-    an empty candidate and for one given twice.
+    ``where`` says where ``own`` was given. The baseline is always the first. Raises
+    :class:`UsageError` for what is not on the ladder, for an empty candidate and for one given
+    twice.
     """
     known = {rung.id: rung for rung in ladder()}
     own = [*own]
     if asked is None:
         names = [] if own else list(known)
     else:
-        names = [name.strip() for name in asked.split(",") if name.strip()]
+        names = [name.strip() for name in asked if name.strip()]
     for name in names:
         if name not in known:
             raise UsageError(
@@ -200,7 +203,7 @@ def choose(asked: str | None, own: Iterable[str]) -> tuple[Candidate, ...]:
                 hint=f"it has {', '.join(known)}; what else is to be priced goes with --candidate",
             )  # fmt: skip
     chosen = [known[BASELINE], *(known[name] for name in dict.fromkeys(names) if name != BASELINE)]
-    chosen += [parse_candidate(text) for text in own]
+    chosen += [parse_candidate(text, where=where) for text in own]
     _check_distinct(chosen)
     return tuple(chosen)
 
@@ -213,7 +216,7 @@ def _check_distinct(candidates: Iterable[Candidate]) -> None:
         seen.add(candidate.id)
 
 
-def parse_candidate(text: str) -> Candidate:
+def parse_candidate(text: str, *, where: str = "--candidate") -> Candidate:
     """``full_page_writes=off,wal_compression=on``: settings, and dotted keys of the spec."""
     settings: dict[str, str] = {}
     keys: dict[str, str] = {}
@@ -221,9 +224,9 @@ def parse_candidate(text: str) -> Candidate:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
             raise UsageError(
-                f'--candidate "{text}": "{part}" is not NAME=VALUE',
+                f'{where} "{text}": "{part}" is not NAME=VALUE',
                 code="bad-assignment",
-                hint="for example --candidate full_page_writes=off,wal_compression=on",
+                hint="for example full_page_writes=off,wal_compression=on",
             )
         table, dot, _ = name.partition(".")
         (keys if dot and table in _SPEC_TABLES else settings)[name] = value
@@ -231,7 +234,7 @@ def parse_candidate(text: str) -> Candidate:
     change = Change(settings=settings, spec=keys)
     if not change:
         raise UsageError(
-            f'--candidate "{text}" changes nothing that has a gain',
+            f'{where} "{text}" changes nothing that has a gain',
             code="nothing-to-compare",
             hint="server.checksums holds for both sides; name a setting besides",
         )

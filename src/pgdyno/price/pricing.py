@@ -21,7 +21,6 @@ from pgdyno.price.sentences import sentence, verdict
 from pgdyno.spec import Change, Spec
 
 SCHEMA_VERSION = 1
-CUTS = 6
 SECONDS_PER_CANDIDATE = 65.0
 """Default time for each candidate, the baseline among them: the whole ladder takes 13 minutes."""
 _GAIN_SHARE = 0.55

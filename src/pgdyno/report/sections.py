@@ -116,11 +116,11 @@ def _chapter_banners(result: Mapping[str, Any]) -> list[Banner]:
     if not chapter:
         return []
     said = expectation(chapter)
-    expected = f" Expected: {numbers.sentence(said)}" if said else ""
+    expected = f" Expected: {said}." if said else ""
     head = f"Chapter {chapter['number']}: {numbers.sentence(chapter['title'])}"
     return [
         Banner(head, f"{chapter['remark']}{expected}", bad=chapter["as_expected"] is False),
-        *(Banner("Luck had a part.", numbers.sentence(luck)) for luck in chapter["luck"]),
+        *(Banner("Luck had a part.", f"{luck}.") for luck in chapter["luck"]),
     ]
 
 

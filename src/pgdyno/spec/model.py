@@ -216,6 +216,22 @@ class InvestigateSpec(Part):
     allow: DurabilityClass = "D0"
 
 
+class PriceSpec(Part):
+    """What ``pgdyno price`` is to price, where its options do not say."""
+
+    ladder: list[str] | None = Field(
+        None, description="Names of the default list; all, or none beside candidates"
+    )
+    candidates: list[str] = Field(
+        default_factory=list,
+        description="Candidates of your own: settings and keys, as 'full_page_writes=off'",
+    )
+    cuts: int = Field(6, ge=0, le=1000, description="Of each drill, at most")
+    budget_ms: Duration | None = Field(
+        None, alias="budget", description="Time for gains and drills (default 65 s a candidate)"
+    )
+
+
 class Spec(Part):
     """All of it. ``name`` names the run and its files."""
 
@@ -229,6 +245,7 @@ class Spec(Part):
     load: LoadSpec = Field(default_factory=LoadSpec)
     events: list[Event] = Field(default_factory=list)
     investigate: InvestigateSpec = Field(default_factory=InvestigateSpec)
+    price: PriceSpec = Field(default_factory=PriceSpec)
     story: list[Chapter] = Field(default_factory=list, description="For pgdyno story")
 
     @model_validator(mode="after")

@@ -41,7 +41,7 @@ def tell(
         raise UsageError(
             f"{spec.name} has no story",
             code="no-story",
-            hint="its chapters are [[story]] tables; scenarios/wal-on-ram.toml has seven",
+            hint="its chapters are [[story]] tables, as in scenarios/wal-on-ram.toml",
         )
     if only is not None and only not in chapters:
         raise UsageError(f"there is no chapter {only}: {len(chapters)} in all", code="no-chapter")
