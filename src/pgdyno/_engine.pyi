@@ -399,6 +399,9 @@ class DiskServer:
     def hurry(self) -> None:
         """Lift the flush delay and the bandwidth limit, so that an unmount takes no time."""
 
+    def fail(self) -> None:
+        """Answer every request with EIO from now on, once those under way have ended."""
+
     def start_recording(self, base: Path, log: Path) -> None:
         """Make ``base`` a copy of the disk as it is, record to ``log`` from then on.
 

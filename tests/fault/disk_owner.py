@@ -5,6 +5,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.disk import device
@@ -31,4 +32,8 @@ device.mount_image = slow_mount  # type: ignore[assignment]
 disk = device.open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
 disk.start_recording()
 (disk.path / "file").write_bytes(b"x" * (8 << 20))
+if phase == "failed":
+    disk.fail()
+    with suppress(OSError):  # so that the file system has noticed
+        disk.sync()
 stay()

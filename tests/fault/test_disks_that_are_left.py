@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.disk import dismantle, leftovers, mounting, open_device
+from pgdyno.disk import device, dismantle, leftovers, mounting, open_device
 from pgdyno.errors import RunError, SetupError
 
 OWNER = Path(__file__).with_name("disk_owner.py")
-PHASES = ("daemon", "mounted", "recording")
+PHASES = ("daemon", "mounted", "recording", "failed")
 
 
 def _missing() -> str | None:
@@ -107,7 +107,7 @@ def test_a_sweep_and_the_daemon_s_own_end_may_meet(owner: Begin, folder: Path) -
 def test_a_daemon_that_stands_still_is_cut_off(
     owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mounting, "_STUCK_S", 0.3)
+    monkeypatch.setattr(leftovers, "STUCK_DEAD_S", 0.3)
     monkeypatch.setattr(leftovers, "_END_S_MAX", 0.3)
     process = owner("recording")
     (daemon,) = leftovers._daemons(folder)
@@ -115,6 +115,21 @@ def test_a_daemon_that_stands_still_is_cut_off(
     process.kill()
     assert f"killed the disk's daemon, process {daemon}" in dismantle(folder)
     wait_until_clear(folder)
+
+
+def test_an_owner_does_not_wait_for_a_daemon_that_stands_still(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_ANSWER_S_MAX", "STUCK_DEAD_S"):
+        monkeypatch.setattr(device, name, 0.3)
+    disk = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
+    (disk.path / "file").write_bytes(b"x" * (8 << 20))
+    (daemon,) = leftovers._daemons(folder)
+    os.kill(daemon, signal.SIGSTOP)
+    with pytest.raises(RunError, match="does not answer"):
+        disk.fail()
+    disk.close()
+    assert remains(folder) == []
 
 
 def test_a_disk_in_use_goes_with_its_last_user(
@@ -134,13 +149,13 @@ def test_a_disk_in_use_goes_with_its_last_user(
 
 
 def test_the_owner_hears_that_its_daemon_is_gone(folder: Path) -> None:
-    device = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
+    disk = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
     (daemon,) = leftovers._daemons(folder)
     os.kill(daemon, signal.SIGKILL)
     with pytest.raises(RunError, match="daemon has ended: it was killed"):
-        device.stop_recording()
-    device.close()
-    device.close()
+        disk.stop_recording()
+    disk.close()
+    disk.close()
 
 
 def test_a_disk_that_cannot_be_mounted_leaves_nothing(

@@ -169,6 +169,30 @@ def test_a_slow_disk_takes_its_time(folder: Path) -> None:
         os.close(file)
 
 
+def test_a_disk_that_fails_answers_nothing_and_can_be_replaced(
+    folder: Path, fs: FileSystem
+) -> None:
+    lost = folder.parent / "lost"
+    with open_device(folder, fs=fs, size_bytes=SIZE_BYTES[fs], log=False) as device:
+        write_durably(device.path / "before", b"before" * 1000)
+        assert device.answers
+        device.fail()
+        assert not device.answers
+        with pytest.raises(OSError, match="Input/output error"):
+            write_durably(device.path / "after", b"after" * 1000)
+        device.replace(lost)
+        assert device.answers
+        assert list(device.path.iterdir()) == []
+        write_durably(device.path / "new", b"new")
+    point = folder.parent / "mnt"
+    point.mkdir()
+    mount_image(lost, point, fs)
+    try:
+        assert (point / "before").read_bytes() == b"before" * 1000
+    finally:
+        unmount_all(point, patience_s=5)
+
+
 def test_a_server_lives_on_a_recorded_disk(
     folder: Path, open_dir: Path, installation_of: Callable[[int], Installation]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,18 @@ def drilled(
 ) -> Callable[..., DrillResult]:
     """Lose the WAL's disk, which is a plain folder: tmpfs wants root."""
 
-    def run(major: int, standby: dict[str, Any], **options: Any) -> DrillResult:
+    def run(
+        major: int,
+        standby: dict[str, Any],
+        wal: str = "plain",
+        settings: dict[str, str] | None = None,
+        **options: Any,
+    ) -> DrillResult:
         installation_of(major)
         spec = spec_from_fields(
             {
-                "server": {"version": major, "settings": SETTINGS},
-                "disk": {"wal": "plain"},
+                "server": {"version": major, "settings": SETTINGS | (settings or {})},
+                "disk": {"wal": wal},
                 "clients": [{"count": 4}],
                 "standby": standby,
             }
@@ -105,6 +113,72 @@ def test_wal_receiver_gives_back_what_waited_for_it(drilled: Callable[..., Drill
     (cut,) = drilled(15, table, variant="receivewal").cuts
     assert lost(cut) == 0
     assert cut.proof.facts["wal_files_left"] == 0
+
+
+def needs_failing_disks() -> None:
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        pytest.skip("a disk that can fail needs root and FUSE")
+
+
+STAYS_DOWN = {"restart_after_crash": "off"}
+
+
+def test_a_disk_that_fails_under_the_server(drilled: Callable[..., DrillResult]) -> None:
+    """What was acknowledged had been flushed: the standby has it, and so has the disk."""
+    needs_failing_disks()
+    table = {"count": 1, "mode": "on"}
+    result = drilled(15, table, variant="io-error", wal="data", settings=STAYS_DOWN)
+    cuts = {name.removeprefix("io-error/"): cut for name, cut in by_variant(result).items()}
+    assert list(cuts) == ["start", "resetwal", "promote", "copy-back", "reattach"]
+    assert cuts["start"].outcome == "refused"
+    assert cuts["resetwal"].outcome == "corrupt"
+    assert cuts["promote"].outcome == "clean", cuts["promote"].to_json()
+    assert cuts["reattach"].outcome == "clean", cuts["reattach"].to_json()
+    assert lost(cuts["copy-back"]) == 0
+    proof = cuts["start"].proof
+    assert "Input/output error" in proof.facts["log"][0]
+    assert "and went down" in proof.sentence
+    assert not proof.facts["disk_answers"]
+    assert (proof.facts["processes_left"], proof.facts["wal_files_readable"]) == (0, 0)
+    assert proof.facts["wal_files_before"] > 0
+
+
+def test_a_disk_that_is_attached_again_has_what_was_flushed(
+    drilled: Callable[..., DrillResult],
+) -> None:
+    needs_failing_disks()
+    if shutil.which("mkfs.xfs") is None:
+        pytest.skip("mkfs.xfs is not installed")
+    disk = "slow:flush=1ms,fs=xfs,size=600MB"
+    result = drilled(18, {}, variant="io-error/reattach", wal=disk, settings=STAYS_DOWN)
+    (cut,) = result.cuts
+    assert cut.outcome == "clean", cut.to_json()
+    assert lost(cut) == 0
+    assert (result.bound_ms, cut.facts["bound_ms"]) == (None, 0)
+
+
+def test_a_server_that_starts_itself_again_has_lost_its_wal_all_the_same(
+    drilled: Callable[..., DrillResult],
+) -> None:
+    needs_failing_disks()
+    table = {"count": 1, "mode": "on"}
+    (cut,) = drilled(18, table, variant="io-error/promote", wal="data").cuts
+    assert cut.outcome == "clean", cut.to_json()
+    assert lost(cut) == 0
+    assert cut.proof.facts["restarts"] > 0
+    assert "started itself" in cut.proof.sentence
+
+
+def test_a_disk_that_did_not_fail_is_seen(drilled: Callable[..., DrillResult]) -> None:
+    needs_failing_disks()
+    result = drilled(15, {}, variant="io-error/reattach", wal="data", sham=True)
+    assert {cut.outcome for cut in result.cuts} == {"no-fault"}
+    assert "the WAL's disk still answers" in result.cuts[0].proof.sentence
+
+
+def test_only_a_disk_of_ours_can_fail(drilled: Callable[..., DrillResult]) -> None:
+    with pytest.raises(UsageError, match="plain folder: only a disk of pgdyno's own can be made"):
+        drilled(18, {}, variant="io-error")
 
 
 def test_a_sham_is_seen(drilled: Callable[..., DrillResult]) -> None:

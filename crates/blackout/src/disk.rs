@@ -4,7 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rustix::io::Errno;
 
 use crate::copying::copy_sparse;
 use crate::error::{BlackoutError, failed};
@@ -22,6 +25,7 @@ pub(crate) struct Disk {
     /// Held for reading by each request that changes the disk, so that whoever holds it for writing sees
     /// the disk between two requests.
     recorder: RwLock<Option<Recorder>>,
+    failed: AtomicBool,
 }
 
 impl Disk {
@@ -38,6 +42,7 @@ impl Disk {
             size_bytes,
             pace,
             recorder: RwLock::new(None),
+            failed: AtomicBool::new(false),
         })
     }
 
@@ -50,8 +55,15 @@ impl Disk {
         self.pace.lift();
     }
 
+    /// Answers each request from now on with EIO, once those under way have ended; the image stays.
+    pub(crate) fn fail(&self) {
+        let _between_requests = self.writing();
+        self.failed.store(true, Ordering::Release);
+    }
+
     /// Reads into `buffer`; less at the end of the disk.
     pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.alive()?;
         let mut done = 0;
         while done < buffer.len() {
             match self
@@ -70,7 +82,7 @@ impl Disk {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         self.pace.write(data.len() as u64);
-        let recorder = self.reading();
+        let recorder = self.changing()?;
         let start_ns = now_ns();
         self.image.write_all_at(data, offset)?;
         if let Some(recorder) = &*recorder {
@@ -85,7 +97,7 @@ impl Disk {
         if length == 0 {
             return Ok(());
         }
-        let recorder = self.reading();
+        let recorder = self.changing()?;
         let start_ns = now_ns();
         punch(&self.image, offset, length)?;
         if let Some(recorder) = &*recorder {
@@ -96,13 +108,14 @@ impl Disk {
 
     /// A flush. It only takes its time and is recorded: what the disk keeps in a power cut is decided by
     /// the record, and the image need not survive one of this machine.
-    pub(crate) fn flush(&self) {
-        let recorder = self.reading();
+    pub(crate) fn flush(&self) -> io::Result<()> {
+        let recorder = self.changing()?;
         let start_ns = now_ns();
         self.pace.flush();
         if let Some(recorder) = &*recorder {
             recorder.record(Kind::Flush, start_ns, 0, 0, &[]);
         }
+        Ok(())
     }
 
     /// Copies the image to `base` and begins the log, with no request in between.
@@ -130,8 +143,17 @@ impl Disk {
         recorder.map(Recorder::end).transpose()
     }
 
-    fn reading(&self) -> RwLockReadGuard<'_, Option<Recorder>> {
-        self.recorder.read().unwrap_or_else(PoisonError::into_inner)
+    /// Begins a request that changes the disk, if it has not failed.
+    fn changing(&self) -> io::Result<RwLockReadGuard<'_, Option<Recorder>>> {
+        let recorder = self.recorder.read().unwrap_or_else(PoisonError::into_inner);
+        self.alive().map(|()| recorder)
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(Errno::IO.into());
+        }
+        Ok(())
     }
 
     fn writing(&self) -> RwLockWriteGuard<'_, Option<Recorder>> {
@@ -172,7 +194,7 @@ mod tests {
         disk.start_recording(&path("base"), &path("log")).unwrap();
         disk.write(8192, &[2; 512]).unwrap();
         disk.zero(4096, 512).unwrap();
-        disk.flush();
+        disk.flush().unwrap();
         let mut base = vec![0; SIZE_BYTES as usize];
         base[4096..8192].fill(1);
         assert_eq!(fs::read(path("base")).unwrap(), base);
@@ -239,6 +261,28 @@ mod tests {
         let mut held = [0; 512];
         disk.read(&mut held, 0).unwrap();
         assert_eq!(held, [1; 512]);
+    }
+
+    #[test]
+    fn a_failed_disk_does_nothing_and_keeps_what_it_had() {
+        let folder = TempDir::new().unwrap();
+        let disk = disk(&folder);
+        disk.write(0, &[1; 512]).unwrap();
+        disk.fail();
+        let mut buffer = [9; 512];
+        let refused = [
+            disk.read(&mut buffer, 0).unwrap_err(),
+            disk.write(0, &[2; 512]).unwrap_err(),
+            disk.zero(0, 512).unwrap_err(),
+            disk.flush().unwrap_err(),
+        ];
+        let numbers = refused.map(|error| error.raw_os_error());
+        assert_eq!(numbers, [Some(Errno::IO.raw_os_error()); 4]);
+        assert_eq!(buffer, [9; 512]);
+        assert_eq!(
+            fs::read(folder.path().join("image")).unwrap()[..512],
+            [1; 512]
+        );
     }
 
     #[test]

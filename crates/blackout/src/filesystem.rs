@@ -172,8 +172,10 @@ impl Filesystem for OneFile {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.disk.flush();
-        reply.ok();
+        match self.disk.flush() {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

@@ -92,6 +92,11 @@ impl DiskServer {
         self.disk.hurry();
     }
 
+    /// Makes the disk answer everything with EIO from now on, as one that is lost.
+    pub fn fail(&self) {
+        self.disk.fail();
+    }
+
     /// Makes `base` a copy of the disk as it is and records to `log` from then on.
     pub fn start_recording(&self, base: &Path, log: &Path) -> Result<(), BlackoutError> {
         self.disk.start_recording(base, log)

@@ -45,6 +45,10 @@ impl DiskServer {
         self.0.hurry();
     }
 
+    fn fail(&self, py: Python<'_>) {
+        py.detach(|| self.0.fail());
+    }
+
     fn start_recording(&self, py: Python<'_>, base: PathBuf, log: PathBuf) -> PyResult<()> {
         let started = py.detach(|| self.0.start_recording(&base, &log));
         raised(py, started)

@@ -90,6 +90,9 @@ def _carry_out(server: DiskServer, order: Mapping[str, str]) -> dict[str, Any]:
                 return {"ok": None}
             case "stop":
                 return {"ok": server.stop_recording()}
+            case "fail":
+                server.fail()
+                return {"ok": None}
             case _:
                 server.hurry()
                 return {"ok": None}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from typing import IO, Any, Self
 import pgdyno
 from pgdyno.disk.leftovers import DAEMON_MODULE
 from pgdyno.disk.mounting import (
+    STUCK_DEAD_S,
     FileSystem,
     make_image,
     mount_image,
@@ -32,20 +34,27 @@ from pgdyno.disk.mounting import (
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.account import give, server_account
 
+_BLOCK_BYTES = 4096
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
 _NEEDS_ROOT = "run pgdyno as root, where FUSE and loop devices may be used, or choose a plain disk"
 _BUSY_S_MAX = 10.0
+_ANSWER_S_MAX = 10.0
+"""For what a daemon does at once."""
 _END_S_MAX = 10.0
 
 
 class Device:
     """A mounted disk. Make one with ``open_device``; not to be shared between threads."""
 
-    def __init__(self, folder: Path, fs: FileSystem, *, log: bool) -> None:
+    def __init__(
+        self, folder: Path, fs: FileSystem, size_bytes: int, pace: dict[str, Any], *, log: bool
+    ) -> None:
         """Internal; use ``open_device``."""
         self.folder = folder
         self.fs = fs
+        self.size_bytes = size_bytes
         self.log: Path | None = folder / "log" if log else None
+        self._pace = pace
         self._daemon: _Daemon | None = None
         self._recording = False
 
@@ -89,17 +98,62 @@ class Device:
             raise RunError("the disk was not being recorded", code="disk-log")
         return recorded
 
+    def fail(self) -> None:
+        """Lose the disk: every request is answered with EIO from now on; the image stays.
+
+        What the file system on it holds in memory stays too, as on any machine that loses a disk.
+        """
+        self._ask({"do": "fail"}, _ANSWER_S_MAX)
+        # The kernel's copy of the daemon's file counts as the disk, not as memory above it.
+        disk = os.open(self._disk, os.O_RDONLY)
+        try:
+            os.posix_fadvise(disk, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(disk)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the disk can be read."""
+        try:
+            with self._disk.open("rb", buffering=0) as disk:
+                return bool(disk.read(_BLOCK_BYTES))
+        except OSError:
+            return False
+
+    def replace(self, keep: Path) -> None:
+        """Put a new disk with an empty file system in its place; the old one's image is ``keep``.
+
+        For a disk that nobody uses any more. Raises SetupError as ``open_device``.
+        """
+        self.close()
+        self.image.rename(keep)
+        _open(self)
+
     def close(self) -> None:
         """End a recording, unmount, end the daemon; the files stay. Safe to call twice."""
         if self._daemon is None:
             return
-        with contextlib.suppress(RunError):
-            if self._recording:
-                self.stop_recording()
-            self._ask({"do": "hurry"})
-        unmount_all(self.folder, patience_s=_BUSY_S_MAX)
-        self._daemon.end()
+        if alive := self._hurry():
+            unmount_all(self.folder, patience_s=_BUSY_S_MAX)
+        else:
+            unmount_all(self.folder, patience_s=_BUSY_S_MAX, stuck_s=STUCK_DEAD_S)
+        self._daemon.end(_END_S_MAX if alive else 0.0)
         self._daemon = None
+
+    def _hurry(self) -> bool:
+        """End the recording and whatever slows the disk down; whether its daemon answers."""
+        try:
+            self._ask({"do": "hurry"}, _ANSWER_S_MAX)
+        except RunError:
+            return False
+        if self._recording:
+            with contextlib.suppress(RunError):
+                self.stop_recording()
+        return True
+
+    @property
+    def _disk(self) -> Path:
+        return self.folder / "fuse" / "disk"
 
     def __enter__(self) -> Self:
         return self
@@ -107,10 +161,10 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, order: dict[str, str]) -> Any:
+    def _ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
         if self._daemon is None:
             raise RunError("the disk is closed", code="disk-closed")
-        return self._daemon.ask(order)
+        return self._daemon.ask(order, seconds_max)
 
 
 class _Daemon:
@@ -147,16 +201,19 @@ class _Daemon:
             self.end()
             raise
 
-    def ask(self, order: dict[str, str]) -> Any:
-        """Have an order carried out; RunError says why it was not."""
+    def ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
+        """Have an order carried out, for as long as that may take; RunError says why it was not."""
         with contextlib.suppress(BrokenPipeError):
             stdin = _pipe(self._process.stdin)
             stdin.write(json.dumps(order).encode() + b"\n")
             stdin.flush()
-        return self._answer()
+        return self._answer(seconds_max)
 
-    def _answer(self) -> Any:
-        line = _pipe(self._process.stdout).readline()
+    def _answer(self, seconds_max: float | None = None) -> Any:
+        stdout = _pipe(self._process.stdout)
+        if not select.select([stdout], [], [], seconds_max)[0]:
+            raise RunError("the disk's daemon does not answer", code="disk-daemon")
+        line = stdout.readline()
         if not line:
             said = self._log.read_text(errors="replace").strip().splitlines()[-1:]
             why = said[0] if said else "it was killed"
@@ -166,12 +223,12 @@ class _Daemon:
             raise RunError(answer["error"], code="disk-daemon", hint=answer.get("hint"))
         return answer["ok"]
 
-    def end(self) -> None:
+    def end(self, seconds_max: float = _END_S_MAX) -> None:
         """Wait for the end that comes with the unmount; kill if it does not."""
         with contextlib.suppress(BrokenPipeError):
             _pipe(self._process.stdin).close()
         try:
-            self._process.wait(_END_S_MAX)
+            self._process.wait(seconds_max)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -201,19 +258,21 @@ def open_device(
     _require_system()
     folder.mkdir(parents=True, exist_ok=True)
     _require_space(folder, fs, size_bytes)
-    device = Device(folder, fs, log=log)
+    device = Device(folder, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
+    _open(device)
+    return device
+
+
+def _open(device: Device) -> None:
+    """Make and mount the disk; after an error nothing of it is left but its folder."""
+    folder = device.folder
     try:
-        make_image(device.image, fs, size_bytes)
+        make_image(device.image, device.fs, device.size_bytes)
         for name in ("fuse", "mnt"):
-            (folder / name).mkdir()
-        config = {
-            "image": str(device.image),
-            "mount_point": str(folder / "fuse"),
-            "flush_ms": 0.0,
-            "write_bytes_per_s": None,
-        }
-        device._daemon = _Daemon(folder, config | _pace(flush_ms, write_bytes_per_s))
-        mount_image(folder / "fuse" / "disk", device.path, fs)
+            (folder / name).mkdir(exist_ok=True)
+        config = {"image": str(device.image), "mount_point": str(folder / "fuse")}
+        device._daemon = _Daemon(folder, config | device._pace)
+        mount_image(device._disk, device.path, device.fs)
         with contextlib.suppress(OSError):
             (device.path / "lost+found").rmdir()
         give(device.path, server_account())
@@ -222,7 +281,6 @@ def open_device(
         unmount_all(folder, patience_s=_BUSY_S_MAX)
         _remove_files(folder)
         raise
-    return device
 
 
 def _pace(flush_ms: float, write_bytes_per_s: int | None) -> dict[str, Any]:

@@ -34,6 +34,8 @@ _UMOUNT_NOFOLLOW = 8
 _LOOP_CLR_FD = 0x4C01
 _POLL_S = 0.02
 _STUCK_S = 30.0
+STUCK_DEAD_S = 2.0
+"""How long an unmount may take where nobody wants what is still to be written."""
 _SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
@@ -44,6 +46,8 @@ class Mount:
     point: str
     fs: str
     source: str
+    options: str
+    """Of the file system, as ``rw,errors=continue``."""
 
 
 def mounts_below(folder: Path) -> list[Mount]:
@@ -56,8 +60,8 @@ def mounts_below(folder: Path) -> list[Mount]:
 
 def _mount(line: str) -> Mount:
     own, _, of_fs = line.partition(" - ")
-    fs, source, *_ = of_fs.split()
-    return Mount(_unescaped(own.split()[4]), fs, source)
+    fs, source, *options = of_fs.split()
+    return Mount(_unescaped(own.split()[4]), fs, source, "".join(options))
 
 
 def _unescaped(text: str) -> str:
@@ -135,11 +139,12 @@ def sync_mount(point: Path) -> None:
         os.close(descriptor)
 
 
-def unmount_all(folder: Path, *, patience_s: float) -> list[str]:
+def unmount_all(folder: Path, *, patience_s: float, stuck_s: float = _STUCK_S) -> list[str]:
     """Unmount everything at ``folder`` and below, detach its loop devices; what was done.
 
     What is in use is tried again for ``patience_s``, then detached: it goes when its last user
-    does. A disk whose daemon does not answer is cut off. Never raises and never hangs.
+    does. A disk that has not taken what is still to be written after ``stuck_s`` is cut off, and
+    that is lost. Never raises and never hangs.
     """
     done: dict[str, None] = {}
     deadline = time.monotonic() + patience_s
@@ -149,7 +154,7 @@ def unmount_all(folder: Path, *, patience_s: float) -> list[str]:
         if not above:
             _detach_loops(folder, done)
         last = (above or mounts)[-1]
-        error = _unmount(last, mounts)
+        error = _unmount(last, mounts, stuck_s)
         if error == 0:
             done[f"unmounted {last.point}"] = None
         elif time.monotonic() < deadline:
@@ -169,19 +174,19 @@ def _detach_loops(folder: Path, done: dict[str, None]) -> None:
         done[f"detached {device}"] = None
 
 
-def _unmount(mount: Mount, mounts: Sequence[Mount]) -> int:
+def _unmount(mount: Mount, mounts: Sequence[Mount], stuck_s: float) -> int:
     """Unmount, and cut its disks off should that get stuck; 0 or the error's number."""
     result: list[int] = []
     thread = threading.Thread(
         target=lambda: result.append(_call_umount(mount.point, _UMOUNT_NOFOLLOW)), daemon=True
     )
     thread.start()
-    thread.join(_STUCK_S)
+    thread.join(stuck_s)
     while thread.is_alive():
         # With its disk cut off, a file system gives up on what it could not write.
         for disk in (it for it in mounts if it.fs.startswith("fuse")):
             _call_umount(disk.point, _MNT_FORCE | _UMOUNT_NOFOLLOW)
-        thread.join(_STUCK_S)
+        thread.join(stuck_s)
     return result[0]
 
 

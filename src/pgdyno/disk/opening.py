@@ -68,6 +68,11 @@ class OpenPlaces:
             self._by_text[text] = self._open(plan, f"wal-{count + 1}" if count else "wal")
         return self._by_text[text].path
 
+    def device(self, text: str) -> Device | None:
+        """The open disk of pgdyno's own that ``text`` names; ``None``: it is of another kind."""
+        disk = self._by_text.get(text)
+        return disk.device if isinstance(disk, ImagedDisk) else None
+
     @property
     def recorded(self) -> list[Device]:
         """The disks that can be recorded, that of the data first."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pgdyno.spec.units import format_duration, parse_duration_ms
 
+CRASH = "kill"
 POWER = "power"
 WAL_DEVICE = "wal-device"
 STOP = "stop"

@@ -210,7 +210,7 @@ def run_drill(
     """
     fault = find_fault(options.fault)
     check_drill(spec, options, fault)
-    spec = fault.adapt(spec)
+    spec = fault.adapt(spec, options)
     with open_session(
         spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
     ) as session:
@@ -250,7 +250,7 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
             hint="leave it out for pgdyno drill",
         )
     _check_recorded_only(options)
-    fault.check(spec)
+    fault.check(spec, options)
 
 
 def _check_recorded_only(options: DrillOptions) -> None:

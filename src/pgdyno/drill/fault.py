@@ -13,7 +13,7 @@ from pgdyno.spec import Spec
 
 if TYPE_CHECKING:
     from pgdyno.drill.drill import Drill
-    from pgdyno.drill.model import Cut
+    from pgdyno.drill.model import Cut, DrillOptions
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Fault:
     """As on the command line: 'during-recovery'."""
     summary: str
     """What is broken, in a few words after "this drill"."""
-    adapt: Callable[[Spec], Spec]
+    adapt: Callable[[Spec, DrillOptions], Spec]
     """The spec with the disks and standbys that the fault needs."""
-    check: Callable[[Spec], None]
+    check: Callable[[Spec, DrillOptions], None]
     """Raises SetupError or UsageError when the machine or the spec lacks something."""
     cuts: Callable[[Drill], Iterator[Cut]]
     """Carries the cuts out, one after the other, each recorded as it is yielded."""
@@ -55,10 +55,10 @@ def find_fault(name: str) -> Fault:
     return fault
 
 
-def as_it_is(spec: Spec) -> Spec:
+def as_it_is(spec: Spec, _options: DrillOptions) -> Spec:
     """``adapt`` of a fault that needs nothing special."""
     return spec
 
 
-def nothing_to_check(_spec: Spec) -> None:
+def nothing_to_check(_spec: Spec, _options: DrillOptions) -> None:
     """``check`` of a fault that any machine can have."""

@@ -118,7 +118,8 @@ class Cut:
     verified: Verified | None
     """``None`` when there was nothing to verify: the fault did not happen."""
     facts: dict[str, Any] = field(default_factory=dict)
-    """``promised``, where it is false: what was tried is not what the bound is of."""
+    """``promised``, where it is false: what was tried is not what the bound is of. ``bound_ms``,
+    where it is there: what holds for this cut in place of the drill's."""
 
     @property
     def outcome(self) -> Outcome:
@@ -237,8 +238,6 @@ class DrillResult:
 
     def worse_than_bound(self) -> list[Cut]:
         """Cuts that lost more than the settings' documentation allows, or are damaged."""
-        if self.bound_ms is None:
-            return []
         return [cut for cut in self.cuts if _beyond(cut, self.bound_ms)]
 
     def to_json(self) -> dict[str, Any]:
@@ -259,8 +258,9 @@ class DrillResult:
         }
 
 
-def _beyond(cut: Cut, bound_ms: float) -> bool:
-    if not cut.facts.get("promised", True):
+def _beyond(cut: Cut, bound_ms: float | None) -> bool:
+    bound_ms = cut.facts.get("bound_ms", bound_ms)
+    if bound_ms is None or not cut.facts.get("promised", True):
         return False
     if cut.outcome in ("refused", "corrupt"):
         return True

@@ -29,6 +29,8 @@ class Wreck:
     primary: Cluster
     standby: Standby | None
     wal_receiver: WalReceiver | None
+    disk: Path | None = None
+    """The WAL that the lost disk still holds, where one can look at it."""
 
     def copy(self, of: Cluster) -> Cluster:
         """A cluster with a copy of the data of ``of``, that waits for nobody's standby."""
@@ -45,7 +47,7 @@ class Rescued:
     promoted_s: float | None = None
     """How long it took to make a standby a primary; ``None``: it was none."""
     foreign_wal: bool = False
-    """Its WAL was put there from elsewhere."""
+    """Its WAL was put there from elsewhere, or may end before what the server knew of it."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,11 @@ class Rescue:
 
     name: str
     summary: str
-    needs: Literal["", "standby", "wal_receiver"]
+    needs: Literal["", "standby", "wal_receiver", "disk"]
     promised: bool
-    """Whether what commits waited for is then said to be there: by replication, not by luck."""
+    """Whether what commits waited for is then said to be there: by the documentation, not by luck.
+    """
     carry_out: Callable[[Wreck], Rescued]
-
-    def possible(self, wreck: Wreck) -> bool:
-        """Whether what it needs is there."""
-        return not self.needs or getattr(wreck, self.needs) is not None
 
 
 def _start(wreck: Wreck) -> Rescued:
@@ -99,13 +98,22 @@ def _promote(wreck: Wreck) -> Rescued:
 def _copy_back(wreck: Wreck) -> Rescued:
     """The standby's WAL in the primary's place: the seed's procedure."""
     assert wreck.standby is not None
+    return _with_wal_of(wreck.standby.cluster.wal_dir, wreck)
+
+
+def _reattach(wreck: Wreck) -> Rescued:
+    """The lost disk is there again, with what it had taken by then."""
+    assert wreck.disk is not None
+    return _with_wal_of(wreck.disk, wreck)
+
+
+def _with_wal_of(folder: Path, wreck: Wreck) -> Rescued:
+    """The primary, with WAL that lies elsewhere."""
     cluster = wreck.copy(wreck.primary)
-    given = []
-    for path in sorted(wreck.standby.cluster.wal_dir.iterdir()):
-        if path.is_file():
-            _give_copy(path, cluster.wal_dir)
-            given.append(path.name)
-    return Rescued(cluster, {"wal_files": len(given)}, foreign_wal=True)
+    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    for path in files:
+        _give_copy(path, cluster.wal_dir)
+    return Rescued(cluster, {"wal_files": len(files)}, foreign_wal=True)
 
 
 def _give_back(wreck: Wreck) -> Rescued:
@@ -130,6 +138,7 @@ RESCUES = {
         Rescue(
             "copy-back", "the standby's WAL in the primary's place", "standby", True, _copy_back
         ),
+        Rescue("reattach", "the lost disk attached again", "disk", True, _reattach),
         Rescue("receivewal", "pg_receivewal's WAL given back", "wal_receiver", True, _give_back),
     )
 }

@@ -69,13 +69,17 @@ def make_slot(primary: Cluster, name: str) -> None:
 
 
 def drop_slot(primary: Cluster, name: str) -> None:
-    """Drop the slot, and end who uses it; nothing while the primary does not run."""
+    """Drop the slot, and end who uses it; nothing while the primary takes no connections."""
     import psycopg
 
     if not primary.running:
         return
+    try:
+        conn = connect(primary.conninfo)
+    except SetupError:
+        return  # It is in recovery, perhaps for ever, its disk being lost.
     deadline_s = time.monotonic() + WAIT_S_MAX
-    with connect(primary.conninfo) as conn:
+    with conn:
         while time.monotonic() < deadline_s:
             try:
                 if conn.execute(query("drop_slot"), {"name": name}).fetchone() is None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import Said, processes
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut, Proof
+from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.controldata import ControlData
 from pgdyno.spec import Spec, spec_from_fields
@@ -44,7 +44,7 @@ _AFTERWARDS_S = 0.3
 _DRAIN_MS = 2_000
 
 
-def _adapt(spec: Spec) -> Spec:
+def _adapt(spec: Spec, _options: DrillOptions) -> Spec:
     """Both disks limited; what the spec has limited itself stays as it is."""
     fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     wal = spec.disk.wal_plan
@@ -61,7 +61,7 @@ def _tmpfs(role: str, spec: Spec) -> str:
     return f"tmpfs:{base_mb + each_mb * spec.workload.scale}MB"
 
 
-def _check(spec: Spec) -> None:
+def _check(spec: Spec, _options: DrillOptions) -> None:
     if os.geteuid() != 0:
         raise SetupError(
             "disk-full fills disks of its own, and only root may mount them", code="not-root"

@@ -12,7 +12,7 @@ from typing import Any
 from pgdyno.drill.bounds import POWER, documented_bound
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut, Verified
+from pgdyno.drill.model import Cut, DrillOptions, Verified
 from pgdyno.drill.power.cutting import HARMED, Cutter, proof_of
 from pgdyno.drill.power.failing import Minimisation
 from pgdyno.drill.power.plan import KEEPS, Moment, Planned, plan_cuts
@@ -24,7 +24,7 @@ from pgdyno.spec.disk import DiskPlan
 DISK = "blackout"
 
 
-def _adapt(spec: Spec) -> Spec:
+def _adapt(spec: Spec, _options: DrillOptions) -> Spec:
     """The data on a recording disk; the WAL on one of its own where the spec has it apart."""
     disk = spec.disk
     data = disk.data if disk.data_plan.kind == "blackout" else DISK
@@ -35,7 +35,7 @@ def _adapt(spec: Spec) -> Spec:
     return spec.model_copy(update={"disk": changed})
 
 
-def _check(spec: Spec) -> None:
+def _check(spec: Spec, _options: DrillOptions) -> None:
     for name, plan in (("data", spec.disk.data_plan), ("wal", spec.disk.wal_plan)):
         if plan is None or plan.kind == "blackout" or plan == DiskPlan("plain"):
             continue

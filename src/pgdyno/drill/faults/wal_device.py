@@ -2,11 +2,13 @@
 
 The load runs, a checkpoint is under way, the server's processes are killed, and the WAL's disk is
 emptied; from the same wreck each rescue makes a database, which is verified as a cut of its own.
-There are four ways into it:
+There are five ways into it:
 
 ``""``        killed under load, with the standbys as they were
 ``behind``    likewise, with the standbys' link held up for the last second; only where commits do
               not wait for them, for else there would be no commits
+``io-error``  the disk fails under the server: from one moment on it answers everything with EIO,
+              and PostgreSQL goes down by itself
 ``quiet``     killed when the load had ended, all standbys had everything and a checkpoint was made
 ``stopped``   shut down in order first, standbys after it
 
@@ -16,22 +18,22 @@ A variant is a way and a rescue, as ``behind/copy-back``, or a way with all its 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Any
 
+from pgdyno.drill.bounds import CRASH, documented_bound
 from pgdyno.drill.checking import Crashed
 from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import processes, still_there
-from pgdyno.drill.fault import Fault, nothing_to_check
-from pgdyno.drill.model import Cut, Proof
+from pgdyno.drill.fault import Fault
+from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.drill.rescues import RESCUES, Rescue, Wreck
 from pgdyno.drill.verify import verify
+from pgdyno.drill.walloss import DiskEmptied, DiskFailed
 from pgdyno.errors import UsageError
-from pgdyno.record import AckLedger
+from pgdyno.record import AckLedger, Outcome
 from pgdyno.server import Cluster
 from pgdyno.server.receivers import Receivers
 from pgdyno.spec import Spec
@@ -45,8 +47,10 @@ LAST_S = 1.0
 """How long before a fault under load a checkpoint begins, and the link is held up if at all."""
 DRAIN_MS = 10_000
 """How long transactions may take to end where nothing is to be under way."""
-WAYS = ("", "behind", "quiet", "stopped")
-_WAL_FILE_CHARACTERS = 24
+IO_ERROR = "io-error"
+WAYS = ("", "behind", IO_ERROR, "quiet", "stopped")
+FAILING_DISK = "blackout:size=1GB"
+"""Likewise, where the disk has to fail while it is used."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,23 @@ def ways(spec: Spec, variant: str | None) -> dict[str, list[Rescue]]:
 
 
 def _rescues(spec: Spec, way: str) -> list[Rescue]:
-    """What can be tried. One that needs no standby is the same however far behind one is."""
+    """What can be tried: what it needs is there."""
     standby = spec.standby
     if way == "behind" and (standby.waits or not standby.count):
         return []
-    there = {"": way != "behind", "standby": standby.count, "wal_receiver": standby.receivewal}
-    return [rescue for rescue in RESCUES.values() if there[rescue.needs]]
+    there = {"standby": standby.count, "wal_receiver": standby.receivewal}
+    return [
+        rescue
+        for rescue in RESCUES.values()
+        if _makes_sense(way, rescue) and there.get(rescue.needs, True)
+    ]
+
+
+def _makes_sense(way: str, rescue: Rescue) -> bool:
+    """Whether a rescue shows something about a way that no other way shows as well."""
+    if rescue.needs == "disk":
+        return way == IO_ERROR
+    return bool(rescue.needs) or way != "behind"
 
 
 def _impossible(spec: Spec, variant: str, possible: Mapping[str, list[Rescue]]) -> UsageError:
@@ -127,25 +142,26 @@ def _lose(drill: Drill, way: str, rng: random.Random) -> _Lost:
 
 def _strike(drill: Drill, way: str, acks: AckLedger | None, facts: dict[str, Any]) -> _Lost:
     """The fault itself, and what shows that it happened."""
-    before = [process.pid for process in processes(drill.cluster)]
+    loss = DiskFailed(drill) if way == IO_ERROR else DiskEmptied(drill, in_order=way == "stopped")
     drill.begin_outage()
-    cut_ns = time.monotonic_ns()
-    if way == "stopped":
-        drill.cluster.stop()
-    elif not drill.options.sham:
-        drill.cluster.kill()
+    loss.strike()
     acks = drill.end_load() if acks is None else acks
-    left = still_there(drill.cluster, before)
+    loss.look()
     drill.cluster.stop()
     _stop_receivers(drill.receivers)
-    had = _wal_files(drill)
-    if not drill.options.sham:
-        _empty_wal_disk(drill)
+    proof = loss.clear()
     drill.put_back_before_next()
-    proof = _proof(drill, way, before=len(before), left=left, had=had)
     receivers = drill.receivers
-    wreck = Wreck(drill.cluster, next(iter(receivers.standbys), None), receivers.wal_receiver)
-    return _Lost(wreck, proof, acks, cut_ns, facts)
+    standby = next(iter(receivers.standbys), None)
+    wreck = Wreck(drill.cluster, standby, receivers.wal_receiver, loss.held)
+    return _Lost(wreck, proof, acks, loss.cut_ns, facts | _answered_after(acks, loss.cut_ns))
+
+
+def _answered_after(acks: AckLedger, cut_ns: int) -> dict[str, Any]:
+    """Acknowledgements that were read when the disk was gone: those that were on their way."""
+    records = acks.records
+    ended_ns = records["ended_ns"][records["outcome"] == Outcome.ACKED]
+    return {"acked_after_fault": int((ended_ns > cut_ns).sum())}
 
 
 def _make_way(drill: Drill, way: str, checkpointing: psycopg.Connection) -> AckLedger | None:
@@ -203,7 +219,17 @@ def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int
         "redo": redo,
         "promised": rescue.promised,
     }
+    if rescue.needs == "disk":
+        facts["bound_ms"] = _bound_of_a_crash_ms(drill)
     return drill.cut(number, seed, lost.cut_ns, lost.proof, verified, variant=variant, facts=facts)
+
+
+def _bound_of_a_crash_ms(drill: Drill) -> float | None:
+    """With its own WAL again a server recovers as from any crash: what it acknowledged was flushed,
+    or it should have gone down sooner."""
+    settings = drill.session.target.facts["settings"]
+    unlogged = drill.session.spec.workload.unlogged
+    return documented_bound(CRASH, settings, unlogged=unlogged).ms
 
 
 def _said_of_redo(cluster: Cluster) -> list[str]:
@@ -235,50 +261,30 @@ def _stop_receivers(receivers: Receivers) -> None:
         receivers.wal_receiver.stop()
 
 
-def _wal_files(drill: Drill) -> int:
-    names = (path.name for path in drill.cluster.wal_dir.iterdir())
-    return sum(len(name) == _WAL_FILE_CHARACTERS for name in names)
-
-
-def _empty_wal_disk(drill: Drill) -> None:
-    """All files go; the folders that a start wants are there, as after making the disk anew."""
-    for path in drill.cluster.wal_dir.rglob("*"):
-        if path.is_file():
-            path.unlink()
-
-
-def _proof(drill: Drill, way: str, *, before: int, left: list[int], had: int) -> Proof:
-    control, has = drill.cluster.control_data(), _wal_files(drill)
-    ended = control.shut_down if way == "stopped" else control.in_production
-    happened = bool(before and not left and had and not has and ended)
-    lost = f"{had} WAL files were there, and {has} are left"
-    sentence = (
-        f'{before} server processes are gone; {lost}; the control file says "{control.state}"'
-    )
-    if left:
-        sentence = f"of {before} server processes {len(left)} are still there; {lost}"
-    facts = {
-        "processes_before": before,
-        "processes_left": len(left),
-        "wal_files_before": had,
-        "wal_files_left": has,
-        "control_file": control.state,
-    }
-    return Proof(happened, sentence, facts)
-
-
-def _adapt(spec: Spec) -> Spec:
-    """With a disk for the WAL by itself."""
+def _adapt(spec: Spec, options: DrillOptions) -> Spec:
+    """With a disk for the WAL by itself, one that can fail if it has to."""
     if spec.disk.wal != "data":
         return spec
-    return spec.model_copy(update={"disk": spec.disk.model_copy(update={"wal": WAL_DISK})})
+    wal = FAILING_DISK if IO_ERROR in ways(spec, options.variant) else WAL_DISK
+    return spec.model_copy(update={"disk": spec.disk.model_copy(update={"wal": wal})})
+
+
+def _check(spec: Spec, options: DrillOptions) -> None:
+    """Refuse a variant that there is nothing for, and a disk that cannot be made to fail."""
+    plan = spec.disk.wal_plan
+    if IO_ERROR in ways(spec, options.variant) and plan is not None and not plan.emulated:
+        raise UsageError(
+            f"disk.wal is {plan}: only a disk of pgdyno's own can be made to fail",
+            code="bad-disk",
+            hint="leave it out, or choose blackout or a slow disk",
+        )
 
 
 FAULT = Fault(
     name="wal-device",
     summary="the WAL's disk is lost",
     adapt=_adapt,
-    check=nothing_to_check,
+    check=_check,
     cuts=_cuts,
     variants=(
         *WAYS[1:],
@@ -286,7 +292,7 @@ FAULT = Fault(
             _variant(way, rescue)
             for way in WAYS
             for rescue in RESCUES.values()
-            if rescue.needs or way != "behind"
+            if _makes_sense(way, rescue)
         ),
     ),
 )
