@@ -73,7 +73,6 @@ def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
         assert cut.proof.happened
         assert cut.outcome in ("lost", "clean")
         assert cut.ledger is not None
-        assert cut.ledger.lost < cut.ledger.acked
         assert cut.ledger.lost_ms <= 30_000
         assert cut.ledger.inconsistent == 0
     if major >= 18:  # The WAL writer sleeps on; older ones wake for every page of WAL.
