@@ -1,17 +1,35 @@
 """Where the ``pgdyno`` command begins, also as ``python -m pgdyno``.
 
-Until a run has something to put away, Ctrl-C just ends the process, quietly; a run then installs
-handlers of its own (``conduct.interrupt``). That is settled before anything else is imported.
+A session has its own way to be stopped, with all that it puts away (``conduct.interrupt``). Outside
+of one there is nothing to put away: a stop signal ends the process, with one line. That is settled
+before anything else is imported.
 """
 
-import signal
+import os
 
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-from pgdyno.cli import main
+def _leave(number: int, name: str) -> None:
+    try:
+        os.write(2, f"error: interrupted by {name}\n".encode())
+    finally:  # also when nobody is there to read it
+        os._exit(128 + number)
 
-__all__ = ["main"]
+
+try:
+    import signal
+except KeyboardInterrupt:
+    _leave(2, "SIGINT")
+
+
+def main() -> None:
+    """Entry point of the ``pgdyno`` command; ends the process."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(each, lambda number, _: _leave(number, signal.Signals(number).name))
+    from pgdyno.cli import main as begin
+
+    begin()
+
 
 if __name__ == "__main__":
     main()

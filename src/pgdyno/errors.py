@@ -13,11 +13,16 @@ Messages name what is wrong and where, without a final period; hints name what t
     ├── SetupError      1    a server, disk, table or permission that the run needs is not there
     ├── RunError        2    the run began and failed; what was recorded is kept
     ├── ThresholdError  3    a threshold or regression check failed
-    ├── TrustError      4    the measurement cannot be trusted
-    └── Interrupted   130    the user stopped it
+    └── TrustError      4    the measurement cannot be trusted
+
+    Interrupted       130    the user stopped it; beside the tree, so that nobody takes it for a
+                             failure and goes on. 143 by SIGTERM, 129 by SIGHUP
 """
 
 from __future__ import annotations
+
+import signal
+from typing import Self
 
 
 class PgdynoError(Exception):
@@ -62,10 +67,17 @@ class TrustError(PgdynoError):
     exit_status = 4
 
 
-class Interrupted(PgdynoError):
+class Interrupted(BaseException):
     """The user stopped the run."""
 
-    exit_status = 130
+    def __init__(self, message: str, *, exit_status: int = 130, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_status = exit_status
+        self.hint = hint
 
-    def __init__(self, message: str = "interrupted", *, hint: str | None = None) -> None:
-        super().__init__(message, code="interrupted", hint=hint)
+    @classmethod
+    def by(cls, number: int, *, hint: str | None = None) -> Self:
+        """By a signal, with the status that a shell gives to it."""
+        name = signal.Signals(number).name
+        return cls(f"interrupted by {name}", exit_status=128 + number, hint=hint)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from typing import NoReturn
 
 import click
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import Interrupted, PgdynoError
 
 _COMMANDS = {
     "run": "One run with its diagnosis",
@@ -105,12 +106,14 @@ def _status() -> int:
     except click.ClickException as problem:
         _print_error(_lowered(problem.format_message()), _usage_hint(problem))
         return 1
-    except (click.Abort, KeyboardInterrupt):
-        _print_error("interrupted", None)
-        return 130
     except PgdynoError as problem:
         _print_error(problem.message, problem.hint)
         return problem.exit_status
+    except Interrupted as stop:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)  # One message is enough.
+        _print_error(stop.message, stop.hint)
+        return stop.exit_status
     except BrokenPipeError:
         # Whoever read our output has left; nothing to tell them.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

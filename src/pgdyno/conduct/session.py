@@ -20,7 +20,7 @@ import psycopg
 from pgdyno._engine import build_info
 from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.inforce import InForce
-from pgdyno.conduct.interrupt import ignore_stop_signals, stop_signals
+from pgdyno.conduct.interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct.load import DRAIN_MS, RunningLoad
 from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.space import note_small_wal_disk
@@ -294,11 +294,11 @@ def open_session(
     if spec.workload.setup is not None:
         read_setup(spec.workload.setup)
     with ExitStack() as stack:
-        stack.enter_context(stop_signals())
+        stack.enter_context(stop_signals(hint=_kept(run_path)))
         for line in sweep(dismantle):
             watcher.note(line)
         target = open_target(spec, stack, watcher, may_apply=may_apply)
-        stack.callback(ignore_stop_signals)
+        stack.callback(hold_stop_signals)
         prepare(
             target.conninfo,
             workloads.values(),
@@ -327,7 +327,7 @@ def open_session(
             session = Session(spec, target, workloads, recorder, probes, watcher)
             inner.callback(session.close)
             _warn_of_unset_variables(session)
-            inner.callback(ignore_stop_signals)
+            inner.callback(hold_stop_signals)
             yield session
 
 
@@ -389,11 +389,15 @@ def _finished(recorder: Recorder) -> Iterator[None]:
     try:
         yield
         status = "done"
+    except Interrupted as stop:
+        status, detail = "interrupted", stop.message
+        # One that came up from a session within this one names that one's file, which goes.
+        stop.hint = _kept(recorder.path)
+        raise
     except PgdynoError as problem:
-        status = "interrupted" if isinstance(problem, Interrupted) else "failed"
         detail = problem.message
         if not isinstance(problem, UsageError):
-            kept = f"what was recorded is kept: pgdyno show {recorder.path}"
+            kept = _kept(recorder.path)
             if problem.hint and problem.exit_status == RunError.exit_status:
                 problem.hint = f"{problem.hint}; {kept}"
             problem.hint = problem.hint or kept
@@ -404,6 +408,10 @@ def _finished(recorder: Recorder) -> Iterator[None]:
     finally:
         recorder.finish(status, detail)
         recorder.close()
+
+
+def _kept(path: Path) -> str:
+    return f"what was recorded is kept: pgdyno show {path}"
 
 
 def _engine_facts(spec: Spec) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pgdyno.drill.model import Check, LedgerCount
 from pgdyno.drill.recovery import Recovery
 from pgdyno.drill.witnesses import Witnesses
-from pgdyno.errors import Interrupted, PgdynoError
+from pgdyno.errors import PgdynoError
 from pgdyno.record import AckLedger
 from pgdyno.server import Cluster, ConnInfo
 
@@ -150,8 +150,6 @@ def make(rule: CheckRule, scene: Scene) -> Check:
         said = (error.diag.message_primary or str(error)).strip()
         spared = error.sqlstate in _NOT_DAMAGE
         passed, detail = (None if spared else False), said
-    except Interrupted:
-        raise
     except PgdynoError as problem:
         passed, detail = False, problem.message
     return Check(rule.name, passed, detail, time.monotonic() - began)

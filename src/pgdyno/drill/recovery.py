@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.errors import Interrupted, PgdynoError, RunError
+from pgdyno.errors import PgdynoError, RunError
 from pgdyno.server import Cluster
 from pgdyno.server.controldata import ControlData
 
@@ -67,8 +67,6 @@ def recover(cluster: Cluster) -> Recovery:
     try:
         cluster.start()
         _wait_for_end(cluster)
-    except Interrupted:
-        raise
     except PgdynoError as problem:
         if problem.code not in _REFUSALS:
             raise

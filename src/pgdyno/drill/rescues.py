@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,10 +33,13 @@ class Wreck:
     disk: Path | None = None
     """The WAL that the lost disk still holds, where one can look at it."""
 
-    def copy(self, of: Cluster) -> Cluster:
-        """A cluster with a copy of the data of ``of``, that waits for nobody's standby."""
+    def copy(self, of: Cluster, until: ExitStack) -> Cluster:
+        """A cluster with a copy of the data of ``of``, that waits for nobody's standby; it is there
+        until ``until`` unwinds."""
         settings = {name: value for name, value in of.settings.items() if name not in MODE_SETTINGS}
-        return Cluster.create(of.installation, settings, source=of.data_dir)
+        cluster = Cluster.create(of.installation, settings, source=of.data_dir)
+        until.callback(cluster.destroy)
+        return cluster
 
 
 @dataclass(frozen=True)
@@ -60,66 +64,62 @@ class Rescue:
     promised: bool
     """Whether what commits waited for is then said to be there: by the documentation, not by luck.
     """
-    carry_out: Callable[[Wreck], Rescued]
+    carry_out: Callable[[Wreck, ExitStack], Rescued]
+    """The cluster that it makes is there until the stack unwinds."""
 
 
-def _start(wreck: Wreck) -> Rescued:
-    return Rescued(wreck.copy(wreck.primary))
+def _start(wreck: Wreck, until: ExitStack) -> Rescued:
+    return Rescued(wreck.copy(wreck.primary, until))
 
 
-def _reset_wal(wreck: Wreck) -> Rescued:
+def _reset_wal(wreck: Wreck, until: ExitStack) -> Rescued:
     """New, empty WAL after the last checkpoint, whatever the pages say."""
-    cluster = wreck.copy(wreck.primary)
+    cluster = wreck.copy(wreck.primary, until)
     program = cluster.installation.program("pg_resetwal")
     done = run_as(server_account(), [program, "--force", "--pgdata", cluster.data_dir])
     said = (done.stdout + done.stderr).strip()
     if done.returncode != 0:
-        cluster.destroy()
         raise SetupError(f"pg_resetwal: {said}", code="resetwal")
     return Rescued(cluster, {"pg_resetwal": said})
 
 
-def _promote(wreck: Wreck) -> Rescued:
+def _promote(wreck: Wreck, until: ExitStack) -> Rescued:
     """The standby becomes the primary."""
     assert wreck.standby is not None
-    cluster = wreck.copy(wreck.standby.cluster)
+    cluster = wreck.copy(wreck.standby.cluster, until)
     began_s = time.monotonic()
-    try:
-        cluster.start()
-        promote(cluster)
-    except BaseException:
-        cluster.destroy()
-        raise
+    cluster.start()
+    promote(cluster)
     seconds = time.monotonic() - began_s
     cluster.stop()
     return Rescued(cluster, promoted_s=seconds)
 
 
-def _copy_back(wreck: Wreck) -> Rescued:
+def _copy_back(wreck: Wreck, until: ExitStack) -> Rescued:
     """The standby's WAL in the primary's place: the seed's procedure."""
     assert wreck.standby is not None
-    return _with_wal_of(wreck.standby.cluster.wal_dir, wreck)
+    return _with_wal_of(wreck.standby.cluster.wal_dir, wreck, until)
 
 
-def _reattach(wreck: Wreck) -> Rescued:
+def _reattach(wreck: Wreck, until: ExitStack) -> Rescued:
     """The lost disk is there again, with what it had taken by then."""
     assert wreck.disk is not None
-    return _with_wal_of(wreck.disk, wreck)
+    return _with_wal_of(wreck.disk, wreck, until)
 
 
-def _with_wal_of(folder: Path, wreck: Wreck) -> Rescued:
+def _with_wal_of(folder: Path, wreck: Wreck, until: ExitStack) -> Rescued:
     """The primary, with WAL that lies elsewhere."""
-    cluster = wreck.copy(wreck.primary)
+    cluster = wreck.copy(wreck.primary, until)
     files = [path for path in sorted(folder.iterdir()) if path.is_file()]
     for path in files:
         _give_copy(path, cluster.wal_dir)
     return Rescued(cluster, {"wal_files": len(files)}, foreign_wal=True)
 
 
-def _give_back(wreck: Wreck) -> Rescued:
+def _give_back(wreck: Wreck, until: ExitStack) -> Rescued:
     """What pg_receivewal received in the primary's place."""
     assert wreck.wal_receiver is not None
-    cluster = wreck.copy(wreck.primary)
+    cluster = wreck.copy(wreck.primary, until)
     given = wreck.wal_receiver.give_back(cluster.wal_dir)
     return Rescued(cluster, {"wal_files": len(given)}, foreign_wal=True)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,10 @@ def drill_all(
     Interrupted.
     """
     asked = [(candidate, fault) for candidate in candidates for fault in candidate.faults]
-    with session.server_down(), tempfile.TemporaryDirectory(prefix="pgdyno-price-") as folder:
+    assert session.target.cluster is not None, "drills are for servers that pgdyno started"
+    folder = session.target.cluster.folder / "drills"
+    folder.mkdir(exist_ok=True)
+    with session.server_down():
         for number, (candidate, fault) in enumerate(asked):
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
             options = DrillOptions(
@@ -86,15 +89,15 @@ def drill_all(
                 budget_s=_share_s(plan, [each for _, each in asked[number:]]),
                 table_options=candidate.in_force().table_options,
             )
-            path = Path(folder) / f"{number}.db"
+            path = folder / f"{number}.db"
             try:
                 spec = candidate.spec(session.spec)
                 run_drill(spec, options, watcher=session.watcher, run_path=path)
-            except PgdynoError as problem:
-                _keep(session, drilled, candidate, options, path)
+            except (PgdynoError, Interrupted) as problem:
+                with suppress(PgdynoError):  # It may have come half-way to a file.
+                    _keep(session, drilled, candidate, options, path)
                 drilled.break_off(candidate, fault, _why(problem))
                 if isinstance(problem, Interrupted):
-                    problem.hint = None  # It speaks of the drill's own run file, which is gone.
                     raise
                 session.watcher.note(f"{candidate.title}, {fault}: {problem.message}")
             else:
@@ -114,7 +117,7 @@ def _keep(
     path.unlink()
 
 
-def _why(problem: PgdynoError) -> str:
+def _why(problem: PgdynoError | Interrupted) -> str:
     return "interrupted" if isinstance(problem, Interrupted) else problem.message
 
 

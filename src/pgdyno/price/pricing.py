@@ -68,7 +68,7 @@ def price(session: Session, asked: Asked, against: Priced | None = None) -> Pric
     work = _Work(session, asked, against)
     try:
         work.carry_out()
-    except PgdynoError as problem:
+    except (PgdynoError, Interrupted) as problem:
         work.ended_by = "interrupted" if isinstance(problem, Interrupted) else problem.message
         raise
     finally:

@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Literal
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import plain_environment
+from pgdyno.server.places import cache_home
 
 SUPPORTED_MAJORS = range(14, 19)
 _PROGRAMS = ("postgres", "initdb")
@@ -215,11 +215,13 @@ def refusal(installation: Installation, settings: Mapping[str, str]) -> str | No
     """
     if not settings:
         return None
-    with tempfile.TemporaryDirectory(prefix="pgdyno-") as empty:
-        # -C as the first argument reads the configuration and prints a value, as root too.
-        (Path(empty) / "postgresql.conf").touch()
-        pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
-        done = _ask(installation.program("postgres"), "-C", "port", "-D", empty, *pairs)
+    # One place for all of them, so that none is left behind.
+    empty = cache_home() / "no-settings"
+    empty.mkdir(exist_ok=True)
+    (empty / "postgresql.conf").touch()
+    pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
+    # -C as the first argument reads the configuration and prints a value, as root too.
+    done = _ask(installation.program("postgres"), "-C", "port", "-D", str(empty), *pairs)
     return None if done.returncode == 0 else done.stderr.strip()
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Any
@@ -195,9 +195,8 @@ def _begin_checkpoint(connection: psycopg.Connection) -> None:
 def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int, seed: int) -> Cut:
     """One rescue from what was lost, verified."""
     drill.session.watcher.phase(f"{variant}: {rescue.summary}")
-    rescued = rescue.carry_out(lost.wreck)
-    try:
-        promoted_s = rescued.promoted_s
+    with ExitStack() as until:
+        rescued = rescue.carry_out(lost.wreck, until)
         crashed = Crashed(
             rescued.cluster,
             lost.acks,
@@ -206,12 +205,10 @@ def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int
             foreign_wal=rescued.foreign_wal,
         )
         verified = verify(crashed)
-        if promoted_s is not None:
+        if rescued.promoted_s is not None:
             # It was up when it was promoted; that it is started once more is for looking at it.
-            verified = replace(verified, recovery_s=promoted_s)
+            verified = replace(verified, recovery_s=rescued.promoted_s)
         redo = _said_of_redo(rescued.cluster)
-    finally:
-        rescued.cluster.destroy()
     facts = {
         **lost.facts,
         **rescued.facts,

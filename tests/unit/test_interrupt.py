@@ -1,0 +1,178 @@
+"""Stop signals: one ends a session, at any moment; what is being put away is put away."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from pgdyno.conduct.interrupt import hold_stop_signals, stop_signals
+from pgdyno.errors import Interrupted, PgdynoError, SetupError
+
+
+@pytest.fixture(autouse=True)
+def _as_in_the_foreground() -> Iterator[None]:
+    """The tests themselves may run in the background, where Ctrl-C is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "it was put back"
+    signal.signal(signal.SIGINT, before)
+
+
+def press(number: signal.Signals = signal.SIGINT) -> None:
+    signal.raise_signal(number)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_the_status_is_a_shell_s(number: signal.Signals, status: int) -> None:
+    with pytest.raises(Interrupted) as caught, stop_signals():
+        press(number)
+    assert caught.value.message == f"interrupted by {number.name}"
+    assert caught.value.exit_status == status
+
+
+def test_who_goes_on_after_an_error_does_not_go_on_after_this() -> None:
+    with pytest.raises(Interrupted), stop_signals(), suppress(PgdynoError, Exception):
+        press()
+
+
+def test_a_second_one_breaks_no_clean_up_off() -> None:
+    done = []
+
+    @stop_signals()
+    def session() -> None:
+        try:
+            press()
+        finally:
+            press()
+            with suppress(ZeroDivisionError):
+                done.append(1 / 0)
+            press(signal.SIGTERM)
+            done.append(2)
+
+    with pytest.raises(Interrupted, match="SIGINT"):
+        session()
+    assert done == [2]
+
+
+def test_a_second_one_breaks_off_no_generator_that_the_first_has_closed() -> None:
+    done = []
+
+    def cuts() -> Iterator[int]:
+        try:
+            yield 1
+        finally:
+            press()
+            done.append("put away")
+
+    @stop_signals()
+    def session() -> None:
+        for _ in cuts():
+            press()
+
+    with pytest.raises(Interrupted):
+        session()
+    assert done == ["put away"]
+
+
+def test_one_that_was_swallowed_is_not_the_last() -> None:
+    @stop_signals()
+    def session() -> None:
+        with suppress(Interrupted):
+            press()
+        press()
+
+    with pytest.raises(Interrupted):
+        session()
+
+
+def fine() -> None:
+    """A session that comes to its end."""
+
+
+def failing() -> None:
+    raise SetupError("no server", code="x")
+
+
+@pytest.mark.parametrize("end", [fine, failing])
+def test_what_comes_while_an_inner_session_is_put_away_ends_the_outer_one(
+    end: Callable[[], None],
+) -> None:
+    done = []
+
+    @stop_signals()
+    def inner() -> None:
+        hold_stop_signals()
+        press()
+        done.append("put away")
+        end()
+
+    @stop_signals()
+    def outer() -> None:
+        with suppress(SetupError):
+            inner()
+        done.append("went on")
+
+    with pytest.raises(Interrupted):
+        outer()
+    assert done == ["put away"]
+
+
+def test_what_comes_at_the_very_end_is_told_then() -> None:
+    done = []
+
+    @stop_signals(hint="all is kept")
+    def session() -> None:
+        hold_stop_signals()
+        press()
+        press(signal.SIGTERM)
+        done.append("put away")
+
+    with pytest.raises(Interrupted) as caught:
+        session()
+    assert done == ["put away"]
+    assert (caught.value.message, caught.value.hint) == ("interrupted by SIGINT", "all is kept")
+
+
+def test_an_error_says_more_than_a_signal_after_it() -> None:
+    @stop_signals()
+    def session(end: Callable[[], None]) -> None:
+        hold_stop_signals()
+        if end is failing:
+            press()
+        end()
+
+    with pytest.raises(SetupError):
+        session(failing)
+    session(fine)  # The signal is forgotten.
+
+
+def test_one_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_signals():
+        press(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_before_there_is_a_session_it_is_one_line(number: signal.Signals) -> None:
+    """The signal comes while the first of our modules is imported."""
+    code = (
+        "import os, runpy, signal, sys\n"
+        f"signal.signal({number:d}, signal.SIG_DFL)\n"
+        "class Striking:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'pgdyno.cli':\n"
+        f"            os.kill(os.getpid(), {number:d})\n"
+        "sys.meta_path.insert(0, Striking())\n"
+        "runpy.run_module('pgdyno', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (128 + number, "")
+    assert done.stderr == f"error: interrupted by {number.name}\n"
