@@ -17,7 +17,7 @@ from conftest import Said
 from pgdyno.cli.drill_command import _judge
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Proof, Verified
 from pgdyno.errors import ThresholdError
-from pgdyno.server import Installation
+from pgdyno.server import Cluster, Installation
 
 Pgdyno = Callable[..., Said]
 SCHEMA = Path(__file__).parents[2] / "docs/reference/result-drill.schema.json"
@@ -110,6 +110,11 @@ def test_two_servers_are_compared(
         (["--fault", "kill", *["--pg-bindir=/x"] * 3], "given once, or twice"),
         (["--fault", "kill", "--cut", "2"], "--cut is for cuts of a recorded load"),
         (["--fault", "power", "--cuts", "3", "--cut", "4"], "there is no cut 4 of 3"),
+        (["--fault", "kill", "--sector", "512"], "--sector is for cuts of a recorded load"),
+        (["--fault", "kill", "--minimise"], "--minimise is for cuts of a recorded load"),
+        (["--fault", "kill", "--load", "0"], '"0" is no time to do anything in'),
+        (["--fault", "kill", "--budget", "0.1ms"], '"0.1ms" is no time to do anything in'),
+        (["--fault", "kill", "--acks", "acks"], "a drill keeps its clients' records for itself"),
         (["--fault", "power", "--data-disk", "tmpfs:1GB"], "power cuts need disks that record"),
         ([], "missing option '--fault'"),
     ],
@@ -126,6 +131,87 @@ def test_bad_input_is_one_message_and_leaves_nothing(
     assert error in said.err
     assert said.err.count("error:") == 1
     assert not list(Path.cwd().glob("**/*.db"))
+
+
+NOTHING = "nothing was started"
+"""What a bad command line would do if it got as far as a server."""
+
+
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError(NOTHING)
+
+    monkeypatch.setattr(Cluster, "create", refuse)
+
+
+@pytest.mark.usefixtures("no_server")
+@pytest.mark.parametrize("command", ["drill", "price"])
+def test_what_one_of_two_servers_lacks_is_said_before_either_starts(
+    pgdyno: Pgdyno, installation_of: Callable[[int], Installation], command: str
+) -> None:
+    fifteen = f"--pg-bindir={installation_of(15).bindir}"
+    eighteen = f"--pg-bindir={installation_of(18).bindir}"
+    words = [command, "-q", *(["--fault", "kill"] if command == "drill" else [])]
+    nowhere = pgdyno(*words, "--pg-bindir=/nowhere", fifteen)
+    assert nowhere.err.startswith("error: /nowhere holds no postgres and no initdb\n")
+    for bindirs in ([eighteen, fifteen], [fifteen, eighteen]):
+        lacking = pgdyno(*words, *bindirs, "--set", "io_method=sync")
+        assert lacking.err.startswith("error: io_method: PostgreSQL 15 has no such setting")
+    Path("x-against.db").touch()
+    there = pgdyno(*words, eighteen, fifteen, "-o", "x.db")
+    assert there.err.startswith("error: x-against.db: there is a file of this name\n")
+    unwritable = pgdyno(*words, eighteen, "-o", "/proc/x.db")
+    assert unwritable.err.startswith("error: cannot write the run file /proc/x.db: ")
+
+
+@pytest.mark.usefixtures("no_server")
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("begin; select 1; rollback;", "comes before its COMMIT, and this transaction has none"),
+        ("\\startpipeline\nselect 1;\n\\endpipeline", "not within a pipeline"),
+        (
+            "begin;\n\\if 1\ncommit;\n\\else\nrollback;\n\\endif",
+            "not every run of the script comes to it",
+        ),
+    ],
+)
+def test_a_script_that_cannot_leave_witnesses_is_refused_before_anything_starts(
+    pgdyno: Pgdyno, text: str, error: str
+) -> None:
+    Path("x.sql").write_text(text)
+    said = pgdyno("drill", "--fault", "kill", "-f", "x.sql", "-q")
+    assert said.status == 1
+    assert re.match(r"error: x\.sql:\d+:\d+: witness ", said.err)
+    assert error in said.err
+    assert "a drill has every transaction note itself" in said.err
+
+
+def test_where_nothing_was_acknowledged_nothing_is_known(pgdyno: Pgdyno) -> None:
+    """A load that only fails must not pass for one that lost nothing."""
+    Path("fails.sql").write_text("select 1 / 0;")
+    said = pgdyno("drill", "--fault", "kill", "--cuts", "1", "-f", "fails.sql", *SMALL)
+    assert said.status == 4
+    assert "nothing had been acknowledged, so that nothing could be lost" in said.out
+    assert re.sub(r"[\d,]+ ×", "N ×", said.err) == snapshot("""\
+error: no transaction was acknowledged before a fault, so nothing could be lost: N × 22012 division by zero
+
+hint: a longer --load may help, or another script
+""")
+
+
+def test_a_script_that_does_not_wait_for_its_commits_is_held_to_that(pgdyno: Pgdyno) -> None:
+    Path("async.sql").write_text(
+        "begin; set local synchronous_commit = off;"
+        " insert into pgbench_history (tid) values (1); commit;"
+    )
+    more = ("--cuts", "1", "--set", "wal_writer_delay=10s", "--format", "json")
+    said = pgdyno("drill", "--fault", "kill", "-f", "async.sql", *SMALL, *more)
+    assert said.status == 0, said.err
+    result = json.loads(said.out)
+    assert result["summary"]["bound_ms"] == 30_000
+    assert result["bound"].startswith("a script sets synchronous_commit for itself; ")
 
 
 def test_a_full_disk_wants_root(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -23,7 +24,9 @@ from engine_runs import config as load_config
 
 from pgdyno._engine import Load, builtin_scripts
 from pgdyno.conduct.config import witness_statement
+from pgdyno.drill import checking
 from pgdyno.drill.model import Verified
+from pgdyno.drill.recovery import recover
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew
 from pgdyno.record import read_acks
@@ -207,6 +210,8 @@ def test_a_lost_index_entry_is_seen(base: Base) -> None:
     found = base.verify()
     assert (found.outcome, found.seen_by) == ("corrupt", "amcheck")
     assert failed(found) == {"amcheck"}
+    (detail,) = (check.detail for check in found.checks if check.name == "amcheck")
+    assert re.match(r'btree index "[\w.]+t_pkey": ERROR: +heap tuple', detail), detail
 
 
 def test_a_lost_long_value_is_seen(base: Base) -> None:
@@ -308,6 +313,30 @@ def test_a_ledger_without_witnesses_is_not_judged(base: Base) -> None:
     passed = {check.name: check.passed for check in found.checks}
     assert passed["ledger"] is None
     assert "amcheck" not in passed
+
+
+def test_a_program_that_does_not_end_has_seen_nothing(
+    base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdyno.drill.checks.amcheck.SECONDS_MAX", 0)
+    found = base.verify()
+    assert found.outcome == "clean", found.checks
+    unmade = [(check.name, check.detail) for check in found.checks if check.passed is None]
+    assert unmade == [("amcheck", "pg_amcheck had not ended after 0 s")]
+
+
+def test_a_table_that_is_locked_is_not_damaged(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(checking._TIMEOUTS, "lock_timeout", "10ms")
+    recovery = recover(base.cluster)
+    readable = next(rule for rule in checking.check_rules() if rule.name == "readable")
+    scene = checking.Scene(base.crashed, recovery)
+    with (
+        psycopg.connect(**base.cluster.conninfo.kwargs()) as conn,
+        checking.closing(scene),
+    ):
+        conn.execute("lock pgbench_accounts")
+        check = checking.make(readable, scene)
+    assert (check.passed, check.detail) == (None, "canceling statement due to lock timeout")
 
 
 def test_a_standby_is_looked_at_once_it_was_promoted(base: Base) -> None:

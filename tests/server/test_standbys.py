@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -163,6 +164,25 @@ def test_the_receiver_s_wal_brings_back_what_waited_for_it(receivers: Receivers)
     receivers.release_primary()
     primary.start()
     assert value_of(primary, "select count(*) from kept") == 1000
+
+
+def test_the_path_to_the_primary_may_have_anything_in_it(
+    open_dir: Path, installation_of: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir / 'it\'s a \\ "home"'))
+    with Cluster.create(installation_of(15), {"fsync": "off"}) as primary:
+        execute(primary, "create table kept (id int primary key)")
+        receivers = Receivers(primary)
+        try:
+            for relayed in (False, True):
+                receivers.arrange(StandbySpec(), relayed=False)
+                wanted = StandbySpec(count=1, mode="remote_apply")
+                receivers.arrange(wanted, relayed=relayed)
+                execute(primary, f"insert into kept values ({int(relayed)})")
+            receivers.arrange(StandbySpec(mode="on", receivewal=True))
+            execute(primary, "insert into kept values (2)")
+        finally:
+            receivers.close()
 
 
 def test_standbys_have_what_a_restarted_primary_needs(receivers: Receivers) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import (
     load_options_of_several,
     output_options,
@@ -31,13 +31,15 @@ _SEED = 1
 
 @click.command("drill")
 @load_options_of_several
-@click.option("--fault", required=True, metavar="NAME", help="What to break; see below.")
+@click.option("--fault", required=True, metavar="NAME", help="What to break; see above.")
 @click.option("--variant", metavar="NAME", help="Only this variant of a fault that has several.")
 @click.option(
     "--cuts", type=click.IntRange(1, 100_000), default=20, help="Repetitions (default 20)."
 )
-@click.option("--load", type=Duration(), help="How long the load runs before a fault, about.")
-@click.option("--budget", type=Duration(), help="Begin no new cut after so long.")
+@click.option(
+    "--load", type=Duration(positive=True), help="How long the load runs before a fault, about."
+)
+@click.option("--budget", type=Duration(positive=True), help="Begin no new cut after so long.")
 @click.option("--sham", is_flag=True, help="Everything but the fault: a check of the drill itself.")
 @click.option(
     "--sector",
@@ -78,21 +80,22 @@ def command(**given: Any) -> None:
     name = f"drill-{options.fault}"
     if asked.spec_path is None:
         specs = [(spec.model_copy(update={"name": name}), text) for spec, text in specs]
-    path = run_path(given["output"], name)
+    paths = run_paths(given["output"], name, len(specs))
+    path = paths[0]
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
         besides = None
-        for number, (spec, text) in reversed(list(enumerate(specs))):
+        for (spec, text), each in reversed(list(zip(specs, paths, strict=True))):
             result = run_drill(
                 spec,
                 options,
                 watcher=watcher,
-                run_path=path.with_stem(f"{path.stem}-against") if number else path,
+                run_path=each,
                 spec_text=text,
                 besides=besides,
             )
             besides = partial(comparison, against=result)
     print_result(given["output_format"], path, _stored(path), _rows(path))
-    _judge(result)
+    _judge(result, why=_first_error(path))
 
 
 def _options(given: Mapping[str, Any]) -> DrillOptions:
@@ -130,8 +133,18 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             yield from (cut.to_row() for cut in drill.cuts)
 
 
-def _judge(result: DrillResult) -> None:
-    """Raise TrustError when a fault did not happen, ThresholdError for what no document allows."""
+def _first_error(path: Path) -> str:
+    """What most failed transactions failed with; '' when none did."""
+    from pgdyno.record import RunFile
+
+    with RunFile(path) as run:
+        first = next(iter(run.errors()), None)
+    return f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
+
+
+def _judge(result: DrillResult, *, why: str = "") -> None:
+    """Raise TrustError when a fault did not happen or nothing was there to be lost, ThresholdError
+    for what no document allows."""
     if not result.cuts:
         raise TrustError(
             "no cut was made, so nothing is known", code="no-cut", hint="more --budget, or none"
@@ -153,4 +166,10 @@ def _judge(result: DrillResult) -> None:
             f" {worse[0].number}: {in_words(worse[0])}",
             code="worse-than-documented",
             hint=f"documented: {result.bound}",
+        )
+    if result.nothing_acked and all(cut.outcome == "clean" for cut in result.cuts):
+        raise TrustError(
+            f"no transaction was acknowledged before a fault, so nothing could be lost{why}",
+            code="nothing-acked",
+            hint="a longer --load may help, or another script",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import SetupError, UsageError
 
 RUNS_DIR = Path("pgdyno-runs")
 
@@ -27,7 +27,29 @@ def run_path(output: str | None, name: str) -> Path:
         )
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: no such folder", code="output-folder")
+    _try_to_write(path)
     return path
+
+
+def run_paths(output: str | None, name: str, count: int) -> list[Path]:
+    """Paths of new run files for one or two servers: as :func:`run_path`, the second one's beside
+    it as ``…-against.db``."""
+    path = run_path(output, name)
+    beside = path.with_stem(f"{path.stem}-against")
+    return [path] if count == 1 else [path, run_path(str(beside), name)]
+
+
+def _try_to_write(path: Path) -> None:
+    """Find out now, and not when a server has been started and filled."""
+    try:
+        path.touch(exist_ok=False)
+        path.unlink()
+    except OSError as problem:
+        raise SetupError(
+            f"cannot write the run file {path}: {problem.strerror}",
+            code="run-file-unwritable",
+            hint="name a place that you may write to with -o",
+        ) from None
 
 
 def _make_dir(path: Path) -> None:

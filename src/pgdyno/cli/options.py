@@ -346,7 +346,8 @@ def specs_of_several(
 ) -> list[tuple[Any, str]]:
     """As :func:`build_spec`, for each --pg-bindir: one, or two that differ in their programs alone.
 
-    Without a spec file, ``scale`` and ``clients`` stand in for what is not said.
+    Without a spec file, ``scale`` and ``clients`` stand in for what is not said. What one of two
+    servers lacks is an error now, and not when the other has had its turn.
     """
     bindirs = given["pg_bindir"] or (None,)
     if len(bindirs) > 2:
@@ -359,7 +360,12 @@ def specs_of_several(
             "scale": given["scale"] or scale,
             "clients": given["clients"] or clients,
         }
-    return [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
+    specs = [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
+    from pgdyno.conduct import check_programs
+
+    for spec, _ in specs if len(specs) > 1 else ():
+        check_programs(spec)
+    return specs
 
 
 def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import (
     load_options_of_several,
     output_options,
@@ -39,7 +39,9 @@ _SCALE = 10
 )
 @click.option("--cuts", type=click.IntRange(0, 1000), help="Of each drill, at most (default 6).")
 @click.option(
-    "--budget", type=Duration(), help="Time for gains and drills (default 65 s a candidate)."
+    "--budget",
+    type=Duration(positive=True),
+    help="Time for gains and drills (default 65 s a candidate).",
 )
 @settings_option("--set", "--setting", text="Setting to start the server with, in all of it.")
 @output_options
@@ -72,7 +74,7 @@ def command(**given: Any) -> None:
         check_price(spec, candidates)
     cuts = wishes.cuts if given["cuts"] is None else given["cuts"]
     budget_ms = given["budget"] or wishes.budget_ms
-    path = run_path(given["output"], f"{specs[0][0].name}-price")
+    paths = run_paths(given["output"], f"{specs[0][0].name}-price", len(specs))
     wanted = Asked(
         candidates=candidates,
         cuts=cuts,
@@ -80,12 +82,11 @@ def command(**given: Any) -> None:
         seed=specs[0][0].load.seed or 1,
     )
     priced = None
-    for number, (spec, text) in reversed(list(enumerate(specs))):
-        each = path.with_stem(f"{path.stem}-against") if number else path
+    for (spec, text), each in reversed(list(zip(specs, paths, strict=True))):
         with session_for("price", given, spec, text, each) as session:
             priced = price(session, wanted, against=priced)
     assert priced is not None
-    print_result(given["output_format"], path, priced.result, cells(priced.result))
+    print_result(given["output_format"], paths[0], priced.result, cells(priced.result))
     check_trust(priced.result)
     _check_bounds(priced.result)
 

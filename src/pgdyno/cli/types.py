@@ -20,15 +20,22 @@ class Duration(click.ParamType[int]):
 
     name = "time"
 
+    def __init__(self, *, positive: bool = False) -> None:
+        """With ``positive``, less than a millisecond is refused."""
+        self._positive = positive
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         from pgdyno.spec.units import parse_duration_ms
 
         if isinstance(value, int):
             return value
         try:
-            return parse_duration_ms(value, bare_unit="s")
+            duration_ms = parse_duration_ms(value, bare_unit="s")
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
+        if self._positive and duration_ms == 0:
+            self.fail(f'"{value}" is no time to do anything in', param, ctx)
+        return duration_ms
 
 
 class LatencyLimit(click.ParamType[int]):

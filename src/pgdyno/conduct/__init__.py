@@ -1,8 +1,9 @@
 """The conductor: carries one spec out, start to finish, on one clock."""
 
 from pgdyno.conduct.carry import carry_out
+from pgdyno.conduct.load import check_witnesses
 from pgdyno.conduct.session import Session, open_session
-from pgdyno.conduct.target import Target
+from pgdyno.conduct.target import Target, check_programs
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [
@@ -12,5 +13,7 @@ __all__ = [
     "Tick",
     "Watcher",
     "carry_out",
+    "check_programs",
+    "check_witnesses",
     "open_session",
 ]

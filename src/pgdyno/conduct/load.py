@@ -11,12 +11,17 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pgdyno._engine import EngineError, Histogram, Load
+from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import Recorder
+from pgdyno.server import ConnInfo
+from pgdyno.spec import Spec
+from pgdyno.workload import load_workloads
 
 _POLL_SECONDS = 0.1
 _CUT_SECONDS_MAX = 5.0
@@ -24,8 +29,24 @@ _CONNECTING_LOOK_SECONDS = 0.002
 _CONNECTING_SECONDS_MAX = 3.0
 """Without one more connection; longer than a pause after a failure."""
 DRAIN_MS = 5_000
+_NOBODY = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
 _ENDINGS = ("done", "failed", "skipped", "cancelled")
 """Columns of the ledger in which a transaction ends."""
+
+
+def check_witnesses(spec: Spec) -> None:
+    """Raise UsageError for a script whose transactions cannot note themselves; nothing is started
+    and nobody connected to."""
+    workloads = load_workloads(spec)
+    unset = {name: dict[str, str]() for name in workloads}
+    acks = Acks(Path("acks"), witness=0)
+    config = engine_config(spec, _NOBODY, workloads, unset, scheduled=False, acks=acks)
+    try:
+        _made(config)
+    except UsageError as problem:
+        why = "a drill has every transaction note itself, its witness, just before its last COMMIT"
+        problem.hint = f"{problem.hint}; {why}" if problem.hint else why
+        raise
 
 
 class RunningLoad:

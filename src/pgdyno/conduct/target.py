@@ -15,6 +15,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import (
     Cluster,
     ConnInfo,
+    Installation,
     Settings,
     find_installation,
     own_database,
@@ -23,6 +24,7 @@ from pgdyno.server import (
     server_facts,
 )
 from pgdyno.server.receivers import Receivers
+from pgdyno.server.startup import check_before_start
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import StandbySpec
 
@@ -133,6 +135,17 @@ def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bo
     return _start_embedded(spec, stack, watcher)
 
 
+def check_programs(spec: Spec) -> None:
+    """Raise UsageError or SetupError when the server that ``spec`` starts is not there, or would
+    refuse its settings. Starts nothing."""
+    check_before_start(_installation(spec), spec.server.settings)
+
+
+def _installation(spec: Spec) -> Installation:
+    bindir = Path(spec.server.bindir) if spec.server.bindir else None
+    return find_installation(bindir, spec.server.version)
+
+
 def _connections_needed(spec: Spec) -> int:
     """The most connections that the clients may hold at once, pools or not."""
     return sum(group.count for group in spec.clients)
@@ -168,8 +181,7 @@ def _check_connections(spec: Spec, facts: Mapping[str, Any]) -> None:
 
 
 def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
-    bindir = Path(spec.server.bindir) if spec.server.bindir else None
-    installation = find_installation(bindir, spec.server.version)
+    installation = _installation(spec)
     watcher.phase(f"starting PostgreSQL {installation.version}")
     settings = {**_EMBEDDED_SETTINGS, **spec.server.settings}
     if "max_connections" not in settings:

@@ -49,20 +49,20 @@ def documented_bound(
     *,
     wal_volatile: bool = False,
     unlogged: bool = False,
+    scripts_choose: bool = False,
 ) -> Bound:
     """The bound for ``fault`` with ``settings`` in force, as SHOW gives them.
 
     ``wal_volatile``: the WAL lies in memory. ``unlogged``: the load's tables have no WAL.
+    ``scripts_choose``: the load's scripts set synchronous_commit themselves.
     """
     if fault == STOP:
         return Bound(0.0, "a server that stands still and goes on loses nothing")
     if unlogged:
         return Bound(None, "a crash leaves unlogged tables empty")
-    if fault == WAL_DEVICE:
-        return _without_the_wal(settings)
+    if fault == WAL_DEVICE or (fault == POWER and wal_volatile):
+        return _without_the_wal(settings, scripts_choose=scripts_choose)
     if fault == POWER:
-        if wal_volatile:
-            return _without_the_wal(settings)
         if settings.get("fsync") == "off":
             return Bound(None, "with fsync = off a power cut may damage everything")
         if settings.get("full_page_writes") == "off":
@@ -71,12 +71,12 @@ def documented_bound(
                 "with full_page_writes = off a power cut may tear pages: the database may be"
                 " unusable, or damaged without a word",
             )
-    return _of_a_crash(settings)
+    return _of_a_crash(settings, scripts_choose=scripts_choose)
 
 
-def _of_a_crash(settings: Mapping[str, str]) -> Bound:
+def _of_a_crash(settings: Mapping[str, str], *, scripts_choose: bool) -> Bound:
     """The server recovers from its own WAL: only what had not reached it is lost."""
-    if settings.get("synchronous_commit") != "off":
+    if settings.get("synchronous_commit") != "off" and not scripts_choose:
         return Bound(0.0, "a commit is acknowledged once its WAL is on disk: none may be lost")
     delay_ms = parse_duration_ms(settings.get("wal_writer_delay", "200ms"))
     bound_ms = WAL_WRITER_CYCLES * delay_ms
@@ -84,14 +84,15 @@ def _of_a_crash(settings: Mapping[str, str]) -> Bound:
     sooner = f"sooner where {flush_after} of WAL come first"
     if flush_after == "0":
         sooner = "sooner under load, for wal_writer_flush_after = 0 flushes with every write"
+    who = "a script sets synchronous_commit for itself; " if scripts_choose else ""
     return Bound(
         float(bound_ms),
-        f"with synchronous_commit = off the commits of the last {format_duration(bound_ms)} may be"
-        f" lost, three times wal_writer_delay; {sooner}",
+        f"{who}with synchronous_commit = off the commits of the last"
+        f" {format_duration(bound_ms)} may be lost, three times wal_writer_delay; {sooner}",
     )
 
 
-def _without_the_wal(settings: Mapping[str, str]) -> Bound:
+def _without_the_wal(settings: Mapping[str, str], *, scripts_choose: bool) -> Bound:
     """All that is left is what a standby has."""
     level = settings.get("synchronous_commit", "on")
     if not settings.get("synchronous_standby_names"):
@@ -99,6 +100,12 @@ def _without_the_wal(settings: Mapping[str, str]) -> Bound:
             None,
             "with the WAL gone there is no bound: without a standby the database is only as good as"
             " pg_resetwal makes it, with an asynchronous one all that it had not received is lost",
+        )
+    if scripts_choose:
+        return Bound(
+            None,
+            "a script sets synchronous_commit for itself, so that a commit need not wait for the"
+            " standby: there is no bound",
         )
     if level in ("on", "remote_apply"):
         return Bound(0.0, "a commit is acknowledged once a standby has it on disk")

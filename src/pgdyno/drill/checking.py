@@ -26,8 +26,9 @@ from pgdyno.server import Cluster, ConnInfo
 if TYPE_CHECKING:
     import psycopg
 
-_TIMEOUTS = {"lock_timeout": "60s", "statement_timeout": "600s"}
-"""Damaged pages can lead a query in circles."""
+SECONDS_MAX = 600
+"""Damaged pages can lead a query, or a program, in circles."""
+_TIMEOUTS = {"lock_timeout": "60s", "statement_timeout": f"{SECONDS_MAX}s"}
 _NOT_DAMAGE = ("57014", "55P03", "53100", "53200", "53400")
 """A limit of time, a lock that is held, no space, no memory: nothing was seen."""
 
@@ -139,6 +140,11 @@ def check_rules() -> tuple[CheckRule, ...]:
     return tuple(sorted(found.values(), key=lambda rule: (rule.stage, rule.deep, rule.name)))
 
 
+def is_damage(error: psycopg.Error) -> bool:
+    """Whether a statement that failed has seen anything, or was only kept from looking."""
+    return error.sqlstate not in _NOT_DAMAGE
+
+
 def make(rule: CheckRule, scene: Scene) -> Check:
     """Let a check look; what the server cannot do for it is a finding of its own."""
     import psycopg
@@ -148,8 +154,7 @@ def make(rule: CheckRule, scene: Scene) -> Check:
         passed, detail = rule.look(scene)
     except psycopg.Error as error:
         said = (error.diag.message_primary or str(error)).strip()
-        spared = error.sqlstate in _NOT_DAMAGE
-        passed, detail = (None if spared else False), said
+        passed, detail = (False if is_damage(error) else None), said
     except PgdynoError as problem:
         passed, detail = False, problem.message
     return Check(rule.name, passed, detail, time.monotonic() - began)

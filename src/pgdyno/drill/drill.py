@@ -17,14 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pgdyno.conduct import Session, Watcher, open_session
+from pgdyno.conduct import Session, Watcher, check_witnesses, open_session
 from pgdyno.drill.bounds import POWER, SETTINGS, documented_bound
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult, Proof, Verified
 from pgdyno.drill.pristine import Pristine
 from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.drill.verify import Crashed, verify
-from pgdyno.drill.witnesses import Witnesses, prepare, renew
+from pgdyno.drill.witnesses import Witnesses, prepare, renew, scripts_choose
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger, read_acks
@@ -54,6 +54,14 @@ class Drill:
         self.folder = self.cluster.folder / "drill"
         """For what a drill keeps while it lasts; goes with the cluster."""
         self.folder.mkdir()
+        self.bound = documented_bound(
+            options.fault,
+            session.target.facts["settings"],
+            wal_volatile=_in_memory(session.spec),
+            unlogged=session.spec.workload.unlogged,
+            scripts_choose=scripts_choose(session.workloads),
+        )
+        """What the documentation allows the fault to take."""
         self.witnesses: Witnesses
         """What is known of the database from before the present load."""
         self._prepared: Witnesses
@@ -214,9 +222,9 @@ def run_drill(
     with open_session(
         spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
     ) as session:
-        book = _Book(session, fault, options, besides)
         session.alter_tables(options.table_options)
         drill = Drill(session, options)
+        book = _Book(drill, fault, besides)
         try:
             drill.prepare()
             watcher.phase(f"drilling: {fault.summary}")
@@ -249,13 +257,25 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
             code="contradiction",
             hint="leave it out for pgdyno drill",
         )
+    if spec.load.acks is not None:
+        raise UsageError(
+            "load.acks: a drill keeps its clients' records for itself, load by load",
+            code="contradiction",
+            hint="leave it out; pgdyno run keeps such a record",
+        )
     _check_recorded_only(options)
     fault.check(spec, options)
+    check_witnesses(spec)
 
 
 def _check_recorded_only(options: DrillOptions) -> None:
     """What only cuts of a recorded load can have."""
-    given = {"--cut": options.cut, "--recording": options.recording}
+    given = {
+        "--cut": options.cut,
+        "--recording": options.recording,
+        "--sector": options.sector_bytes,
+        "--minimise": options.minimise or None,
+    }
     named = [option for option, value in given.items() if value is not None]
     if named and options.fault != POWER:
         raise UsageError(
@@ -279,20 +299,13 @@ def _in_memory(spec: Spec) -> bool:
 class _Book:
     """Keeps a drill's cuts, in memory and in the run file."""
 
-    def __init__(
-        self, session: Session, fault: Fault, options: DrillOptions, besides: Besides | None
-    ) -> None:
+    def __init__(self, drill: Drill, fault: Fault, besides: Besides | None) -> None:
+        session, options, bound = drill.session, drill.options, drill.bound
         self._session = session
         self._options = options
         self._besides = besides
         facts = session.target.facts
         settings = {name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]}
-        bound = documented_bound(
-            fault.name,
-            settings,
-            wal_volatile=_in_memory(session.spec),
-            unlogged=session.spec.workload.unlogged,
-        )
         self._empty = DrillResult(
             fault=fault.name,
             title=f"{fault.summary}, PostgreSQL {facts['version'].split(' (')[0]}",

@@ -236,6 +236,11 @@ class DrillResult:
         """Whether some cut's fault did not happen, so that the drill cannot be trusted."""
         return not self.cuts or any(cut.outcome == "no-fault" for cut in self.cuts)
 
+    @property
+    def nothing_acked(self) -> bool:
+        """Whether nothing was there to be lost: no transaction was acknowledged before any cut."""
+        return bool(self.cuts) and not any(cut.ledger and cut.ledger.acked for cut in self.cuts)
+
     def worse_than_bound(self) -> list[Cut]:
         """Cuts that lost more than the settings' documentation allows, or are damaged."""
         return [cut for cut in self.cuts if _beyond(cut, self.bound_ms)]
@@ -297,7 +302,7 @@ def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
         "recovery_s_median": round(median(recoveries), 3) if recoveries else None,
         "recovery_s_max": round(max(recoveries), 3) if recoveries else None,
         "upper_bound": share_upper_bound(harmed, len(happened)),
-        "sentence": _sentence(len(cuts), len(happened), counts, lost, lost_ms),
+        "sentence": _sentence(len(cuts), len(happened), counts, ledgers),
     }
 
 
@@ -318,9 +323,7 @@ def share_upper_bound(harmed: int, n: int) -> float | None:
     return float(round(beta.ppf(CONFIDENCE, harmed + 1, n - harmed), 4))
 
 
-def _sentence(
-    cuts: int, n: int, counts: Mapping[str, int], lost: Sequence[int], lost_ms: Sequence[float]
-) -> str:
+def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[LedgerCount]) -> str:
     if cuts == 0:
         return "no cut was made: nothing is known"
     if n == 0:
@@ -330,24 +333,38 @@ def _sentence(
         parts.append(f"{counts['corrupt']} of {_cuts(n)} came up corrupt")
     if counts["refused"]:
         parts.append(f"after {counts['refused']} of {_cuts(n)} the server refused to start")
-    losing = sum(number > 0 for number in lost)
+    losing = sum(ledger.lost > 0 for ledger in ledgers)
     if losing:
-        parts.append(
-            f"{losing} of {_cuts(n)} lost acknowledged commits: at most {max(lost):,} of them, the"
-            f" oldest from {max(lost_ms):.3g} ms before; median {median(lost):,.10g} and"
-            f" {median(lost_ms):.3g} ms"
-        )
-    bound = share_upper_bound(n - counts["clean"], n)
-    if not parts:
-        parts.append(f"0 of {_cuts(n)} lost anything")
-        if bound is not None and n >= _BOUND_CUTS_MIN:
-            parts[0] += (
-                f": at most {bound * 100:.2g} % of such crashes would,"
-                f" with {CONFIDENCE * 100:.0f} % confidence"
-            )
+        parts.append(f"{losing} of {_cuts(n)} lost acknowledged commits: {_losses(ledgers)}")
+    idle = sum(ledger.acked == 0 for ledger in ledgers)
+    if not parts and idle == n:
+        parts.append("nothing had been acknowledged, so that nothing could be lost")
+    elif not parts:
+        parts.append(f"0 of {_cuts(n)} lost anything{_share_of_all(n, counts)}")
+    if 0 < idle < n:
+        parts.append(f"before {idle} of them nothing had been acknowledged")
     if n < cuts:
         parts.append(f"in {cuts - n} of {_cuts(cuts)} the fault did not happen")
     return "; ".join(parts)
+
+
+def _losses(ledgers: Sequence[LedgerCount]) -> str:
+    lost, lost_ms = ([getattr(each, name) for each in ledgers] for name in ("lost", "lost_ms"))
+    return (
+        f"at most {max(lost):,} of them, the oldest from {max(lost_ms):.3g} ms before; median"
+        f" {median(lost):,.10g} and {median(lost_ms):.3g} ms"
+    )
+
+
+def _share_of_all(n: int, counts: Mapping[str, int]) -> str:
+    """What ``n`` cuts without harm say of all crashes."""
+    bound = share_upper_bound(n - counts["clean"], n)
+    if bound is None or n < _BOUND_CUTS_MIN:
+        return ""
+    return (
+        f": at most {bound * 100:.2g} % of such crashes would, with {CONFIDENCE * 100:.0f} %"
+        " confidence"
+    )
 
 
 def _cuts(number: int) -> str:

@@ -140,6 +140,11 @@ def renew(conn: psycopg.Connection, witnesses: Witnesses) -> Witnesses:
     return renewed
 
 
+def scripts_choose(workloads: Mapping[str, Workload]) -> bool:
+    """Whether a script decides for itself what its commits wait for."""
+    return any("synchronous_commit" in _without_comments(text) for text in _texts(workloads))
+
+
 def read_present(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
     """The witnesses of the ledger's loads, as :func:`~pgdyno.drill.ledger.judge` takes them.
 

@@ -42,9 +42,16 @@ def server_account() -> Account | None:
 
 
 def run_as(
-    account: Account | None, argv: Sequence[str | Path], *, stdin: str | None = None
+    account: Account | None,
+    argv: Sequence[str | Path],
+    *,
+    stdin: str | None = None,
+    seconds_max: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command under ``account``, in a neutral directory and locale, output captured."""
+    """Run a short command under ``account``, in a neutral directory and locale, output captured.
+
+    One that runs longer than ``seconds_max`` is killed, and subprocess.TimeoutExpired raised.
+    """
     return subprocess.run(
         [str(part) for part in argv],
         input=stdin if stdin is not None else "",
@@ -55,6 +62,7 @@ def run_as(
         cwd="/",
         env=plain_environment(),
         start_new_session=True,
+        timeout=seconds_max,
         user=None if account is None else account.uid,
         group=None if account is None else account.gid,
         extra_groups=None if account is None else (),

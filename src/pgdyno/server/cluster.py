@@ -324,7 +324,7 @@ class Cluster:
             "log_checkpoints": "on",
             "cluster_name": OWN_NAME,
         }
-        lines = [f"{name} = {_quoted(value)}" for name, value in {**own, **self.settings}.items()]
+        lines = [f"{name} = {quoted(value)}" for name, value in {**own, **self.settings}.items()]
         base = (self.data_dir / "postgresql.conf").read_text()
         (self.folder / "postgresql.conf").write_text(base + "\n" + "\n".join(lines) + "\n")
 
@@ -345,5 +345,6 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _quoted(value: str) -> str:
+def quoted(value: str) -> str:
+    """A value as configuration files have it."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -88,6 +88,14 @@ class ConnInfo:
             values["password"] = self.password
         return values
 
+    def for_programs(self, **more: str | int) -> str:
+        """For PostgreSQL's own programs, as libpq reads it, whatever is in the values: host, port,
+        user, and ``more``. Without the password."""
+        from psycopg.conninfo import make_conninfo
+
+        there: dict[str, str | int] = {"host": self.host, "port": self.port, "user": self.user}
+        return make_conninfo("", **there | more)
+
     def engine_target(self) -> dict[str, Any]:
         """The ``target`` of a load's configuration: all the servers, with the password."""
         hosts = self.hosts or (Host(self.host, self.hostaddr, self.port),)

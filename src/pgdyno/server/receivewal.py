@@ -102,14 +102,13 @@ class WalReceiver:
         """The primary as libpq has it; the password, if needed, in a file of the account's."""
         there = self.primary.conninfo if self.relay is None else self.primary.conninfo_tcp
         port = there.port if self.relay is None else self.relay.port
-        source = f"host={there.host} port={port} user={there.user} application_name={self.name}"
         if self.relay is None:
-            return source
+            return there.for_programs(port=port, application_name=self.name)
         passfile = self.primary.folder / "receivewal.pgpass"
         passfile.touch(mode=0o600)
         passfile.write_text(f"*:*:*:*:{there.password}\n")
         give(passfile, server_account())
-        return f"{source} passfile={passfile}"
+        return there.for_programs(port=port, application_name=self.name, passfile=str(passfile))
 
     def _trouble(self) -> str | None:
         if self.running:

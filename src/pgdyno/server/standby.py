@@ -19,7 +19,7 @@ from typing import Self
 
 from pgdyno.errors import SetupError
 from pgdyno.server.account import give, run_as, server_account
-from pgdyno.server.cluster import Cluster
+from pgdyno.server.cluster import Cluster, quoted
 from pgdyno.server.connecting import connect
 from pgdyno.server.layout import OwnFolder
 from pgdyno.server.relay import Relay
@@ -172,10 +172,9 @@ class Standby:
         """Say whose standby this is, in place of what the backup brought from the primary."""
         there = self.primary.conninfo if self.relay is None else self.primary.conninfo_tcp
         port = there.port if self.relay is None else self.relay.port
-        conninfo = f"host={there.host} port={port} user={there.user} application_name={self.name}"
-        if self.relay is not None:
-            conninfo += f" password={there.password}"
-        said = f"primary_conninfo = '{conninfo}'\nprimary_slot_name = '{self.name}'\n"
+        more = {"password": there.password or ""} if self.relay else {}
+        conninfo = there.for_programs(port=port, application_name=self.name, **more)
+        said = f"primary_conninfo = {quoted(conninfo)}\nprimary_slot_name = '{self.name}'\n"
         for name, content in (("postgresql.auto.conf", said), ("standby.signal", "")):
             path = self.cluster.data_dir / name
             path.touch(mode=0o600)
@@ -192,8 +191,7 @@ class Standby:
             [
                 self.cluster.installation.program("pg_rewind"),
                 f"--target-pgdata={self.cluster.data_dir}",
-                f"--source-server=host={there.host} port={there.port} user={there.user}"
-                f" dbname={there.database}",
+                f"--source-server={there.for_programs(dbname=there.database)}",
                 "--no-sync",
             ],
         )
@@ -242,10 +240,9 @@ def _base_backup(primary: Cluster, target: Path) -> None:
     account = server_account()
     target.mkdir(mode=0o700)
     give(target, account)
-    there = primary.conninfo
     command: list[str | Path] = [
         primary.installation.program("pg_basebackup"),
-        f"--dbname=host={there.host} port={there.port} user={there.user}",
+        f"--dbname={primary.conninfo.for_programs()}",
         f"--pgdata={target}",
         "--checkpoint=fast",
         "--wal-method=none",

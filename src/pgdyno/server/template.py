@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -132,7 +133,9 @@ def _must(done: subprocess.CompletedProcess[str]) -> None:
         return
     complaints = [line for line in done.stderr.splitlines() if "rror" in line or "FATAL" in line]
     said = (complaints or done.stderr.splitlines() or ["no message"])[0]
-    raise SetupError(f"initdb failed: {said}", code="initdb-failed")
+    said = re.sub(r"^.*?\b(FATAL|ERROR): +", "", said)
+    hint = "set PGDYNO_HOME to a directory with more space" if "No space left" in said else None
+    raise SetupError(f"initdb failed: {said}", code="initdb-failed", hint=hint)
 
 
 def _digest(*parts: str) -> str:

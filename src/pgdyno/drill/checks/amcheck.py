@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
+import subprocess
+
+from pgdyno.drill.checking import SECONDS_MAX, CheckRule, Scene, Seen, Stage
 from pgdyno.server.account import run_as, server_account
 
 _CHECKS_UNIQUE = 17
@@ -23,11 +25,25 @@ def _look(scene: Scene) -> Seen:
     if installation.major >= _CHECKS_UNIQUE:
         options.append("--checkunique")
     way = ["-h", info.host, "-p", str(info.port), "-U", info.user, info.database]
-    done = run_as(server_account(), [program, *options, *way])
-    said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    try:
+        done = run_as(server_account(), [program, *options, *way], seconds_max=SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        return None, f"pg_amcheck had not ended after {SECONDS_MAX} s"
     if done.returncode == 0:
         return True, f"pg_amcheck {' '.join(options[:2])} found nothing"
+    said = _messages(done.stdout + done.stderr)
     return False, "; ".join(said[:_SHOWN]) or f"pg_amcheck ended with {done.returncode}"
+
+
+def _messages(text: str) -> list[str]:
+    """What it found: a line for the place, and what is wrong there indented below it."""
+    found: list[str] = []
+    for line in filter(str.strip, text.splitlines()):
+        if found and line[0].isspace():
+            found[-1] += " " + line.strip()
+        else:
+            found.append(line.strip())
+    return found
 
 
 CHECK = CheckRule("amcheck", Stage.READING, _look, deep=True)

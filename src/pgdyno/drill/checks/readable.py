@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage, is_damage
 from pgdyno.drill.queries import query
 
 
@@ -15,6 +15,8 @@ def _look(scene: Scene) -> Seen:
             # The server itself throws the rows away, once it has put each together.
             scene.conn.execute(f"copy {source} to '/dev/null'".encode())
         except psycopg.Error as error:
+            if not is_damage(error):
+                raise
             return False, f"{name}: {error.diag.message_primary or error}"
     return True, f"{len(tables)} tables read"
 

@@ -64,7 +64,9 @@ def _tmpfs(role: str, spec: Spec) -> str:
 def _check(spec: Spec, _options: DrillOptions) -> None:
     if os.geteuid() != 0:
         raise SetupError(
-            "disk-full fills disks of its own, and only root may mount them", code="not-root"
+            "disk-full fills disks of its own, and only root may mount them",
+            code="not-root",
+            hint="run pgdyno as root, or choose another fault; kill needs no root",
         )
     for role, plan in ((_DATA, spec.disk.data_plan), (_WAL, spec.disk.wal_plan)):
         if plan is not None and plan.path is not None:

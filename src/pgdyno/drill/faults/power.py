@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pgdyno.drill.bounds import POWER, documented_bound
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Verified
@@ -99,9 +98,8 @@ def _worse_than_documented(drill: Drill, verified: Verified) -> bool:
     """Damage, or a loss that the settings exclude."""
     if verified.outcome in HARMED:
         return True
-    bound = documented_bound(POWER, drill.session.target.facts["settings"])
-    ledger = verified.ledger
-    return bool(ledger and ledger.lost and bound.ms is not None and ledger.lost_ms > bound.ms)
+    ledger, bound_ms = verified.ledger, drill.bound.ms
+    return bool(ledger and ledger.lost and bound_ms is not None and ledger.lost_ms > bound_ms)
 
 
 FAULT = Fault(

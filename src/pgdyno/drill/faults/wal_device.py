@@ -41,7 +41,7 @@ from pgdyno.spec import Spec
 if TYPE_CHECKING:
     import psycopg
 
-WAL_DISK = "tmpfs:1GB"
+WAL_DISK = "tmpfs:2GB"
 """Where the WAL goes when the spec says nothing of it."""
 LAST_S = 1.0
 """How long before a fault under load a checkpoint begins, and the link is held up if at all."""
