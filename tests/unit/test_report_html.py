@@ -17,6 +17,7 @@ from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
 from pgdyno.report import write_html
 from pgdyno.report.html import make_page, render
+from pgdyno.report.terminal import summary_lines
 
 MAKERS = {
     "run": report_runs.plain_run,
@@ -113,7 +114,7 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         "two identical slices differ by up to 3.2 % (6 pairs)",
         "1.64x [1.57, 1.70]",
         "rejected: no difference",
-        "D1: may lose the last acknowledged commits; kill: lost at most 16 commits",
+        "D1: may lose the last acknowledged commits; measured price: kill: lost at most 16 commits",
         "power not drilled: needs root",
         "three times wal_writer_delay (600 ms by default)",
         "ALTER SYSTEM SET synchronous_commit = 'off';",
@@ -240,3 +241,30 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None
     with pytest.raises(SetupError, match="cannot write the report"):
         write_html(run, tmp_path / "file" / "report.html")
     assert write_html(run, tmp_path / "new" / "report.html").exists()
+
+
+def test_how_full_the_disks_are(tmp_path: Path) -> None:
+    page = make_page(RunFile(report_runs.plain_run(tmp_path / "run.db")))
+    (space,) = (chart for chart in page.time_charts if chart.id == "space")
+    assert [key.label for key in space.key] == ["data (ext4)", "WAL (tmpfs)"]
+    assert "WAL (tmpfs): at most 78 % in use, 209 MB free" in space.says
+    assert space.table.rows[0][3:] == ["60 %", "60 %"]
+
+
+def test_a_chapter_says_where_luck_had_a_part(tmp_path: Path) -> None:
+    chapter = {
+        "number": 2, "title": "The WAL on a RAM disk", "remark": "964 against 568.",
+        "endings": {"": "better"}, "luck": ["copy-back: pg_resetwal alone did as well"],
+        "expected": "worse", "as_expected": False,
+    }  # fmt: skip
+    writer = report_runs.Writer(tmp_path / "run.db", 2, command="compare")
+    writer.recorder.update_run(result={"chapter": chapter})
+    run = RunFile(writer.finish())
+    first, second, *_ = make_page(run).banners
+    assert (first.head, first.bad) == ("Chapter 2: The WAL on a RAM disk.", True)
+    assert first.text == "964 against 568. Expected: worse: and it ended otherwise."
+    assert (second.head, second.text) == (
+        "Luck had a part.", "copy-back: pg_resetwal alone did as well."
+    )  # fmt: skip
+    lines = [line.text for line in summary_lines(run, 120)]
+    assert "luck        copy-back: pg_resetwal alone did as well" in lines

@@ -37,8 +37,8 @@ noise   two identical slices differ by up to 3.2 % (6 pairs); nothing smaller wi
    synchronous_commit = off  D1     predicted 1.7x   measured 1.64x [1.57, 1.70]   p99 -26 %
       offered: commits acknowledged within the last three times wal_writer_delay (600 ms by
       default) may be lost after a crash; what remains is consistent
-      kill: lost at most 16 commits, the oldest 1.5 ms old, in 5 cuts (median 4, 0.6 ms), within
-      the documented 600 ms; power not drilled: needs root
+      measured price: kill: lost at most 16 commits, the oldest 1.5 ms old, in 5 cuts (median 4,
+      0.6 ms), within the documented 600 ms; power not drilled: needs root
 taken back in turn: pool 2 → 16 still earns 2.14x
 next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the disk
 

@@ -25,7 +25,7 @@ def gain_words(row: Row) -> str:
     if not gain["measured"]:
         return str(gain["why"])
     if gain["compared"] == "latency_p99":
-        return f"p99 {_ratio(gain['latency_p99_ratio'], gain['latency_p99_ci95'])} at the held rate"
+        return _p99_words(gain)
     measured = _ratio(gain["throughput_ratio"], gain["ci95"])
     match gain["verdict"]:
         case "better":
@@ -35,6 +35,18 @@ def gain_words(row: Row) -> str:
         case "inconclusive":
             return f"inconclusive in throughput: {measured}"
     return f"makes no difference to throughput: {measured}"
+
+
+def _p99_words(gain: Row) -> str:
+    measured = _ratio(gain["latency_p99_ratio"], gain["latency_p99_ci95"])
+    match gain["verdict"]:
+        case "better":
+            return f"at the held rate p99 falls: {measured}"
+        case "worse":
+            return f"at the held rate p99 rises: {measured}"
+        case "inconclusive":
+            return f"inconclusive in p99 at the held rate: {measured}"
+    return f"makes no difference to p99 at the held rate: {measured}"
 
 
 def loss_words(row: Row) -> list[str]:

@@ -290,5 +290,6 @@ def price_words(attempt: Attempt, story: Story) -> str:
     was not drilled."""
     row = story.price_of(attempt)
     if row is not None:
-        return "; ".join(loss_words(row))
+        drilled = any(loss["drilled"] for loss in row["losses"])
+        return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row))}"
     return "" if attempt.loses_nothing else "not drilled"
