@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -230,3 +231,25 @@ def test_a_note_does_not_remove_what_it_does_not_own(open_dir: Path) -> None:
     note.write_text(str(mine))
     assert dismantle(open_dir / "cluster") == []
     assert (mine / "file").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("disk", ["tmpfs:64MB", "slow:flush=1ms,size=64MB"])
+def test_root_that_may_not_mount_is_told_so(tmp_path: Path, disk: str) -> None:
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("setpriv, which takes a capability away, is not installed")
+    asked = (
+        "import sys; from pathlib import Path\n"
+        "from pgdyno.disk import open_disk, parse_disk; from pgdyno.errors import SetupError\n"
+        "try: open_disk(parse_disk(sys.argv[1]), Path(sys.argv[2]))\n"
+        "except SetupError as problem: print(problem.message)\n"
+    )
+    without = [setpriv, "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", sys.executable]
+    said = subprocess.run(
+        [*without, "-c", asked, disk, str(tmp_path / "disk")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "root may not mount disks here: it lacks CAP_SYS_ADMIN\n", said.stderr

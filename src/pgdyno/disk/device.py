@@ -28,6 +28,7 @@ from pgdyno.disk.mounting import (
     FileSystem,
     make_image,
     mount_image,
+    require_mounting,
     sync_mount,
     unmount_all,
 )
@@ -302,6 +303,7 @@ def _require_system() -> None:
             code="disk-root",
             hint=_NEEDS_ROOT,
         )
+    require_mounting()
     for device, what in (("/dev/fuse", "FUSE"), ("/dev/loop-control", "loop devices")):
         if not os.access(device, os.R_OK | os.W_OK):
             raise SetupError(

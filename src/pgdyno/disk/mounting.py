@@ -28,6 +28,7 @@ _MKFS_OPTIONS: dict[FileSystem, list[str]] = {
     "ext4": ["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
     "xfs": ["-q", "-f"],
 }
+_CAP_SYS_ADMIN = 21
 _MNT_FORCE = 1
 _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
@@ -48,6 +49,18 @@ class Mount:
     source: str
     options: str
     """Of the file system, as ``rw,errors=continue``."""
+
+
+def require_mounting() -> None:
+    """SetupError where this process, though it is root's, may not mount: in most containers."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    if found is not None and not int(found[1], 16) >> _CAP_SYS_ADMIN & 1:
+        raise SetupError(
+            "root may not mount disks here: it lacks CAP_SYS_ADMIN",
+            code="disk-mount",
+            hint="in a container, --privileged gives it; or choose a plain disk",
+        )
 
 
 def mounts_below(folder: Path) -> list[Mount]:

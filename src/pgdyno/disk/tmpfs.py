@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pgdyno.disk.mounting import program, run_program, unmount_all
+from pgdyno.disk.mounting import program, require_mounting, run_program, unmount_all
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import server_account
 from pgdyno.spec.disk import DiskPlan
@@ -53,6 +53,7 @@ def open_tmpfs(plan: DiskPlan, folder: Path) -> TmpfsDisk:
             code="not-root",
             hint="plain:/dev/shm is memory too, with the size that the machine gives it",
         )
+    require_mounting()
     if size > available_bytes():
         raise UsageError(
             f"tmpfs:{format_size(size)}: more than the {available_bytes() >> 20:,} MB of memory"
