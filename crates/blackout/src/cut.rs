@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::cuts::Recording;
 use crate::error::BlackoutError;
 use crate::fate::{Fate, Fates, Keep, noise};
 use crate::image::Image;
+use crate::recording::Recording;
 
 /// A sector that is not durable at the time of the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 //! Disk (disk.rs)          its image, what slows it down (pace.rs), and whether it is being recorded
 //! Recorder (recorder.rs)  the thread that writes the log (format.rs), so that the disk does not wait for it
 //! DiskLog (log.rs)        a log read back: an index in memory, the data left in the file
-//! DiskLogs (cuts.rs)      several logs on one clock: a rolling image, and cuts at any time
+//! Recording (recording.rs) several logs on one clock, and what is pending when (pending.rs)
+//! DiskLogs (cuts.rs)      a rolling image of each, and cuts at any time
 //! Cut (cut.rs, fate.rs)   one power cut: what became of each sector that was not yet durable
 //! ranking.rs              the times at which a cut is worth most
 //! ```
@@ -27,6 +28,7 @@ mod pace;
 mod pending;
 mod ranking;
 mod recorder;
+mod recording;
 mod rng;
 mod server;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cuts::Recording;
 use crate::format::Kind;
+use crate::recording::Recording;
 use crate::rng::Rng;
 
 /// How far from a mark a cut may lie.

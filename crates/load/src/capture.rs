@@ -6,7 +6,7 @@
 
 use pgdyno_wire::{Columns, ProtocolError, Row};
 
-use crate::link::Failure;
+use crate::failure::Failure;
 use crate::script::{Capture, CaptureKind, Names, Slot, Variables, is_valid_name};
 
 /// Rows of the statement under way.

@@ -28,6 +28,7 @@ mod config;
 mod connecting;
 mod coordinator;
 mod error;
+mod failure;
 mod histogram;
 mod hosts;
 mod link;

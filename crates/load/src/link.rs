@@ -8,8 +8,8 @@ use pgdyno_wire::{Scanner, Session, TransactionStatus};
 use crate::capture::Capturing;
 use crate::client::Client;
 use crate::connecting::Connecting;
+use crate::failure::Failure;
 use crate::net::Peer;
-use crate::tally::Code;
 use crate::times::ConnectMarks;
 use crate::tls::Tls;
 
@@ -32,35 +32,6 @@ pub enum Doing {
     Validating,
     /// Lost while another thread granted it; the client on its way here finds that out.
     Dead,
-}
-
-/// Why a transaction, or a connection, failed.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// SQLSTATE or own code.
-    pub code: Code,
-    /// In words.
-    pub message: String,
-    /// Position of the statement that failed.
-    pub position: Option<usize>,
-}
-
-impl Failure {
-    /// With a code of the engine's own.
-    pub fn own(code: &'static str, message: impl Into<String>) -> Box<Self> {
-        Box::new(Self {
-            code: Code::Own(code),
-            message: message.into(),
-            position: None,
-        })
-    }
-
-    /// At a statement.
-    #[must_use]
-    pub fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
-        self.position = Some(position);
-        self
-    }
 }
 
 /// The statement under way.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.workload.model import Tables, WeightedScript, Workload
+from pgdyno.workload.textfile import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -64,7 +65,9 @@ def _script_of(name: str, part: ScriptPart) -> WeightedScript:
         assert part.builtin is not None
         text, file = builtin_scripts()[part.builtin], f"built-in {part.builtin}"
         return WeightedScript(name, text, file, part.weight)
-    script = WeightedScript(name, _read(part.file), part.file, part.weight)
+    script = WeightedScript(
+        name, read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX), part.file, part.weight
+    )
     _check(script)
     return script
 
@@ -115,18 +118,3 @@ def _distinct_names(stems: list[str]) -> list[str]:
         seen[stem] = seen.get(stem, 0) + 1
         names.append(stem if counts[stem] == 1 else f"{stem}-{seen[stem]}")
     return names
-
-
-def _read(file: str) -> str:
-    try:
-        content = Path(file).expanduser().read_bytes()
-        text = content.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(
-            f"the script {file} cannot be read: {error.strerror}", code="script-file"
-        ) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"the script {file} is not UTF-8 text", code="script-file") from None
-    if len(content) > _SCRIPT_BYTES_MAX:
-        raise UsageError(f"the script {file} is longer than 1 MB", code="script-file")
-    return text

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from pgdyno.errors import SetupError, UsageError
+from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
+from pgdyno.workload.textfile import read_text
 
 
 def run_setup(conninfo: ConnInfo, file: str) -> None:
@@ -35,11 +34,4 @@ def run_setup(conninfo: ConnInfo, file: str) -> None:
 
 def read_setup(file: str) -> str:
     """The text of a setup file. Raises UsageError."""
-    try:
-        return Path(file).expanduser().read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(
-            f"the setup {file} cannot be read: {error.strerror}", code="setup-file"
-        ) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"the setup {file} is not UTF-8 text", code="setup-file") from None
+    return read_text(file, "setup")

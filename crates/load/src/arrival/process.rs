@@ -107,7 +107,7 @@ impl Arrivals {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::profile::Segment;
+    use super::super::profile::{Segment, tests::in_parts};
     use super::*;
 
     const SECOND_NS: u64 = 1_000_000_000;
@@ -135,17 +135,8 @@ mod tests {
     fn any_profile() -> impl Strategy<Value = Profile> {
         let rate = || prop_oneof![Just(0.0), 1e-3_f64..1.0, 1.0_f64..2000.0];
         let segment = (1_u64..5_000, rate(), rate());
-        (prop::collection::vec(segment, 1..5), any::<bool>()).prop_map(|(segments, repeat)| {
-            let segments: Vec<Segment> = segments
-                .into_iter()
-                .map(|(ms, rate_from, rate_to)| Segment {
-                    duration_ns: ms * 1_000_000,
-                    rate_from,
-                    rate_to,
-                })
-                .collect();
-            Profile::segments(&segments, repeat)
-        })
+        let parts = prop::collection::vec(segment, 1..5);
+        (parts, any::<bool>()).prop_map(|(parts, repeat)| in_parts(&parts, repeat))
     }
 
     proptest! {

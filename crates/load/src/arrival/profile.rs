@@ -270,7 +270,7 @@ fn to_ns(at_ns: f64) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -294,21 +294,24 @@ mod tests {
         ]
     }
 
+    /// Of segments: milliseconds, the rate at their beginning and at their end.
+    pub(in crate::arrival) fn in_parts(parts: &[(u64, f64, f64)], repeat: bool) -> Profile {
+        let segments: Vec<Segment> = parts
+            .iter()
+            .map(|&(ms, rate_from, rate_to)| Segment {
+                duration_ns: ms * 1_000_000,
+                rate_from,
+                rate_to,
+            })
+            .collect();
+        Profile::segments(&segments, repeat)
+    }
+
     fn any_profile() -> impl Strategy<Value = Profile> {
         let segment = (1_u64..20_000, any_rate(), any_rate());
         let segments = prop::collection::vec(segment, 1..6);
         prop_oneof![
-            (segments, any::<bool>()).prop_map(|(segments, repeat)| {
-                let segments: Vec<Segment> = segments
-                    .into_iter()
-                    .map(|(ms, rate_from, rate_to)| Segment {
-                        duration_ns: ms * 1_000_000,
-                        rate_from,
-                        rate_to,
-                    })
-                    .collect();
-                Profile::segments(&segments, repeat)
-            }),
+            (segments, any::<bool>()).prop_map(|(parts, repeat)| in_parts(&parts, repeat)),
             (1e-3_f64..1e6, 0.0_f64..=1.0, 1_u64..100_000, 0.0_f64..2.0).prop_map(
                 |(mean, share, ms, phase)| Profile::sine(mean, mean * share, ms * 1_000_000, phase)
             ),

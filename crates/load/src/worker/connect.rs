@@ -5,7 +5,8 @@ use std::io;
 
 use super::{Timer, Worker};
 use crate::connecting::{Connecting, Trouble};
-use crate::link::{Doing, Failure, Link};
+use crate::failure::Failure;
+use crate::link::{Doing, Link};
 use crate::net::connect;
 use crate::pool::LinkRef;
 use crate::shared::lock;

@@ -4,7 +4,7 @@
 use pgdyno_wire::{Format, ProtocolError};
 
 use super::Worker;
-use crate::link::Failure;
+use crate::failure::Failure;
 use crate::script::Statement;
 
 /// COPY data that is made before others get their turn, in bytes.

@@ -5,7 +5,8 @@
 //! fails takes in all answers first, so that the connection can be used again.
 
 use super::Worker;
-use crate::link::{Awaited, Doing, Failure};
+use crate::failure::Failure;
+use crate::link::{Awaited, Doing};
 use crate::sys::monotonic_ns;
 
 /// Bytes of a pipeline that are put together before they are sent.

@@ -6,7 +6,8 @@ use pgdyno_wire::{ProtocolError, Session};
 use super::{Worker, bound};
 use crate::client::Client;
 use crate::config::{Parameters, Protocol};
-use crate::link::{Failure, InFlight, Prepared};
+use crate::failure::Failure;
+use crate::link::{InFlight, Prepared};
 use crate::plan::{Plan, ScriptPlan};
 use crate::script::{BinaryType, EvalError, Rows, Slot, Statement};
 

@@ -1,0 +1,22 @@
+"""Text files of the user's: scripts and SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+
+
+def read_text(file: str, what: str, *, bytes_max: int | None = None) -> str:
+    """The text of ``file``, which is called the ``what`` in errors. Raises UsageError."""
+    code = f"{what}-file"
+    try:
+        content = Path(file).expanduser().read_bytes()
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"the {what} {file} cannot be read: {error.strerror}", code=code) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"the {what} {file} is not UTF-8 text", code=code) from None
+    if bytes_max is not None and len(content) > bytes_max:
+        raise UsageError(f"the {what} {file} is longer than {bytes_max >> 20} MB", code=code)
+    return text
