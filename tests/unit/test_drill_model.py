@@ -108,6 +108,10 @@ def test_worse_than_the_bound() -> None:
     assert a_result(soon, bound_ms=0).worse_than_bound() == [soon]
     assert a_result(a_cut("corrupt"), bound_ms=600).worse_than_bound()
     assert not a_result(late, a_cut("corrupt"), bound_ms=None).worse_than_bound()
+    own = replace(a_cut("corrupt"), facts={"bound_ms": 0.0})
+    assert a_result(own, bound_ms=None).worse_than_bound() == [own]
+    free = replace(a_cut("corrupt"), facts={"bound_ms": None})
+    assert not a_result(free, bound_ms=0).worse_than_bound()
 
 
 @given(st.integers(1, 400), st.data())

@@ -29,7 +29,7 @@ _WAL_FILE_CHARACTERS = 24
 _BLOCK_BYTES = 4096
 _PANIC_S_MAX = 30.0
 """How long a server under load may take to notice that its WAL's disk has failed."""
-_DOWN_S_MAX = 60.0
+_DOWN_S_MAX = 120.0
 """How long it may then take to give up; a start syncs the whole data directory first."""
 _RESTARTS_MAX = 2
 """A server that starts itself again so often does so for ever."""
@@ -227,7 +227,7 @@ class DiskFailed(WalLoss):
         """What the server did after its PANIC."""
         if not self._restarts():
             return "went down"
-        how = "once more" if self.gave_up else "over and over"
+        how = "over and over" if self._restarts() > 1 else "once more"
         redone = "redo done" in self._said.text()
         redo = ", redoing WAL that only memory still had" if redone else ""
         return f"started itself {how}{redo}"

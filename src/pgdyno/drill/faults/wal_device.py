@@ -33,7 +33,7 @@ from pgdyno.drill.rescues import RESCUES, Rescue, Wreck
 from pgdyno.drill.verify import verify
 from pgdyno.drill.walloss import DiskEmptied, DiskFailed
 from pgdyno.errors import UsageError
-from pgdyno.record import AckLedger, Outcome
+from pgdyno.record import AckLedger
 from pgdyno.server import Cluster
 from pgdyno.server.receivers import Receivers
 from pgdyno.spec import Spec
@@ -154,14 +154,7 @@ def _strike(drill: Drill, way: str, acks: AckLedger | None, facts: dict[str, Any
     receivers = drill.receivers
     standby = next(iter(receivers.standbys), None)
     wreck = Wreck(drill.cluster, standby, receivers.wal_receiver, loss.held)
-    return _Lost(wreck, proof, acks, loss.cut_ns, facts | _answered_after(acks, loss.cut_ns))
-
-
-def _answered_after(acks: AckLedger, cut_ns: int) -> dict[str, Any]:
-    """Acknowledgements that were read when the disk was gone: those that were on their way."""
-    records = acks.records
-    ended_ns = records["ended_ns"][records["outcome"] == Outcome.ACKED]
-    return {"acked_after_fault": int((ended_ns > cut_ns).sum())}
+    return _Lost(wreck, proof, acks, loss.cut_ns, facts)
 
 
 def _make_way(drill: Drill, way: str, checkpointing: psycopg.Connection) -> AckLedger | None:
