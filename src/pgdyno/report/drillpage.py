@@ -163,8 +163,10 @@ def _broken(drill: DrillResult) -> list[tuple[str, str]]:
         ("documented", drill.bound),
         ("settings", settings_words(drill)),
         ("seen", summary["sentence"]),
+        *((f"proof of cut {cut.number}", cut.proof.sentence) for cut in drill.cuts[:1]),
     ]
-    if bound is not None and summary["clean"] < summary["happened"] and bound < 1:
+    one = len(drill.questions()) == 1
+    if one and bound is not None and summary["clean"] < summary["happened"] and bound < 1:
         terms.append(
             (
                 "so at most",

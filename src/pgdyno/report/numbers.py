@@ -175,6 +175,6 @@ def sentence(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """``text`` with a capital, unless it begins with the name of a setting."""
+    """``text`` with a capital, unless it begins with the name of a setting or a variant."""
     first = text.split(" ", 1)[0]
-    return text if "_" in first or "." in first else f"{text[:1].upper()}{text[1:]}"
+    return text if any(sign in first for sign in "_./") else f"{text[:1].upper()}{text[1:]}"
