@@ -26,6 +26,7 @@ from pgdyno._engine import Load, builtin_scripts
 from pgdyno.conduct.config import witness_statement
 from pgdyno.drill import checking
 from pgdyno.drill.model import Verified
+from pgdyno.drill.pages import scan_pages
 from pgdyno.drill.recovery import recover
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew
@@ -33,6 +34,7 @@ from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.account import give, run_as, server_account
 from pgdyno.server.controldata import PAGE_BYTES
+from pgdyno.server.lsn import parse_lsn
 from pgdyno.workload import Tables, WeightedScript, Workload
 from pgdyno.workload.pgbench import prepare_pgbench
 
@@ -41,6 +43,7 @@ pytestmark = pytest.mark.server
 TPCB = Workload("t", [WeightedScript("t", builtin_scripts()["tpcb-like"], "t", 1)], Tables.PGBENCH)
 WITNESS = "public.pgdyno_witness"
 COLD = "pgdyno_drill.cold_written"
+PATIENCE_S = 60.0
 # Few buffers, so that pages reach their files long before a checkpoint. kill -9 takes nothing from
 # the operating system, so that fsync would only take time.
 SETTINGS = {"shared_buffers": "2MB", "fsync": "off"}
@@ -100,11 +103,21 @@ def load_until(
     made["groups"][0]["witness"] = witness_statement(label, 0)
     load = Load(json.dumps(made))
     load.start()
-    time.sleep(0.4)
+    wait_for_work(load)
     fault()
     cut_ns = time.monotonic_ns()
     load.stop(1000)
     return Crashed(cluster, read_acks(folder / str(label)), cut_ns, witnesses)
+
+
+def wait_for_work(load: Load) -> None:
+    """Let each client have some transactions behind it."""
+    done, deadline = 0, time.monotonic() + PATIENCE_S
+    while done < 150:
+        assert time.monotonic() < deadline, f"only {done} are done"
+        load.cut(None)
+        time.sleep(0.02)
+        done += sum(row["done"] for interval in load.poll() for row in interval["scripts"])
 
 
 def copy_files(source: Path, to: Path) -> None:
@@ -274,7 +287,13 @@ def test_wal_from_before_is_seen(cluster: Cluster, tmp_path: Path) -> None:
 
     def replace_wal() -> None:
         copy_files(cluster.data_dir / "pg_wal", old)
-        time.sleep(0.4)
+        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+            row = conn.execute("select pg_current_wal_insert_lsn() + 65536").fetchone()
+        assert row is not None
+        deadline = time.monotonic() + PATIENCE_S
+        while not scan_pages(cluster, parse_lsn(str(row[0]))).beyond:
+            assert time.monotonic() < deadline, "no page is written"
+            time.sleep(0.05)
         cluster.kill()
         copy_files(old, cluster.data_dir / "pg_wal")
 

@@ -199,13 +199,13 @@ def test_statements_are_counted_by_position(pg: Cluster) -> None:
 
 def test_clients_think_between_transactions_and_not_within(pg18: Cluster) -> None:
     for pool in (None, {"max": 2}):
-        with Run(config(pg18.conninfo, SELECT, think_ms=20, pool=pool, threads=2)) as run:
-            run.wait_for_more("done", 20)
+        with Run(config(pg18.conninfo, SELECT, think_ms=150, pool=pool, threads=2)) as run:
+            run.wait_for_more("done", 9)
         run.assert_balanced()
         elapsed_s = (run.last["ended_ns"] - run.started_ns) / 1e9
-        assert run.total["done"] <= 4 * (elapsed_s / 0.02 + 1)
+        assert run.total["done"] <= 4 * (elapsed_s / 0.15 + 1)
         # Thinking is no part of a response.
-        assert run.histogram("response").percentile(50) < 20_000_000
+        assert run.histogram("response").percentile(50) < 150_000_000
 
 
 def test_sleep_gset_and_conditions_work_in_a_script(pg: Cluster) -> None:

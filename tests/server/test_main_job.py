@@ -87,7 +87,9 @@ def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
         observe(session)
     events = {event.kind: event for event in RunFile(tmp_path / "run.db").events()}
     assert events["sql"].label == "checkpoint"
-    assert 400 <= events["sql"].at_ms - RunFile(tmp_path / "run.db").slices()[0].started_ms <= 2_000
+    begun_ms = RunFile(tmp_path / "run.db").slices()[0].started_ms
+    assert events["sql"].at_ms - begun_ms >= 400
+    assert events["warning"].at_ms - begun_ms >= 900
     assert events["warning"].detail["message"] == "division by zero"
 
 
@@ -170,7 +172,7 @@ def test_comparing_at_a_rate(pg18: Cluster, tmp_path: Path, change: Change, says
     # A machine that is busy otherwise may not hold the rate, which is then what is compared.
     assert says in result["sentence"] or result["compared"] == "throughput"
     assert ("in p99 (6 pairs)" in text) == (result["compared"] == "latency_p99")
-    if change.rate:
+    if change.rate and says in result["sentence"]:
         assert result["effect"]["throughput_ratio"] > 1.5
 
 

@@ -44,17 +44,24 @@ def seconds(run: Run) -> float:
     return (run.last["ended_ns"] - run.started_ns) / 1e9
 
 
-def assert_held(run: Run, expected: float, spread: float = 2) -> None:
+def assert_held(run: Run, least: float, most: float) -> None:
     """As many became due as the schedule says, and every one of them was done or is queued."""
     run.assert_balanced()
-    assert abs(run.total["intended"] - expected) <= spread
+    assert least <= run.total["intended"] <= most
     assert run.total["done"] + run.total["backlog"] == run.total["intended"]
     assert run.total["done"] > 0
 
 
-def stopped_after(run: Run) -> float:
-    """Seconds after the start at which the load was told to stop, about: from below and above."""
+def since_start(run: Run) -> float:
+    """Seconds. Asked before a load is told to stop and after it has, they are the bounds between
+    which it did, however long either takes."""
     return (time.monotonic_ns() - run.started_ns) / 1e9
+
+
+def wait_until_known(run: Run) -> None:
+    """Wait until all threads have carried out what they were told: an interval takes them all."""
+    ended = len(run.intervals)
+    run.wait_for(lambda run: len(run.intervals) > ended + 1)
 
 
 @pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
@@ -63,10 +70,8 @@ def test_a_constant_rate_is_held(pg: Cluster, pool: dict[str, int] | None, threa
     load = config(pg.conninfo, SELECT, arrival=steady(400), pool=pool, threads=threads)
     with Run(load) as run:
         run.wait_for(lambda run: run.total["intended"] >= 300)
-        before = stopped_after(run)
-    after = stopped_after(run)
-    assert 400 * before - 1 <= run.total["intended"] <= 400 * after + 1
-    assert_held(run, run.total["intended"])
+        before = since_start(run)
+    assert_held(run, 400 * before - 1, 400 * since_start(run) + 1)
     assert sum(row["send_late"] != b"" for i in run.intervals for row in i["threads"]) > 0
 
 
@@ -77,9 +82,9 @@ def test_poisson_arrivals_on_several_threads_follow_the_rate_and_the_weights(pg1
     )  # fmt: skip
     with Run(load) as run:
         run.wait_for(lambda run: run.total["intended"] >= 2000)
-        elapsed = stopped_after(run)
-    expected = 2000 * elapsed
-    assert_held(run, expected, spread=6 * expected**0.5 + 2000 * 0.1)
+        before = since_start(run)
+    least, most = 2000 * before, 2000 * since_start(run)
+    assert_held(run, least - 6 * least**0.5, most + 6 * most**0.5)
     rows = [sum(i["scripts"][n]["intended"] for i in run.intervals) for n in (0, 1)]
     assert abs(rows[0] / sum(rows) - 0.75) < 0.06
 
@@ -138,30 +143,31 @@ def test_a_sine_brings_its_mean(pg18: Cluster) -> None:
     arrival = {"process": "constant", "profile": sine, "when_busy": "queue"}
     with Run(config(pg18.conninfo, SELECT, arrival=arrival)) as run:
         run.wait_for(lambda run: run.total["intended"] >= 500)
-        elapsed = stopped_after(run)
-    assert_held(run, 500 * elapsed, spread=500 * 0.1 + 16 * 2)
+        before = since_start(run)
+    half_wave = 500 * 0.2 / 3.14
+    assert_held(run, 500 * before - half_wave, 500 * since_start(run) + half_wave)
 
 
 def test_the_rate_can_be_changed_while_it_runs(pg18: Cluster) -> None:
     load = config(pg18.conninfo, SELECT, clients=8, threads=2, arrival=steady(0.5))
     with Run(load) as run:
         time.sleep(0.1)
+        asked = time.monotonic()
         run.load.set_rate("g", 1000)
-        at = time.monotonic()
+        wait_until_known(run)
+        in_force = time.monotonic()
         run.wait_for_more("done", 250)
+        to_stop = time.monotonic()
         run.load.set_rate("g", 0)
-        elapsed = time.monotonic() - at
-        time.sleep(0.05)
-        run.load.cut(None)
-        time.sleep(0.02)
-        run.poll()
+        wait_until_known(run)
+        stopped = time.monotonic()
         intended = run.total["intended"]
         time.sleep(0.1)
         with pytest.raises(EngineError, match="between 0 and"):
             run.load.set_rate("g", 1e9)
         with pytest.raises(EngineError, match="between 0 and"):
             run.load.set_rate("g", -1)
-    assert_held(run, 500 * elapsed, spread=500 * 0.1)
+    assert_held(run, 500 * (to_stop - in_force) - 2, 500 * (stopped - asked) + 2)
     assert run.total["intended"] == intended
 
 
@@ -192,15 +198,16 @@ def test_groups_have_rates_of_their_own(pg18: Cluster) -> None:
     load["groups"] += [first | {"name": "closed", "arrival": None, "clients": 1}]
     with Run(json.dumps(load)) as run:
         run.wait_for(lambda run: run.total["intended"] >= 1000)
-        elapsed = stopped_after(run)
         with pytest.raises(EngineError, match="closed loop"):
             run.load.set_rate("closed", 2)
+        before = since_start(run)
+    after = since_start(run)
     by_group = {
         name: sum(r["intended"] for i in run.intervals for r in i["scripts"] if r["group"] == name)
         for name in ("g", "h")
     }
-    assert abs(by_group["g"] - 300 * elapsed) <= 30
-    assert abs(by_group["h"] - 100 * elapsed) <= 10
+    assert 300 * before - 2 <= by_group["g"] <= 300 * after + 2
+    assert 100 * before - 2 <= by_group["h"] <= 100 * after + 2
 
 
 def test_what_is_too_late_is_skipped_and_what_ends_late_is_counted(pg18: Cluster) -> None:
@@ -214,7 +221,9 @@ def test_what_is_too_late_is_skipped_and_what_ends_late_is_counted(pg18: Cluster
     assert run.total["skipped"] > 300
     assert run.total["late"] > 10
     assert run.total["late"] <= run.total["done"]
-    assert run.histogram("wait").max <= 30_000_000 * 1.02 + 5_000_000
+    # Whoever is in time has only the way through the event loop before it.
+    stall_us = max(row["loop_stall_us_max"] for i in run.intervals for row in i["threads"])
+    assert run.histogram("wait").max <= 30_000_000 * 1.02 + 5_000_000 + stall_us * 1000
 
 
 @pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
@@ -226,6 +235,7 @@ def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
     load = config(cluster.conninfo, SELECT, clients=4, threads=2, arrival=steady(rate), pool=pool)
     with Run(load) as run:
         run.wait_for_more("done", 50)
+        before = time.monotonic()
         with stopped_backends(cluster):
             begun = time.monotonic()
             time.sleep(1.0)
@@ -235,12 +245,14 @@ def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
             # Nobody had time for them, and they are counted all the same.
             assert run.total["backlog"] > rate * 0.7
             time.sleep(max(0.0, begun + 2 - time.monotonic()))
+            stood_s = time.monotonic() - begun
         run.wait_for(lambda run: run.total["backlog"] < 5)
-    assert_held(run, run.total["intended"])
+        lasted_s = time.monotonic() - before
+    assert_held(run, rate * lasted_s, rate * since_start(run) + 1)
     response = run.histogram("response")
-    slow = response.count_between(1_000_000_000, 10_000_000_000)
-    assert 1.9e9 < response.max < 3e9
-    assert rate * 0.85 <= slow <= rate * 1.3, slow
+    slow = response.count_between(1_000_000_000, 100_000_000_000)
+    assert stood_s - 0.1 < response.max / 1e9 < lasted_s + 0.5
+    assert rate * (stood_s - 1) * 0.85 <= slow <= rate * lasted_s, slow
 
 
 @contextlib.contextmanager

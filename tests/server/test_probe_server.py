@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from pgdyno.probe.waits import WAL_FLUSH, canonical
 from pgdyno.record import Recorder
 from pgdyno.record.fileformat import columns
 from pgdyno.server import Cluster, ConnInfo
+
+PATIENCE_S = 60.0
 
 pytestmark = pytest.mark.server
 
@@ -46,9 +49,16 @@ class Written:
         """Events of a kind, details flattened in as JSON text."""
         return self.rows("select * from event where kind = ? order by at_ms", kind)
 
-    def wait_for(self, sql: str, *values: Any, seconds: float = 15) -> list[dict[str, Any]]:
+    def sample_until(self, probes: Probes, condition: Callable[[], object]) -> None:
+        """Have the probes read until what they wrote fulfils the condition."""
+        give_up = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up, "it never came to be"
+            probes.sample_now()
+
+    def wait_for(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """The rows, as soon as there are any."""
-        give_up = time.monotonic() + seconds
+        give_up = time.monotonic() + PATIENCE_S
         while time.monotonic() < give_up:
             found = self.rows(sql, *values)
             if found:
@@ -200,7 +210,7 @@ def test_a_lock_queue_shows_its_depth_and_its_cause(
         holder.execute("update probed set n = 1 where id = 1")
         for waiter in waiters:
             waiter.start()
-        give_up = time.monotonic() + 15
+        give_up = time.monotonic() + PATIENCE_S
         while not written.rows("select 1 from metric_lock where waiting = 3"):
             assert time.monotonic() < give_up
             probes.sample_now()
@@ -217,20 +227,40 @@ def test_a_lock_queue_shows_its_depth_and_its_cause(
 
 def test_a_checkpoint_is_an_event(pg: Cluster, table: str, written: Written) -> None:
     with session(pg, "pgdyno control") as connection, running(probes_for(written, pg)) as probes:
-        connection.execute("checkpoint")
-        time.sleep(1.2)
         probes.sample_now()
-        before = len(written.events("checkpoint"))
+        _checkpoint_until_counted(connection)
+        probes.sample_now()
+        before = len(_requested(written))
         connection.execute("update probed set n = n + 1")
-        connection.execute("checkpoint")
-        connection.execute("select pg_sleep(0.7)")  # the checkpointer's counters come last
-        for _ in range(4):
+        _checkpoint_until_counted(connection)
+        written.sample_until(probes, lambda: len(_requested(written)) > before)
+        for _ in range(3):
             probes.sample_now()
-        events = written.events("checkpoint")
-    assert len(events) == before + 1
-    assert events[-1]["label"] == "checkpoint (requested)"
+        events = _requested(written)
+    assert len(events) == before + 1, "it is told once"
     assert '"buffers": ' in events[-1]["detail_json"]
     assert events[-1]["duration_ms"] >= 0
+
+
+def _requested(written: Written) -> list[dict[str, Any]]:
+    """Events of checkpoints that were asked for; others come when their time has come."""
+    events = written.events("checkpoint")
+    return [event for event in events if event["label"] == "checkpoint (requested)"]
+
+
+def _checkpoint_until_counted(connection: psycopg.Connection) -> None:
+    """One checkpoint, until the checkpointer's counters tell of it, which come last."""
+    view = (
+        "pg_stat_checkpointer" if connection.info.server_version >= 170000 else "pg_stat_bgwriter"
+    )
+    column = "num_requested" if view == "pg_stat_checkpointer" else "checkpoints_req"
+    counted = f"select {column} from {view}".encode()
+    before = connection.execute(counted).fetchone()
+    connection.execute("checkpoint")
+    give_up = time.monotonic() + PATIENCE_S
+    while connection.execute(counted).fetchone() == before:
+        assert time.monotonic() < give_up, "it is not counted"
+        time.sleep(0.05)
 
 
 def test_a_vacuum_is_an_event_once(pg: Cluster, table: str, written: Written) -> None:
@@ -327,7 +357,7 @@ def test_receivers_of_wal_are_listed(pg: Cluster, written: Written, tmp_path: Pa
     with running(probes_for(written, pg)) as probes:
         process = subprocess.Popen([receiver, "-D", tmp_path, "-d", where])
         try:
-            give_up = time.monotonic() + 15
+            give_up = time.monotonic() + PATIENCE_S
             while not written.rows("select 1 from metric_replication where lag_bytes is not null"):
                 assert time.monotonic() < give_up
                 probes.sample_now()
@@ -451,7 +481,7 @@ def test_the_probes_leave_nothing_behind(pg: Cluster, written: Written) -> None:
     probes.stop()
     assert threading.active_count() == before
     with session(pg, "pgdyno control") as connection:
-        give_up = time.monotonic() + 5
+        give_up = time.monotonic() + PATIENCE_S
         count = "select count(*) from pg_stat_activity where application_name = 'pgdyno probe'"
         while connection.execute(count).fetchone() != (0,):
             assert time.monotonic() < give_up
@@ -463,8 +493,8 @@ def test_slices_do_not_share_a_batch(pg: Cluster, written: Written) -> None:
         slices = []
         for _ in range(2):
             slices.append(recorder.open_slice("run"))
-            probes.sample_now()
-            time.sleep(0.5)
+            sampled = "select 1 from wait_sample where slice_id = ?"
+            written.sample_until(probes, partial(written.rows, sampled, slices[-1]))
             probes.sample_now()
             recorder.close_slice(slices[-1])
     for slice_id in slices:
