@@ -256,7 +256,7 @@ def test_the_verdict_keeps_prices_apart() -> None:
         " 1.66x; broken or emptied in 6 cuts: unlogged tables (D3) gives most, 2.60x"
     )
     undrilled = {**rows[4], "losses": [not_drilled("kill", "no cuts were asked for")]}
-    assert verdict([undrilled]).endswith("gives most: 1.66x; nothing was drilled")
+    assert verdict([undrilled]).endswith("gives most: 1.66x; its price was not drilled")
     assert verdict([rows[0]]) == "nothing on this list is seen to give more throughput here"
 
 

@@ -120,7 +120,9 @@ def verdict(rows: Sequence[Row]) -> str:
             parts.append(f"{said} in {_cuts(cuts)}: {name} gives most, {_gain_in_short(best)}")
     if not parts and any(_gains(row) for row in rows):
         best = max((row for row in rows if _gains(row)), key=_gain_ratio)
-        parts.append(f"{best['title']} gives most: {_gain_in_short(best)}; nothing was drilled")
+        parts.append(
+            f"{best['title']} gives most: {_gain_in_short(best)}; its price was not drilled"
+        )
     at_a_rate = any(row["gain"] and row["gain"].get("compared") == "latency_p99" for row in rows)
     what = "is seen to shorten p99" if at_a_rate else "is seen to give more throughput"
     return "; ".join(parts) or f"nothing on this list {what} here"

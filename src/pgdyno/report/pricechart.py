@@ -73,7 +73,7 @@ def price_chart(story: Story) -> Chart | None:
     return Chart(
         id="prices",
         title=title,
-        says=_says(points, what),
+        says=_says(points, what, held=held),
         plot=plot,
         table=figures_table(
             title,
@@ -188,10 +188,13 @@ def _draw(plot: figure, points: Sequence[Point]) -> None:
     plot.add_tools(HoverTool(renderers=[marks], tooltips=tips))
 
 
-def _says(points: Sequence[Point], what: str) -> str:
-    lossless = [point for point in points if point.seen == "nothing lost" and point.lo > 1]
-    best = max(lossless, key=lambda point: point.gain, default=None)
-    said = f"; of those that lost nothing, {best.number} is farthest" if best else ""
+def _says(points: Sequence[Point], what: str, *, held: bool) -> str:
+    """How to read it; of a p99 less is better."""
+    lossless = [point for point in points if point.seen == "nothing lost"]
+    gaining = [point for point in lossless if (point.hi < 1 if held else point.lo > 1)]
+    best = max(gaining, key=lambda point: -point.gain if held else point.gain, default=None)
+    side = "farthest to the left" if held else "farthest"
+    said = f"; of those that lost nothing, {best.number} is {side}" if best else ""
     return (
         f"To the right: more {what}. Upwards: more was lost. The numbers are those of the list"
         f" below{said}."
