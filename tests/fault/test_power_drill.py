@@ -102,6 +102,8 @@ def test_torn_pages_are_found_and_with_checksums_minimised(
     assert replayed.cuts[0].outcome == harmed[0].outcome
     with pytest.raises(UsageError, match=r"full_page_writes off; here it is not set"):
         drilled(major, server={"checksums": checksums}, **asked)
+    with pytest.raises(UsageError, match=r"made with workload\.scale 2; here it is 1"):
+        drilled(major, spec={"workload": {"scale": 1}}, server=server, **asked)
 
 
 def test_an_asynchronous_commit_is_lost_and_nothing_else(

@@ -22,6 +22,7 @@ from pgdyno.drill.model import (
     Proof,
     Verified,
     share_upper_bound,
+    summarise,
 )
 from pgdyno.drill.stored import store_cut, store_drill, stored_drills
 from pgdyno.record import RunFile
@@ -33,11 +34,12 @@ def a_cut(
     outcome: Outcome = "clean",
     *,
     number: int = 1,
+    acked: int = 1000,
     lost: int = 0,
     lost_ms: float = 0.0,
     happened: bool = True,
 ) -> Cut:
-    ledger = None if outcome == "refused" else LedgerCount(acked=1000, lost=lost, lost_ms=lost_ms)
+    ledger = None if outcome == "refused" else LedgerCount(acked, lost, lost_ms)
     verified = Verified(
         outcome,
         ledger,
@@ -99,6 +101,24 @@ def test_twenty_clean_cuts_in_words() -> None:
         "0 of 20 cuts lost anything: at most 14 % of such crashes would, with 95 % confidence"
     )
     assert summary["upper_bound"] == pytest.approx(0.1391, abs=1e-4)
+
+
+def test_a_long_time_back_is_told_without_exponents() -> None:
+    cut = a_cut("lost", lost=3, lost_ms=1085.2)
+    assert (
+        "the oldest from 1,085 ms before; median 3 and 1,085 ms"
+        in (summarise([cut], None)["sentence"])
+    )
+
+
+def test_cuts_before_any_acknowledgement_are_counted_apart() -> None:
+    idle, busy = a_cut(acked=0), a_cut(acked=5)
+    assert summarise([idle, busy], 0.0)["sentence"] == (
+        "0 of 2 cuts lost anything; before 1 of them nothing had been acknowledged"
+    )
+    assert summarise([idle], 0.0)["sentence"] == (
+        "nothing had been acknowledged, so that nothing could be lost"
+    )
 
 
 def test_worse_than_the_bound() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from pgdyno.drill.model import Cut, DrillResult
+from pgdyno.drill.model import Cut, DrillResult, figure
 
 LEVEL = 0.05
 
@@ -91,8 +91,8 @@ def _amounts(
     differs = p < LEVEL / _QUESTIONS
     medians = median(here), median(there)
     sentence = (
-        f"{noun}: median {_figure(medians[0])}{unit} on {names[0]} and"
-        f" {_figure(medians[1])}{unit} on {names[1]}: {_verdict(p, differs)}"
+        f"{noun}: median {figure(medians[0])}{unit} on {names[0]} and"
+        f" {figure(medians[1])}{unit} on {names[1]}: {_verdict(p, differs)}"
     )
     return Difference(what, *medians, p, differs, sentence)
 
@@ -116,10 +116,6 @@ def _damage(sides: Sequence[Sequence[Cut]], names: Sequence[str]) -> Difference:
     )
     shares = [number / len(cuts) for number, cuts in zip(bad, sides, strict=True)]
     return Difference("damaged", shares[0], shares[1], p, differs, sentence)
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _verdict(p: float, differs: bool) -> str:

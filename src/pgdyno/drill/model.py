@@ -348,11 +348,16 @@ def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[Le
     return "; ".join(parts)
 
 
+def figure(value: float) -> str:
+    """A number of milliseconds or the like to three digits, never with an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _losses(ledgers: Sequence[LedgerCount]) -> str:
     lost, lost_ms = ([getattr(each, name) for each in ledgers] for name in ("lost", "lost_ms"))
     return (
-        f"at most {max(lost):,} of them, the oldest from {max(lost_ms):.3g} ms before; median"
-        f" {median(lost):,.10g} and {median(lost_ms):.3g} ms"
+        f"at most {max(lost):,} of them, the oldest from {figure(max(lost_ms))} ms before; median"
+        f" {median(lost):,.10g} and {figure(median(lost_ms))} ms"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.model import Cut
+from pgdyno.drill.model import Cut, figure
 
 
 def in_words(cut: Cut) -> str:
@@ -24,6 +24,6 @@ def in_words(cut: Cut) -> str:
     if ledger.lost:
         return (
             f"{variant}lost {ledger.lost:,} of {ledger.acked:,} acknowledged commits, the oldest"
-            f" from {ledger.lost_ms:.3g} ms before{recovered}"
+            f" from {figure(ledger.lost_ms)} ms before{recovered}"
         )
     return f"{variant}all of {ledger.acked:,} acknowledged commits are there{recovered}"

@@ -99,13 +99,16 @@ def _require_space(bases: Sequence[Path], folder: Path) -> None:
         )
 
 
+def _writes(number: int) -> str:
+    return "1 write was" if number == 1 else f"{number:,} writes were"
+
+
 def proof_of(planned: Planned, cut: DiskCut, control: ControlData) -> Proof:
     """That the power went, and what was at stake when it did."""
     facts = cut.facts()
     lost = facts["sectors"] - facts["kept"] - facts["garbage"]
     stake = (
-        f"{facts['pending_writes']:,} writes were pending, of their {facts['sectors']:,} sectors"
-        f" {lost:,} were lost"
+        f"{_writes(facts['pending_writes'])} pending, {lost:,} of {facts['sectors']:,} sectors lost"
         if facts["sectors"]
         else "no write was pending, so that the disk lost nothing"
     )

@@ -19,6 +19,7 @@ from pgdyno.drill.power.images import Recorded, copy_sparse
 from pgdyno.drill.power.names import Names
 from pgdyno.drill.witnesses import Witnesses
 from pgdyno.errors import UsageError
+from pgdyno.spec import Spec
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -37,6 +38,8 @@ class _Facts:
     layout: int
     version: str
     settings: Mapping[str, str]
+    load: Mapping[str, str]
+    """What was loaded, by the spec's keys."""
     fs: tuple[FileSystem, ...]
     load_began_ns: int
     marks_ns: tuple[int, ...]
@@ -75,6 +78,7 @@ def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> No
         layout=_LAYOUT,
         version=drill.cluster.installation.version,
         settings=drill.cluster.settings,
+        load=_load_of(drill.session.spec),
         fs=tuple(load.disks.fs),
         load_began_ns=drill.load_began_ns,
         marks_ns=tuple(load.marks_ns),
@@ -114,16 +118,27 @@ def _read(folder: Path) -> _Facts:
 def _require_same(facts: _Facts, drill: Drill, folder: Path) -> None:
     here: dict[str, object] = {"PostgreSQL": drill.cluster.installation.version}
     there: dict[str, object] = {"PostgreSQL": facts.version}
-    here |= drill.cluster.settings
-    there |= facts.settings
+    here |= {**drill.cluster.settings, **_load_of(drill.session.spec)}
+    there |= {**facts.settings, **facts.load}
     for name in sorted(here.keys() | there.keys()):
         if here.get(name) != there.get(name):
             raise UsageError(
                 f"the recording in {folder} was made with {name} {there.get(name, 'not set')};"
                 f" here it is {here.get(name, 'not set')}",
                 code="recording",
-                hint="cuts of a recording need the server and the --set of the drill that made it",
+                hint="cuts of a recording need the server, the load and the --set of the drill that"
+                " made it",
             )
+
+
+def _load_of(spec: Spec) -> dict[str, str]:
+    """What is loaded, and where it lies: what a result says of its cuts has to be true of them."""
+    fields = spec.model_dump(mode="json", exclude_none=True)
+    found = {f"workload.{key}": value for key, value in fields["workload"].items()}
+    for group in fields["clients"]:
+        found |= {f"clients.{group['name']}.{key}": value for key, value in group.items()}
+    found |= {f"disk.{key}": value for key, value in fields["disk"].items()}
+    return {key: str(value) for key, value in found.items()}
 
 
 def _adapter() -> TypeAdapter[_Facts]:
