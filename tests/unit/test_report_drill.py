@@ -59,6 +59,29 @@ def test_the_page_of_a_drill(tmp_path: Path) -> None:
         assert words in page, words
 
 
+def test_page_and_verdict_have_one_median(tmp_path: Path) -> None:
+    path = drill_runs.write_drill(tmp_path / "run.db", drill_runs.sample_drill([200, 400]))
+    assert "median 300 and" in said(path)
+    with RunFile(path) as run:
+        assert "300 in the median, 400 at most" in html.render(run)
+
+
+def test_where_no_ledger_could_be_compared_no_acknowledgements_are_counted(tmp_path: Path) -> None:
+    cut = drill_runs.sample_cut(1, drill_runs.random.Random(3), 0, outcome="refused")
+    drill = drill_runs.sample_drill([], cuts=(cut,))
+    with RunFile(drill_runs.write_drill(tmp_path / "run.db", drill)) as run:
+        page = html.render(run)
+    assert "no ledger could be compared" in page
+    assert "of 0 acknowledged" not in page
+
+
+def test_what_differs_between_two_servers_comes_before_the_cuts(tmp_path: Path) -> None:
+    text = said(drill_runs.lossy_run(tmp_path / "run.db"))
+    assert text.index("compared ") < text.index("cut  ")
+    verdicts = [line for line in text.splitlines() if "difference (p" in line]
+    assert "a difference" in verdicts[0]
+
+
 def test_a_sham_is_not_mistaken_for_a_clean_drill(tmp_path: Path) -> None:
     drill = drill_runs.sample_drill([0, 0], sham=True)
     cuts = tuple(

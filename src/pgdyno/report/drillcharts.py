@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import median
 
 from bokeh.models import BasicTicker, ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.models.annotations import Span
@@ -94,12 +95,10 @@ def _chart(
 
 
 def _says(known: Sequence[float], say: Callable[[float], str], bound: float | None) -> str:
-    ordered = sorted(known)
-    middle = ordered[len(ordered) // 2]
     within = f"; documented are {say(bound)}" if bound else ""
-    if ordered[-1] == 0:
+    if max(known) == 0:
         return f"Nothing in {len(known)} cuts{within}."
-    return f"{say(middle)} in the median, {say(ordered[-1])} at most{within}."
+    return f"{say(median(known))} in the median, {say(max(known))} at most{within}."
 
 
 def _source(

@@ -130,7 +130,9 @@ def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
         Headline(
             "Lost commits, worst cut",
             numbers.count(summary["lost_max"]) if summary["lost_max"] is not None else "—",
-            note=f"of {numbers.count(summary['acked'])} acknowledged in all cuts",
+            note=f"of {numbers.count(summary['acked'])} acknowledged in all cuts"
+            if summary["lost_max"] is not None
+            else "no ledger could be compared",
         ),
     ]
     if lost_ms is not None:

@@ -27,9 +27,15 @@ def drill_lines(run: RunFile, info: RunInfo, width: int) -> list[Line]:
     """The summary's lines but for those that every summary has."""
     lines: list[Line] = []
     for drill in stored_drills(run):
-        lines += [*_verdict_lines(drill, width), Line(""), *_cut_lines(drill, width), Line("")]
-        lines += _check_lines(drill, width)
-    for each in differing(info.result):
+        lines += [*_verdict_lines(drill, width), *_compared_lines(info, width), Line("")]
+        lines += [*_cut_lines(drill, width), Line(""), *_check_lines(drill, width)]
+    return lines
+
+
+def _compared_lines(info: RunInfo, width: int) -> list[Line]:
+    """What the same drill on another server showed, the differences first."""
+    lines = []
+    for each in sorted(differing(info.result), key=lambda each: not each["differs"]):
         style = "yellow" if each["differs"] else ""
         lines += labelled("compared", each["sentence"], width, style=style)
     return lines
