@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +17,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError
-from pgdyno.server import Cluster, Installation, find_installation
+from pgdyno.server import Cluster, Installation, find_installation, sweep
 
 pytest_plugins = ["pooler_fixtures"]
 # Property tests find faults of the code, not of a busy machine.
@@ -27,10 +29,24 @@ settings.load_profile("pgdyno")
 
 @pytest.fixture(scope="session", autouse=True)
 def _pgdyno_home() -> Iterator[None]:
-    """State of its own for the test session."""
-    with _open_directory() as home, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PGDYNO_HOME", str(home))
-        yield
+    """State of its own for the test session; that of sessions that were killed goes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for left in _left_by_dead_sessions():
+            patch.setenv("PGDYNO_HOME", str(left))
+            sweep(dismantle)
+            shutil.rmtree(left, ignore_errors=True)
+        with _open_directory() as home:
+            patch.setenv("PGDYNO_HOME", str(home))
+            yield
+
+
+def _left_by_dead_sessions() -> Iterator[Path]:
+    for folder in Path(tempfile.gettempdir()).glob("pgdyno-tests-*-*"):
+        pid = folder.name.split("-")[2]
+        with contextlib.suppress(OSError):
+            ours = folder.stat().st_uid == os.geteuid()
+            if ours and pid.isdigit() and not Path("/proc", pid).exists():
+                yield folder
 
 
 @pytest.fixture
@@ -42,7 +58,8 @@ def open_dir() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _open_directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="pgdyno-tests-", ignore_cleanup_errors=True) as name:
+    prefix = f"pgdyno-tests-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o755)
         yield Path(name)
 

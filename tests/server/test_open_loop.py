@@ -188,7 +188,6 @@ def test_clients_come_and_go_under_a_rate(pg18: Cluster) -> None:
         run.wait_for(lambda run: run.total["backlog"] < 5)
     run.assert_balanced()
     assert run.total["failed"] == run.total["skipped"] == 0
-    assert run.total["backlog"] <= 5
 
 
 def test_groups_have_rates_of_their_own(pg18: Cluster) -> None:
