@@ -181,11 +181,12 @@ def test_a_script_that_cannot_leave_witnesses_is_refused_before_anything_starts(
     pgdyno: Pgdyno, text: str, error: str
 ) -> None:
     Path("x.sql").write_text(text)
-    said = pgdyno("drill", "--fault", "kill", "-f", "x.sql", "-q")
-    assert said.status == 1
-    assert re.match(r"error: x\.sql:\d+:\d+: witness ", said.err)
-    assert error in said.err
-    assert "a drill has every transaction note itself" in said.err
+    for command in (["drill", "--fault", "kill"], ["price"]):
+        said = pgdyno(*command, "-f", "x.sql", "-q")
+        assert said.status == 1
+        assert re.match(r"error: x\.sql:\d+:\d+: witness ", said.err)
+        assert error in said.err
+        assert "a drill has every transaction note itself" in said.err
 
 
 def test_where_nothing_was_acknowledged_nothing_is_known(pgdyno: Pgdyno) -> None:

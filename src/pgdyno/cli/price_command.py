@@ -58,6 +58,7 @@ def command(**given: Any) -> None:
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.session import session_for
+    from pgdyno.conduct import check_witnesses
     from pgdyno.price.candidates import choose
     from pgdyno.price.pricing import Asked, check_price, default_budget_s, price
 
@@ -73,6 +74,8 @@ def command(**given: Any) -> None:
     for spec, _ in specs:
         check_price(spec, candidates)
     cuts = wishes.cuts if given["cuts"] is None else given["cuts"]
+    if cuts:
+        check_witnesses(specs[0][0])
     budget_ms = given["budget"] or wishes.budget_ms
     paths = run_paths(given["output"], f"{specs[0][0].name}-price", len(specs))
     wanted = Asked(
