@@ -6,6 +6,7 @@ the exit status of the error tree (``pgdyno.errors``).
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
@@ -140,6 +141,7 @@ def _usage_hint(problem: click.ClickException) -> str | None:
 
 
 def _print_error(message: str, hint: str | None) -> None:
-    click.echo(click.style("error", fg="red", bold=True) + f": {message}", err=True)
-    if hint:
-        click.echo("\n" + click.style("hint", fg="cyan", bold=True) + f": {hint}", err=True)
+    with contextlib.suppress(OSError):  # The terminal may be gone; the status stands.
+        click.echo(click.style("error", fg="red", bold=True) + f": {message}", err=True)
+        if hint:
+            click.echo("\n" + click.style("hint", fg="cyan", bold=True) + f": {hint}", err=True)

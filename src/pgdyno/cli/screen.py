@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pgdyno.conduct.watch import Silent, Tick, Watcher
@@ -95,7 +95,8 @@ class _Bars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        with suppress(OSError):  # The terminal may be gone.
+            self._progress.stop()
 
     def phase(self, text: str) -> None:
         """The display's description."""
