@@ -324,6 +324,39 @@ fn plan_group(
 ) -> Result<GroupPlan, PlanError> {
     let (parsed, names) = parse_scripts(&config)?;
     let mix = Mix::new(config.scripts.iter().map(|script| script.weight).collect());
+    let scripts = plan_scripts(parsed, protocol, rows, statements)?;
+    let schedule = Schedule::new(config.clients, &config.schedule);
+    let has_default_seed = config.variables.contains_key("default_seed");
+    let seeds = Seeds::new(seed, number, schedule.clients_max(), has_default_seed);
+    let variables = first_values(&names, &config, seed, seeds.default_seed());
+    Ok(GroupPlan {
+        name: config.name,
+        schedule,
+        transactions: config.transactions,
+        seeds,
+        arrival: config.arrival,
+        latency_limit_ns: config
+            .latency_limit_us
+            .map_or(NO_LIMIT_NS, |limit_us| limit_us * 1000),
+        pool: PoolPlan::new(config.pool.as_ref()),
+        reconnect_every: config.connection.reconnect_every.unwrap_or(u64::MAX),
+        slow_start: config.connection.slow_start,
+        idle: config.idle,
+        think_ns: config.think_ms * 1_000_000,
+        scripts,
+        mix,
+        names,
+        variables,
+    })
+}
+
+/// Numbers the rows of scripts and their statements in a tally, and names the statements.
+fn plan_scripts(
+    parsed: Vec<Script>,
+    protocol: Protocol,
+    rows: &mut usize,
+    statements: &mut usize,
+) -> Result<Vec<ScriptPlan>, ScriptError> {
     let mut scripts = Vec::with_capacity(parsed.len());
     for script in parsed {
         if protocol == Protocol::Simple {
@@ -346,13 +379,20 @@ fn plan_group(
         *rows += 1;
         *statements += count;
     }
-    let mut variables = Variables::new(&names);
+    Ok(scripts)
+}
+
+/// What a new client's variables hold, but for its number: what the configuration says goes first.
+fn first_values(
+    names: &Arc<Names>,
+    config: &GroupConfig,
+    seed: u64,
+    default_seed: Option<i64>,
+) -> Variables {
+    let mut variables = Variables::new(names);
     variables.set(Names::SCALE, Value::Int(1));
     variables.set(Names::RANDOM_SEED, Value::Int(seed.cast_signed()));
-    let schedule = Schedule::new(config.clients, &config.schedule);
-    let has_default_seed = config.variables.contains_key("default_seed");
-    let seeds = Seeds::new(seed, number, schedule.clients_max(), has_default_seed);
-    if let Some(default_seed) = seeds.default_seed() {
+    if let Some(default_seed) = default_seed {
         variables.set(Names::DEFAULT_SEED, Value::Int(default_seed));
     }
     for (name, value) in &config.variables {
@@ -360,25 +400,7 @@ fn plan_group(
             variables.set_text(slot, value.as_bytes());
         }
     }
-    Ok(GroupPlan {
-        name: config.name,
-        schedule,
-        transactions: config.transactions,
-        seeds,
-        arrival: config.arrival,
-        latency_limit_ns: config
-            .latency_limit_us
-            .map_or(NO_LIMIT_NS, |limit_us| limit_us * 1000),
-        pool: PoolPlan::new(config.pool.as_ref()),
-        reconnect_every: config.connection.reconnect_every.unwrap_or(u64::MAX),
-        slow_start: config.connection.slow_start,
-        idle: config.idle,
-        think_ns: config.think_ms * 1_000_000,
-        scripts,
-        mix,
-        names,
-        variables,
-    })
+    variables
 }
 
 /// The group's scripts, with what its configuration puts before their COMMIT.

@@ -2,7 +2,8 @@
 
 from pgdyno.conduct.carry import carry_out
 from pgdyno.conduct.load import check_witnesses
-from pgdyno.conduct.session import Session, open_session
+from pgdyno.conduct.opening import open_session
+from pgdyno.conduct.session import Session
 from pgdyno.conduct.target import Target, check_programs
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 

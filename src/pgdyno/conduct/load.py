@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno._engine import EngineError, Histogram, Load
+from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
@@ -240,3 +240,8 @@ def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:
         name: value if isinstance(value, str) else empty if isinstance(value, bytes) else 0
         for name, value in row.items()
     }
+
+
+def engine_facts(spec: Spec) -> dict[str, Any]:
+    """The build of the engine, and how ``spec`` has it work."""
+    return {**build_info(), "threads": spec.load.threads, "protocol": spec.load.protocol}

@@ -1,40 +1,29 @@
-"""A session: one spec set up and under load, with everything recorded on one clock.
+"""A session: one spec under load, with everything recorded on one clock.
 
-:func:`open_session` starts or reaches the server, makes the tables, opens the run file, starts the
-probes; the :class:`Session` then carries slices out, each under its own :class:`Change`. Whatever
-ends the session (its work done, an error, Ctrl-C), load and probes stop, settings go back, the run
-file is finished with what it holds, and a server of ours is gone.
+``opening.py`` sets it up and takes it down. The :class:`Session` between carries slices out, each
+under its own :class:`Change`: what that takes on the server is done by :class:`InForce`, what it
+takes of the clients by :class:`RunningLoad`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psycopg
 
-from pgdyno._engine import build_info
 from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.inforce import InForce
-from pgdyno.conduct.interrupt import hold_stop_signals, stop_signals
-from pgdyno.conduct.load import DRAIN_MS, RunningLoad
-from pgdyno.conduct.machine import check_machine
-from pgdyno.conduct.space import note_small_wal_disk
-from pgdyno.conduct.target import Target, open_target
+from pgdyno.conduct.load import DRAIN_MS, RunningLoad, engine_facts
+from pgdyno.conduct.target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.disk import dismantle
-from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
-from pgdyno.probe import Probes, host_facts
+from pgdyno.probe import Probes
 from pgdyno.record import Recorder, RunFile
-from pgdyno.server import sweep
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.standby import in_words
-from pgdyno.spec.units import parse_size_bytes
-from pgdyno.workload import Workload, load_workloads, prepare, read_setup, unset_variables
+from pgdyno.workload import Workload, load_workloads
 
 # After a change by reload or of a pool, the load runs this long before a slice counts: sessions
 # pick a reload up between statements, and transactions begun under the old rule finish.
@@ -109,7 +98,7 @@ class Session:
             acks=Acks(acks, time.time_ns() if witness else None) if acks else None,
         )
         self._load = RunningLoad(config, self.recorder, self.watcher)
-        self.recorder.update_run(engine={**_engine_facts(spec), **self._load.facts()})
+        self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
 
     def wait_connected(self) -> None:
@@ -139,18 +128,21 @@ class Session:
 
     def stop_load(self) -> None:
         """Drain the clients and record their last intervals."""
-        if self._load is not None:
-            load, self._load = self._load, None
+        if (load := self._take_load()) is not None:
             load.stop()
             load.raise_fault()
 
     def interrupt_load(self, drain_ms: int = DRAIN_MS) -> None:
         """Stop the load; another one follows. What is under way has ``drain_ms`` to end."""
-        if self._load is not None:
-            load, self._load = self._load, None
+        if (load := self._take_load()) is not None:
             load.stop(drain_ms)
             load.raise_fault()
             load.abandon_backlog()
+
+    def _take_load(self) -> RunningLoad | None:
+        """The load, if there is one: nobody else stops it."""
+        load, self._load = self._load, None
+        return load
 
     def wait(self, seconds: float) -> None:
         """Let the load run on; raises what ends it."""
@@ -269,150 +261,5 @@ class Session:
     def close(self) -> None:
         """Stop the load, however the session ends, and leave the run file to its writer."""
         self._close_reader()
-        if self._load is not None:
-            load, self._load = self._load, None
+        if (load := self._take_load()) is not None:
             load.stop(drain_ms=1_000)
-
-
-@contextmanager
-def open_session(
-    spec: Spec,
-    *,
-    run_path: Path,
-    command: str,
-    spec_text: str,
-    watcher: Watcher,
-    may_apply: bool = False,
-) -> Iterator[Session]:
-    """Set ``spec`` up and yield its session; see the module's text for how it ends.
-
-    Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
-    breaks off, :class:`Interrupted` on a stop signal.
-    """
-    check_machine(spec)
-    workloads = load_workloads(spec)
-    if spec.workload.setup is not None:
-        read_setup(spec.workload.setup)
-    with ExitStack() as stack:
-        stack.enter_context(stop_signals(hint=_kept(run_path)))
-        for line in sweep(dismantle):
-            watcher.note(line)
-        target = open_target(spec, stack, watcher, may_apply=may_apply)
-        stack.callback(hold_stop_signals)
-        prepare(
-            target.conninfo,
-            workloads.values(),
-            spec.workload.scale,
-            watcher.progress,
-            setup=spec.workload.setup,
-            unlogged=spec.workload.unlogged,
-        )
-        if spec.standby.receivers:
-            watcher.phase(f"making {in_words(spec.standby)}")
-            target.have_standbys(spec.standby)
-        recorder = Recorder.create(
-            run_path,
-            name=spec.name,
-            command=command,
-            spec_text=spec_text,
-            spec=spec.model_dump(
-                mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
-            ),
-            server=target.facts,
-            host=_host_of(target),
-            engine=_engine_facts(spec),
-        )
-        with _finished(recorder), ExitStack() as inner:
-            probes = _start_probes(target, recorder, watcher, inner)
-            session = Session(spec, target, workloads, recorder, probes, watcher)
-            inner.callback(session.close)
-            _warn_of_unset_variables(session)
-            inner.callback(hold_stop_signals)
-            yield session
-
-
-def _warn_of_unset_variables(session: Session) -> None:
-    """Say which variables no one sets, once for each script: its transactions will fail."""
-    said = set()
-    for workload in session.workloads.values():
-        defined = workload.variables(session.target.conninfo, session.spec.workload)
-        for file, names in unset_variables(workload, defined).items():
-            listed = ", ".join(f":{name}" for name in names)
-            text = f"{file} uses {listed}, which nothing sets; define it with -D {names[0]}=VALUE"
-            if text not in said:
-                said.add(text)
-                session.watcher.note(f"warning: {text}")
-                session.recorder.add_event("warning", f"{listed} not set", {"message": text})
-
-
-def _host_of(target: Target) -> dict[str, Any]:
-    """The machine that pgdyno is on, and whether the server shares it."""
-    facts = host_facts(_data_dir(target), pid=target.facts["postmaster_pid"])
-    return {**facts, "same_host_as_server": target.facts["is_local"]}
-
-
-def _data_dir(target: Target) -> Path | None:
-    """The server's data directory, where it is on this machine and known."""
-    known = target.facts["data_directory"]
-    return Path(known) if known and target.facts["is_local"] else None
-
-
-def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: ExitStack) -> Probes:
-    data_dir, max_wal_size = _data_dir(target), _max_wal_size_bytes(target)
-    if data_dir is not None and max_wal_size is not None:
-        note_small_wal_disk(data_dir, max_wal_size, recorder, watcher)
-    probes = Probes(
-        target.conninfo,
-        recorder,
-        local=target.facts["is_local"],
-        postmaster_pid=target.facts["postmaster_pid"],
-        data_dir=data_dir,
-        max_wal_size_bytes=max_wal_size,
-        warn=watcher.note,
-    )
-    probes.start()
-    stack.callback(probes.stop)
-    return probes
-
-
-def _max_wal_size_bytes(target: Target) -> int | None:
-    try:
-        return parse_size_bytes(target.facts["settings"]["max_wal_size"])
-    except (KeyError, ValueError):
-        return None
-
-
-@contextmanager
-def _finished(recorder: Recorder) -> Iterator[None]:
-    """Write into the run file how the run ended, and close it, whatever happens."""
-    status, detail = "failed", ""
-    try:
-        yield
-        status = "done"
-    except Interrupted as stop:
-        status, detail = "interrupted", stop.message
-        # One that came up from a session within this one names that one's file, which goes.
-        stop.hint = _kept(recorder.path)
-        raise
-    except PgdynoError as problem:
-        detail = problem.message
-        if not isinstance(problem, UsageError):
-            kept = _kept(recorder.path)
-            if problem.hint and problem.exit_status == RunError.exit_status:
-                problem.hint = f"{problem.hint}; {kept}"
-            problem.hint = problem.hint or kept
-        raise
-    except BaseException as problem:
-        detail = f"{type(problem).__name__}: {problem}"
-        raise
-    finally:
-        recorder.finish(status, detail)
-        recorder.close()
-
-
-def _kept(path: Path) -> str:
-    return f"what was recorded is kept: pgdyno show {path}"
-
-
-def _engine_facts(spec: Spec) -> dict[str, Any]:
-    return {**build_info(), "threads": spec.load.threads, "protocol": spec.load.protocol}

@@ -40,20 +40,8 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
     if recovery.refused:
         return _refused(recovery)
     scene = Scene(crashed, recovery, newest_lsn)
-    checks = [_start_check(recovery)]
     try:
-        with closing(scene):
-            checks += [
-                make(rule, scene)
-                for rule in check_rules()
-                if rule.stage < Stage.STOPPED and (deep or not rule.deep)
-            ]
-        checks.append(_shut_down(crashed))
-        checks += [
-            make(rule, scene)
-            for rule in check_rules()
-            if rule.stage == Stage.STOPPED and (deep or not rule.deep)
-        ]
+        checks = _look(scene, deep=deep)
     finally:
         if crashed.cluster.running:
             crashed.cluster.stop("immediate")
@@ -68,6 +56,16 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
         seen_by=seen_by,
         server_said=said,
     )
+
+
+def _look(scene: Scene, *, deep: bool) -> list[Check]:
+    """All checks, with the shutdown between those of a server that runs and those of its files."""
+    rules = [rule for rule in check_rules() if deep or not rule.deep]
+    with closing(scene):
+        running = [make(rule, scene) for rule in rules if rule.stage < Stage.STOPPED]
+    shut_down = _shut_down(scene.crashed)
+    stopped = [make(rule, scene) for rule in rules if rule.stage == Stage.STOPPED]
+    return [_start_check(scene.recovery), *running, shut_down, *stopped]
 
 
 def _require_ledger(crashed: Crashed, checks: Sequence[Check]) -> None:

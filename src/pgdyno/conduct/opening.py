@@ -1,0 +1,183 @@
+"""Setting a session up, and taking it down.
+
+:func:`open_session` starts or reaches the server, makes the tables, opens the run file, starts the
+probes. Whatever ends the session (its work done, an error, Ctrl-C), load and probes stop, settings
+go back, the run file is finished with what it holds, and a server of ours is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgdyno.conduct.interrupt import hold_stop_signals, stop_signals
+from pgdyno.conduct.load import engine_facts
+from pgdyno.conduct.machine import check_machine
+from pgdyno.conduct.session import Session
+from pgdyno.conduct.space import note_small_wal_disk
+from pgdyno.conduct.target import Target, open_target
+from pgdyno.conduct.watch import Watcher
+from pgdyno.disk import dismantle
+from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
+from pgdyno.probe import Probes, host_facts
+from pgdyno.record import Recorder
+from pgdyno.server import sweep
+from pgdyno.spec import Spec
+from pgdyno.spec.standby import in_words
+from pgdyno.spec.units import parse_size_bytes
+from pgdyno.workload import Workload, load_workloads, prepare, read_setup, unset_variables
+
+
+@contextmanager
+def open_session(
+    spec: Spec,
+    *,
+    run_path: Path,
+    command: str,
+    spec_text: str,
+    watcher: Watcher,
+    may_apply: bool = False,
+) -> Iterator[Session]:
+    """Set ``spec`` up and yield its session; see the module's text for how it ends.
+
+    Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
+    breaks off, :class:`Interrupted` on a stop signal.
+    """
+    check_machine(spec)
+    workloads = load_workloads(spec)
+    if spec.workload.setup is not None:
+        read_setup(spec.workload.setup)
+    with ExitStack() as stack:
+        stack.enter_context(stop_signals(hint=_kept(run_path)))
+        for line in sweep(dismantle):
+            watcher.note(line)
+        target = open_target(spec, stack, watcher, may_apply=may_apply)
+        stack.callback(hold_stop_signals)
+        _make_tables(spec, target, workloads, watcher)
+        recorder = _new_run_file(run_path, spec, target, command=command, spec_text=spec_text)
+        with _finished(recorder), ExitStack() as inner:
+            probes = _start_probes(target, recorder, watcher, inner)
+            session = Session(spec, target, workloads, recorder, probes, watcher)
+            inner.callback(session.close)
+            _warn_of_unset_variables(session)
+            inner.callback(hold_stop_signals)
+            yield session
+
+
+def _make_tables(
+    spec: Spec, target: Target, workloads: Mapping[str, Workload], watcher: Watcher
+) -> None:
+    """What the load works on; standbys after it, whose base backup then has it."""
+    prepare(
+        target.conninfo,
+        workloads.values(),
+        spec.workload.scale,
+        watcher.progress,
+        setup=spec.workload.setup,
+        unlogged=spec.workload.unlogged,
+    )
+    if spec.standby.receivers:
+        watcher.phase(f"making {in_words(spec.standby)}")
+        target.have_standbys(spec.standby)
+
+
+def _new_run_file(
+    path: Path, spec: Spec, target: Target, *, command: str, spec_text: str
+) -> Recorder:
+    return Recorder.create(
+        path,
+        name=spec.name,
+        command=command,
+        spec_text=spec_text,
+        spec=spec.model_dump(
+            mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
+        ),
+        server=target.facts,
+        host=_host_of(target),
+        engine=engine_facts(spec),
+    )
+
+
+def _warn_of_unset_variables(session: Session) -> None:
+    """Say which variables no one sets, once for each script: its transactions will fail."""
+    said = set()
+    for workload in session.workloads.values():
+        defined = workload.variables(session.target.conninfo, session.spec.workload)
+        for file, names in unset_variables(workload, defined).items():
+            listed = ", ".join(f":{name}" for name in names)
+            text = f"{file} uses {listed}, which nothing sets; define it with -D {names[0]}=VALUE"
+            if text not in said:
+                said.add(text)
+                session.watcher.note(f"warning: {text}")
+                session.recorder.add_event("warning", f"{listed} not set", {"message": text})
+
+
+def _host_of(target: Target) -> dict[str, Any]:
+    """The machine that pgdyno is on, and whether the server shares it."""
+    facts = host_facts(_data_dir(target), pid=target.facts["postmaster_pid"])
+    return {**facts, "same_host_as_server": target.facts["is_local"]}
+
+
+def _data_dir(target: Target) -> Path | None:
+    """The server's data directory, where it is on this machine and known."""
+    known = target.facts["data_directory"]
+    return Path(known) if known and target.facts["is_local"] else None
+
+
+def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: ExitStack) -> Probes:
+    data_dir, max_wal_size = _data_dir(target), _max_wal_size_bytes(target)
+    if data_dir is not None and max_wal_size is not None:
+        note_small_wal_disk(data_dir, max_wal_size, recorder, watcher)
+    probes = Probes(
+        target.conninfo,
+        recorder,
+        local=target.facts["is_local"],
+        postmaster_pid=target.facts["postmaster_pid"],
+        data_dir=data_dir,
+        max_wal_size_bytes=max_wal_size,
+        warn=watcher.note,
+    )
+    probes.start()
+    stack.callback(probes.stop)
+    return probes
+
+
+def _max_wal_size_bytes(target: Target) -> int | None:
+    try:
+        return parse_size_bytes(target.facts["settings"]["max_wal_size"])
+    except (KeyError, ValueError):
+        return None
+
+
+@contextmanager
+def _finished(recorder: Recorder) -> Iterator[None]:
+    """Write into the run file how the run ended, and close it, whatever happens."""
+    status, detail = "failed", ""
+    try:
+        yield
+        status = "done"
+    except Interrupted as stop:
+        status, detail = "interrupted", stop.message
+        # One that came up from a session within this one names that one's file, which goes.
+        stop.hint = _kept(recorder.path)
+        raise
+    except PgdynoError as problem:
+        detail = problem.message
+        if not isinstance(problem, UsageError):
+            kept = _kept(recorder.path)
+            if problem.hint and problem.exit_status == RunError.exit_status:
+                problem.hint = f"{problem.hint}; {kept}"
+            problem.hint = problem.hint or kept
+        raise
+    except BaseException as problem:
+        detail = f"{type(problem).__name__}: {problem}"
+        raise
+    finally:
+        recorder.finish(status, detail)
+        recorder.close()
+
+
+def _kept(path: Path) -> str:
+    return f"what was recorded is kept: pgdyno show {path}"
