@@ -78,6 +78,7 @@ def test_choosing_rungs() -> None:
     ("ladder_names", "own", "message"),
     [
         (["sync"], (), '"sync" is not on the ladder'),
+        ([""], (), "no candidate is named"),
         (None, ("fsync",), '"fsync" is not NAME=VALUE'),
         (None, ("fsync=off", "fsync=off"), "priced twice"),
         (None, ("server.checksums=false",), "changes nothing"),

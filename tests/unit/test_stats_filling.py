@@ -54,7 +54,13 @@ def test_the_soonest_end_counts() -> None:
         wal_bytes_s=20 * MB,
         wal_wanted_bytes=wal_wanted(GB),
     )
-    # What the data takes is taken from what the WAL will want.
-    assert forecast(space, GB) == Filling(0.0, "growth")
+    assert forecast(space, GB) == Filling(5.0, "max_wal_size")
+    # Data and WAL fill the disk together,
+    assert forecast(replace(space, growth_bytes_s=25 * MB), GB) == Filling(4.0, "growth")
+    # but the WAL only until it has what it wants.
+    roomy = replace(
+        space, free_bytes=wal_wanted(GB), growth_bytes_s=101 * MB, wal_growth_bytes_s=100 * MB
+    )
+    assert forecast(roomy, GB) == Filling(100.0, "growth")
     assert forecast(replace(space, growth_bytes_s=0.0), GB) == Filling(5.0, "max_wal_size")
     assert forecast(replace(space, growth_bytes_s=0.0, wal_bytes_s=0.0), GB) is None

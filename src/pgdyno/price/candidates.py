@@ -204,6 +204,11 @@ def choose(
             )  # fmt: skip
     chosen = [known[BASELINE], *(known[name] for name in dict.fromkeys(names) if name != BASELINE)]
     chosen += [parse_candidate(text, where=where) for text in own]
+    if not names and not own:
+        raise UsageError(
+            "no candidate is named", code="unknown-candidate",
+            hint=f"the ladder has {', '.join(known)}; leave --ladder out for all of it",
+        )  # fmt: skip
     _check_distinct(chosen)
     return tuple(chosen)
 

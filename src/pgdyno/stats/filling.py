@@ -115,4 +115,9 @@ def _growing(space: Space) -> list[Filling]:
     reserved = 0.0
     if space.wal_dir_bytes is not None and space.wal_wanted_bytes is not None:
         reserved = max(0.0, space.wal_wanted_bytes - space.wal_dir_bytes)
-    return [Filling(max(0.0, space.free_bytes - reserved) / growth, "growth")]
+    # The WAL may take what is reserved for it, though not sooner than it grows.
+    seconds = max(
+        (space.free_bytes - reserved) / growth,
+        space.free_bytes / (growth + space.wal_growth_bytes_s),
+    )
+    return [Filling(seconds, "growth")]

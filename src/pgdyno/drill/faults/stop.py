@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pgdyno.drill.drill import Drill
@@ -37,7 +37,8 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
         alive = still_there(drill.cluster, still.pids)
         acks = drill.end_load(_DRAIN_MS)
         drill.cluster.stop()
-        verified = drill.verify(acks, still.until_ns)
+        # It never went down, so that there was nothing to recover from.
+        verified = replace(drill.verify(acks, still.until_ns), recovery_s=None)
         proof = _proof(still, acks, alive, said)
         facts = {"silence_ms_max": round(_longest_silence_ms(acks), 1)}
         yield drill.cut(number, seed, still.since_ns, proof, verified, facts=facts)
