@@ -204,6 +204,7 @@ def test_a_drill_that_broke_off_keeps_its_cuts_and_says_why() -> None:
 def test_tables_fit_the_terminal(tmp_path: Path, width: int) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
     lines = [line.text for line in summary_lines(run, width)]
+    assert lines.pop().startswith("run file"), "a path is as long as it is"
     assert max(map(len, lines)) <= width
     heads = [line for line in lines if line.startswith("what a crash takes")]
     assert len(heads) == (1 if width == 140 else 2), "in one piece where there is room"

@@ -81,7 +81,7 @@ class LedgerCount:
         return self.holes + self.phantoms + self.duplicates
 
     def to_json(self) -> dict[str, Any]:
-        """For results and run files."""
+        """For results."""
         return {**asdict(self), "lost_ms": round(self.lost_ms, 3)}
 
 

@@ -41,7 +41,8 @@ def _row(cut: Cut) -> dict[str, Any]:
         "seen_by": verified.seen_by if verified else "",
         "server_said": verified.server_said if verified else "",
         "recovery_s": verified.recovery_s if verified else None,
-        "ledger": verified.ledger.to_json() if verified and verified.ledger else None,
+        # As exact as it was counted: results round, and what is rounded twice may differ.
+        "ledger": asdict(verified.ledger) if verified and verified.ledger else None,
         "proof": cut.proof.to_json(),
         "checks": [check.to_json() for check in (verified.checks if verified else ())],
         "facts": cut.facts,

@@ -179,6 +179,9 @@ def locate_postmaster(conninfo: Connectable) -> int | None:
         with connect(conninfo) as connection:
             major = connection.info.server_version // 10_000
             session = connection.execute(queries_for(major)["session"].text.encode()).fetchone()
+            if session is None:
+                return None
+            # Only while it is connected is its process there to be seen.
+            return find_postmaster(session["backend_pid"], session["started_unix_s"])
     except (psycopg.Error, KeyError):
         return None
-    return find_postmaster(session["backend_pid"], session["started_unix_s"]) if session else None
