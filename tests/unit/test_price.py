@@ -204,7 +204,7 @@ def test_a_drill_that_broke_off_keeps_its_cuts_and_says_why() -> None:
 def test_tables_fit_the_terminal(tmp_path: Path, width: int) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
     lines = [line.text for line in summary_lines(run, width)]
-    assert lines.pop().startswith("run file"), "a path is as long as it is"
+    lines = [line for line in lines if str(run.path) not in line]  # It is as long as it is.
     assert max(map(len, lines)) <= width
     heads = [line for line in lines if line.startswith("what a crash takes")]
     assert len(heads) == (1 if width == 140 else 2), "in one piece where there is room"
@@ -254,8 +254,9 @@ def test_a_candidate_is_judged_by_the_rescues_that_are_to_work() -> None:
 def test_the_verdict_keeps_prices_apart() -> None:
     rows = [price_runs.row(candidate) for candidate in ladder()]
     assert verdict(rows) == (
-        "commits lost in 12 cuts: synchronous_commit = off, wal_writer_delay = 2s (D1) gives most,"
-        " 1.66x; broken or emptied in 6 cuts: unlogged tables (D3) gives most, 2.60x"
+        "synchronous_commit = off, wal_writer_delay = 2s (D1) gives most, 1.66x, of what lost only"
+        " commits (12 cuts); unlogged tables (D3), 2.60x, of what broke or emptied the database"
+        " (6 cuts)"
     )
     undrilled = {**rows[4], "losses": [not_drilled("kill", "no cuts were asked for")]}
     assert verdict([undrilled]).endswith("gives most: 1.66x; its price was not drilled")

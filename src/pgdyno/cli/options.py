@@ -328,6 +328,7 @@ def _kind_of(word: str) -> str:
 def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
     """The spec that arguments and options ask for, and the spec file's text ('' without one)."""
     from pgdyno.spec import read_spec, spec_from_fields
+    from pgdyno.spec.mix import DEFAULT_SCRIPT
 
     if asked.spec_path is None:
         _check_arrival(given)
@@ -335,7 +336,7 @@ def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
     if asked.spec_path is not None:
         return read_spec(asked.spec_path, overrides, _each_group(given))
     scripts = [*given["files"], *given["builtins"]]
-    name = asked.builtin or (Path(scripts[0].partition("@")[0]).stem if scripts else "run")
+    name = asked.builtin or (Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT)
     return spec_from_fields(
         {"name": _safe_name(name), **overrides, "clients": [_each_group(given)]}
     ), ""

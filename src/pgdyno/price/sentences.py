@@ -107,17 +107,19 @@ def fault_name(loss: Row) -> str:
 
 def verdict(rows: Sequence[Row]) -> str:
     """The price list in one sentence, without a period: what most is gained by, at each price."""
-    parts = []
+    parts: list[str] = []
     for said, found in (
-        ("nothing lost", [r for r in rows if harm(r) == "none"]),
-        ("commits lost", [r for r in rows if harm(r) == "lost"]),
-        ("broken or emptied", [r for r in rows if harm(r) == "broken"]),
+        ("lost nothing", [r for r in rows if harm(r) == "none"]),
+        ("lost only commits", [r for r in rows if harm(r) == "lost"]),
+        ("broke or emptied the database", [r for r in rows if harm(r) == "broken"]),
     ):
         best = max((r for r in found if _gains(r)), key=_gain_ratio, default=None)
         if best is not None:
             cuts = sum(loss["happened"] for loss in decisive(best["losses"]))
             name = f"{best['title']} ({best['durability_class']})"
-            parts.append(f"{said} in {_cuts(cuts)}: {name} gives most, {_gain_in_short(best)}")
+            gives = "" if parts else " gives most"
+            gain = _gain_in_short(best)
+            parts.append(f"{name}{gives}, {gain}, of what {said} ({_cuts(cuts)})")
     if not parts and any(_gains(row) for row in rows):
         best = max((row for row in rows if _gains(row)), key=_gain_ratio)
         parts.append(

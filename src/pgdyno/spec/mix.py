@@ -11,6 +11,7 @@ from pgdyno.spec.base import Part
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
 """Workloads that need no file. ``mixed`` is a mix by itself, and no part of another."""
 MIXABLE_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
+DEFAULT_SCRIPT = "tpcb-like"
 
 
 class ScriptPart(Part):

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
-from pgdyno.spec.mix import BUILTIN_SCRIPTS, ScriptMix, ScriptPart, files_only
+from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart, files_only
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration, format_size
@@ -105,7 +105,7 @@ class WorkloadSpec(Part):
     """What the clients do."""
 
     script: ScriptMix = Field(
-        "tpcb-like",
+        DEFAULT_SCRIPT,
         description=f"One of {', '.join(BUILTIN_SCRIPTS)}, or scripts with weights",
     )
     scale: int = Field(1, ge=1, le=100_000, description="pgbench's scale: 100,000 accounts each")
