@@ -30,7 +30,7 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@touch $@
 
 .PHONY: demo
-demo: $(VENV)/.installed ## The main job on a PostgreSQL that it starts: about 2 minutes
+demo: $(VENV)/.installed ## The main job on a PostgreSQL that it starts: three to four minutes
 	$(BIN)/pgdyno investigate scenarios/write-heavy-web.toml --budget $(BUDGET)
 
 BUDGET ?= 2min
