@@ -8,14 +8,9 @@ from typing import Any
 
 import click
 
+from pgdyno.cli.asked import build_spec, sort_out
 from pgdyno.cli.files import run_path
-from pgdyno.cli.options import (
-    build_spec,
-    load_options,
-    output_options,
-    settings_option,
-    sort_out,
-)
+from pgdyno.cli.options import load_options, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.types import Duration
 

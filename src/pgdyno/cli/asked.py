@@ -1,0 +1,291 @@
+"""What arguments and options ask for, as a spec.
+
+A workload, a spec file and a connection string are told apart by their looks; options go over what
+a spec file says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pgdyno.cli.options import parse_assignments
+from pgdyno.errors import UsageError
+
+_LOAD_KEYS = (
+    "threads", "connecting_max", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus",
+    "nice", "acks",
+)  # fmt: skip
+
+# Options of the server to start, which one that runs cannot have.
+_STARTED_ONLY = (
+    "pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums", "standby", "standby_delay",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the positional arguments name: at most one workload or spec, at most one server."""
+
+    builtin: str | None = None
+    spec_path: Path | None = None
+    conninfo: str | None = None
+
+
+def sort_out(what: tuple[str, ...]) -> Asked:
+    """Tell workloads, spec files and connection strings apart."""
+    found: dict[str, Any] = {}
+    for word in what:
+        kind = _kind_of(word)
+        if kind in found or (kind != "conninfo" and ("builtin" in found or "spec_path" in found)):
+            raise UsageError(
+                f'"{word}": only one workload or spec and one connection string can be given',
+                code="too-many-arguments",
+            )
+        found[kind] = Path(word) if kind == "spec_path" else word
+    return Asked(**found)
+
+
+def _kind_of(word: str) -> str:
+    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+
+    if word in BUILTIN_SCRIPTS:
+        return "builtin"
+    if "://" in word or "=" in word:
+        return "conninfo"
+    if word.endswith(".toml"):
+        return "spec_path"
+    hint = f"workloads are {', '.join(BUILTIN_SCRIPTS)}; a script file is given with -f"
+    raise UsageError(
+        f'"{word}" is neither a built-in workload, nor a .toml file, nor a connection string',
+        code="unknown-argument",
+        hint=hint,
+    )
+
+
+def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
+    """The spec that arguments and options ask for, and the spec file's text ('' without one)."""
+    from pgdyno.spec import read_spec, spec_from_fields
+    from pgdyno.spec.mix import DEFAULT_SCRIPT
+
+    if asked.spec_path is None:
+        _check_arrival(given)
+    overrides = _overrides(asked, given)
+    if asked.spec_path is not None:
+        return read_spec(asked.spec_path, overrides, _each_group(given))
+    scripts = [*given["files"], *given["builtins"]]
+    name = asked.builtin or (Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT)
+    return spec_from_fields(
+        {"name": _safe_name(name), **overrides, "clients": [_each_group(given)]}
+    ), ""
+
+
+def specs_of_several(
+    asked: Asked, given: Mapping[str, Any], *, scale: int, clients: int
+) -> list[tuple[Any, str]]:
+    """As :func:`build_spec`, for each --pg-bindir: one, or two that differ in their programs alone.
+
+    Without a spec file, ``scale`` and ``clients`` stand in for what is not said. What one of two
+    servers lacks is an error now, and not when the other has had its turn.
+    """
+    bindirs = given["pg_bindir"] or (None,)
+    if len(bindirs) > 2:
+        raise UsageError(
+            "--pg-bindir is given once, or twice to compare two servers", code="too-many-servers"
+        )
+    if asked.spec_path is None:
+        given = {
+            **given,
+            "scale": given["scale"] or scale,
+            "clients": given["clients"] or clients,
+        }
+    specs = [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
+    from pgdyno.conduct import check_programs
+
+    for spec, _ in specs if len(specs) > 1 else ():
+        check_programs(spec)
+    return specs
+
+
+def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
+    overrides: dict[str, Any] = {}
+    server = _server_fields(asked, given)
+    if server:
+        overrides["server"] = server
+    workload = {
+        "script": _scripts(asked, given),
+        "scale": given["scale"],
+        "variables": parse_assignments(given["define"], "-D") or None,
+    }
+    load = {
+        "ramp": _ms(given["ramp"]),
+        "hold": _hold(given),
+        "transactions": given.get("transactions"),
+        **{name: given[name] for name in _LOAD_KEYS},
+    }
+    disk = {"data": given["data_disk"], "wal": given["wal_disk"]}
+    standby = {**(given["standby"] or {}), "delay": _ms(given["standby_delay"])}
+    tables = {"disk": disk, "standby": standby, "workload": workload, "load": load}
+    for key, fields in tables.items():
+        if present := _without_none(fields):
+            overrides[key] = present
+    return overrides
+
+
+def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
+    conninfo = asked.conninfo
+    parts = {
+        "host": given["host"],
+        "port": given["port"],
+        "user": given["username"],
+        "dbname": given["dbname"],
+    }
+    if conninfo is None and not _without_none(parts):
+        if given["control"] is not None:
+            raise UsageError(
+                "--control goes with a server that you name for the clients, with -h or -d",
+                code="contradiction",
+            )
+        settings = parse_assignments(given.get("settings", ()), "--set")
+        return _without_none(
+            {
+                "bindir": given["pg_bindir"],
+                "version": given["pg_version"],
+                "settings": settings or None,
+                "checksums": given["checksums"],
+            }
+        )
+    for option in _STARTED_ONLY:
+        if given[option] is not None:
+            raise UsageError(
+                f"--{option.replace('_', '-')} is for a server that pgdyno starts; you named one"
+                " that runs",
+                code="contradiction",
+            )
+    if given.get("settings"):
+        raise UsageError(
+            "--set is for a server that pgdyno starts; you named one that runs",
+            code="contradiction",
+            hint="pgdyno compare --set NAME=VALUE --apply tries a setting on your server",
+        )
+    return _without_none(
+        {
+            "kind": "existing",
+            "conninfo": _join_conninfo(conninfo, parts),
+            "control": given["control"],
+        }
+    )
+
+
+def _join_conninfo(conninfo: str | None, parts: Mapping[str, Any]) -> str:
+    """libpq's connection string of a positional one and -h -p -U -d, where -d may be one too."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    given = _without_none(parts)
+    try:
+        database = given.get("dbname")
+        if database is not None and ("://" in database or "=" in database):
+            given |= conninfo_to_dict(given.pop("dbname"))
+        return make_conninfo(conninfo or "", **given)
+    except ProgrammingError as problem:
+        raise UsageError(
+            f"connection string: {str(problem).strip()}", code="bad-conninfo"
+        ) from None
+
+
+def _each_group(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options say of every client group."""
+    pool = _without_none({"max": given["pool_max"], "max_wait": _ms(given["pool_max_wait"])})
+    limit_us = given["latency_limit"]
+    return _without_none(
+        {
+            "count": given["clients"],
+            "think": _ms(given["think"]),
+            "arrival": _arrival(given),
+            "latency_limit": None if limit_us is None else f"{limit_us}us",
+            "pool": pool or None,
+            "connection": "per-transaction" if given["connect"] else None,
+        }
+    )
+
+
+def _arrival(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    keys = ("rate", "process", "when_busy", "queue_max")
+    return _without_none({key: given[key] for key in keys}) or None
+
+
+def _check_arrival(given: Mapping[str, Any]) -> None:
+    """What only an open loop has needs a rate."""
+    for key in ("process", "when_busy", "queue_max"):
+        if given[key] is not None and given["rate"] is None:
+            raise UsageError(
+                f"--{key.replace('_', '-')} is for an open loop, which needs a rate",
+                code="rate-missing",
+                hint="for example -R 500",
+            )
+
+
+def _scripts(asked: Asked, given: Mapping[str, Any]) -> str | list[dict[str, Any]] | None:
+    """The mix of -f and -b, or the workload that was named."""
+    parts = [_weighted(each, "-f", "file") for each in given["files"]]
+    parts += [_builtin_part(each) for each in given["builtins"]]
+    if parts and asked.builtin:
+        raise UsageError(
+            f"{asked.builtin} is one workload, and -f and -b make another",
+            code="contradiction",
+            hint=f"a mix of both: -b {asked.builtin}@1 -f FILE@1",
+        )
+    return parts or asked.builtin
+
+
+def _builtin_part(text: str) -> dict[str, Any]:
+    """``-b name@weight``; as in pgbench, the beginning of a name will do."""
+    from pgdyno.spec.mix import MIXABLE_SCRIPTS
+
+    part = _weighted(text, "-b", "builtin")
+    matching = [name for name in MIXABLE_SCRIPTS if name.startswith(part["builtin"])]
+    if len(matching) != 1 or not part["builtin"]:
+        problem = "fits more than one script" if matching else "is not a built-in script"
+        raise UsageError(
+            f'-b {text}: "{part["builtin"]}" {problem}',
+            code="unknown-builtin",
+            hint=f"built-in scripts are {', '.join(MIXABLE_SCRIPTS)}",
+        )
+    return {**part, "builtin": matching[0]}
+
+
+def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
+    """``name@weight``, pgbench's way."""
+    name, at, weight = text.rpartition("@")
+    if not at:
+        name, weight = text, "1"
+    if not (weight.isascii() and weight.isdecimal()):
+        raise UsageError(
+            f'{option} {text}: the weight "{weight}" is not a whole number', code="bad-weight"
+        )
+    return {key: name, "weight": int(weight)}
+
+
+def _hold(given: Mapping[str, Any]) -> str | None:
+    """How long to measure; until all is done, a day at most, where transactions are counted."""
+    if given.get("transactions") is None:
+        return _ms(given.get("time"))
+    if given.get("time") is not None:
+        raise UsageError("give either -t or -T", code="contradiction")
+    return "1d"
+
+
+def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _ms(duration_ms: int | None) -> str | None:
+    return None if duration_ms is None else f"{duration_ms}ms"
+
+
+def _safe_name(name: str) -> str:
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)
+    return kept.lstrip("._-")[:80] or "run"
