@@ -14,6 +14,7 @@ from typing import Any
 from pgdyno.cli.options import parse_assignments
 from pgdyno.errors import UsageError
 
+# Options that are keys of the spec's table load, under the same name.
 _LOAD_KEYS = (
     "threads", "connecting_max", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus",
     "nice", "acks",

@@ -269,6 +269,3 @@ def parse_assignments(pairs: tuple[str, ...], option: str) -> dict[str, str]:
             )
         values[name.strip()] = value.strip()
     return values
-
-
-# Options that are keys of the spec's table load, under the same name.

@@ -12,6 +12,23 @@ Row = Mapping[str, Any]
 """One candidate of the result: ``docs/reference/result-price.schema.json``."""
 
 
+_SAID_OF_GAIN = {
+    "throughput": {
+        "better": "gives {} the throughput",
+        "worse": "costs throughput: {}",
+        "inconclusive": "inconclusive in throughput: {}",
+        "no difference": "makes no difference to throughput: {}",
+    },
+    "latency_p99": {
+        "better": "at the held rate p99 falls: {}",
+        "worse": "at the held rate p99 rises: {}",
+        "inconclusive": "inconclusive in p99 at the held rate: {}",
+        "no difference": "makes no difference to p99 at the held rate: {}",
+    },
+}
+"""By what was compared and the verdict, with the ratio in its place."""
+
+
 def sentence(row: Row) -> str:
     """What the candidate buys and what it costs, without a period."""
     return "; ".join(part for part in (gain_words(row), *loss_words(row)) if part)
@@ -24,29 +41,11 @@ def gain_words(row: Row) -> str:
         return ""
     if not gain["measured"]:
         return str(gain["why"])
-    if gain["compared"] == "latency_p99":
-        return _p99_words(gain)
-    measured = _ratio(gain["throughput_ratio"], gain["ci95"])
-    match gain["verdict"]:
-        case "better":
-            return f"gives {measured} the throughput"
-        case "worse":
-            return f"costs throughput: {measured}"
-        case "inconclusive":
-            return f"inconclusive in throughput: {measured}"
-    return f"makes no difference to throughput: {measured}"
-
-
-def _p99_words(gain: Row) -> str:
-    measured = _ratio(gain["latency_p99_ratio"], gain["latency_p99_ci95"])
-    match gain["verdict"]:
-        case "better":
-            return f"at the held rate p99 falls: {measured}"
-        case "worse":
-            return f"at the held rate p99 rises: {measured}"
-        case "inconclusive":
-            return f"inconclusive in p99 at the held rate: {measured}"
-    return f"makes no difference to p99 at the held rate: {measured}"
+    compared = str(gain["compared"])
+    said = _SAID_OF_GAIN[compared][gain["verdict"]]
+    if compared == "latency_p99":
+        return said.format(_ratio(gain["latency_p99_ratio"], gain["latency_p99_ci95"]))
+    return said.format(_ratio(gain["throughput_ratio"], gain["ci95"]))
 
 
 def loss_words(row: Row) -> list[str]:
