@@ -71,20 +71,17 @@ class WalLoss(ABC):
         """A copy of the WAL that was on the disk, where that can be had; once it is cleared."""
         return None
 
-    def _sentence(self, wal: str) -> str:
+    def _sentence(self, wal: str, control: ControlData) -> str:
         there = f"{len(self.before)} server processes"
         if self.left:
             return f"of {there} {len(self.left)} are still there; {wal}"
-        return f'{there} are gone; {wal}; the control file says "{self._control().state}"'
+        return f'{there} are gone; {wal}; the control file says "{control.state}"'
 
-    def _control(self) -> ControlData:
-        return self.drill.cluster.control_data()
-
-    def _counted(self) -> dict[str, object]:
+    def _counted(self, control: ControlData) -> dict[str, object]:
         return {
             "processes_before": len(self.before),
             "processes_left": len(self.left),
-            "control_file": self._control().state,
+            "control_file": control.state,
         }
 
 
@@ -112,11 +109,11 @@ class DiskEmptied(WalLoss):
                 if path.is_file():
                     path.unlink()
         has = len(_wal_files(self.folder))
-        control = self._control()
+        control = self.drill.cluster.control_data()
         ended = control.shut_down if self._in_order else control.in_production
         happened = self.before and not self.left and had and not has and ended
-        sentence = self._sentence(f"{had} WAL files were there, and {has} are left")
-        facts = {**self._counted(), "wal_files_before": had, "wal_files_left": has}
+        sentence = self._sentence(f"{had} WAL files were there, and {has} are left", control)
+        facts = {**self._counted(control), "wal_files_before": had, "wal_files_left": has}
         return Proof(bool(happened), sentence, facts)
 
 
@@ -203,16 +200,17 @@ class DiskFailed(WalLoss):
     def _proof(self, remains: _Remains) -> Proof:
         panic = self._said.line_with("PANIC:")
         had, has = len(self._files), remains.readable
-        down = self.before and not self.left and not self._control().shut_down
+        control = self.drill.cluster.control_data()
+        down = self.before and not self.left and not control.shut_down
         happened = bool(down and panic and had and not has and not remains.answers)
         disk = "the WAL's disk still answers"
         if not remains.answers:
             disk = f"of {had} WAL files {has or 'none'} can be read"
-        sentence = self._sentence(disk)
+        sentence = self._sentence(disk, control)
         if happened:
             sentence = f'the server said "PANIC: {panic}" and {self._afterwards()}; {sentence}'
         facts = {
-            **self._counted(),
+            **self._counted(control),
             "wal_files_before": had,
             "wal_files_readable": has,
             "disk_answers": remains.answers,
