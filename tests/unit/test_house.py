@@ -104,3 +104,12 @@ def test_help_loads_nothing_heavy() -> None:
     assert time.monotonic() - began < 30, "hangs"
     assert done.stderr.strip() == "[]"
     assert "investigate" in done.stdout
+
+
+def test_a_summary_in_the_terminal_loads_no_charts() -> None:
+    code = (
+        "import sys, pgdyno.report.terminal\n"
+        "print(sorted({m.partition('.')[0] for m in sys.modules} & {'bokeh', 'jinja2', 'scipy'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -11,9 +11,8 @@ from pgdyno.errors import UsageError
 from pgdyno.record import Distribution, ErrorTotal, Ledger, RunFile, RunInfo, StatementTotal
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report import numbers, wording
-from pgdyno.report.chart import Table, figures_table
-from pgdyno.report.loadcharts import budget_states
 from pgdyno.report.story import Story
+from pgdyno.report.tables import Table, figures_table
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
@@ -49,7 +48,7 @@ PGDYNO_CODES = {
 
 def latency_table(run: RunFile, story: Story) -> Table | None:
     """Percentiles of response, wait, pool wait and service; by setting when there are two."""
-    states = budget_states(story)
+    states = story.budget_states()
     rows = []
     for state, slice_ids in states.items():
         for kind, histogram in shown_times(run, slice_ids).items():

@@ -33,6 +33,7 @@ from bokeh.models.annotations.labels import Label
 from bokeh.plotting import figure
 
 from pgdyno.report.series import Floats
+from pgdyno.report.tables import Table
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 RULE = "#d6dce2"
@@ -63,16 +64,6 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows for a reader; ``right`` holds the indices of the columns of figures."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    right: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
 class Chart:
     """A chart with all that stands around it. ``id`` is unique in the page."""
 
@@ -82,11 +73,6 @@ class Chart:
     plot: figure
     table: Table
     key: Sequence[Key] = field(default_factory=tuple)
-
-
-def figures_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose first column names things and whose others are figures."""
-    return Table(caption, head, rows, right=frozenset(range(1, len(head))))
 
 
 def time_range(end_ms: float) -> Range1d:

@@ -10,8 +10,9 @@ from bokeh.models.annotations import Span
 
 from pgdyno.drill.model import Cut, DrillResult
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, figures_table, plain_figure, tip
+from pgdyno.report.chart import Chart, Key, plain_figure, tip
 from pgdyno.report.drillwords import OUTCOMES
+from pgdyno.report.tables import figures_table
 
 MARKS = {
     "clean": (palette.GREEN, "circle"),

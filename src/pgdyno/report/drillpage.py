@@ -10,7 +10,7 @@ from pgdyno.drill.stored import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, RunInfo
 from pgdyno.report import accounts, numbers, sections, wording
-from pgdyno.report.chart import Chart, Table
+from pgdyno.report.chart import Chart
 from pgdyno.report.drillcharts import cut_charts
 from pgdyno.report.drillwords import (
     CUT_HEAD,
@@ -24,6 +24,7 @@ from pgdyno.report.drillwords import (
 )
 from pgdyno.report.page import Banner, Entry, Headline
 from pgdyno.report.story import Story
+from pgdyno.report.tables import Table
 
 COMPARED = {
     "lost": "lost commits",

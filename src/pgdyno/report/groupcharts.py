@@ -8,9 +8,10 @@ import numpy as np
 
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
+from pgdyno.report.chart import Chart, Key, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish
 from pgdyno.report.series import Buckets, Floats, break_gaps
+from pgdyno.report.tables import figures_table
 
 GROUPS_MAX = 8
 """Groups drawn; the report's table has all of them."""

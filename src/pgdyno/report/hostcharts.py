@@ -6,9 +6,10 @@ import numpy as np
 from bokeh.models import Range1d
 
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
+from pgdyno.report.chart import Chart, Key, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
 from pgdyno.report.series import Buckets, break_gaps, floats, rate, shares, spaced
+from pgdyno.report.tables import figures_table
 
 CPU_PARTS = {
     "user": palette.GREEN,

@@ -14,17 +14,10 @@ from bokeh.plotting import figure
 from pgdyno.record import Interval, RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import (
-    Chart,
-    Key,
-    figures_table,
-    name_row,
-    plain_figure,
-    row_figure,
-    tip,
-)
+from pgdyno.report.chart import Chart, Key, name_row, plain_figure, row_figure, tip
 from pgdyno.report.series import Floats
 from pgdyno.report.story import Story
+from pgdyno.report.tables import figures_table
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
@@ -193,7 +186,7 @@ def _hover_clients(plot: figure, line: DataRenderer, rows: Sequence[tuple[str, s
 
 def budget_chart(run: RunFile, story: Story) -> Chart | None:
     """Mean response time of a transaction, taken apart; one row for each setting worth showing."""
-    rows = {name: _budget(run, ids) for name, ids in budget_states(story).items()}
+    rows = {name: _budget(run, ids) for name, ids in story.budget_states().items()}
     rows = {name: parts for name, parts in rows.items() if parts}
     if not rows:
         return None
@@ -221,16 +214,6 @@ def budget_chart(run: RunFile, story: Story) -> Chart | None:
         ),
         key=[Key(name, colours[name]) for name in names],
     )  # fmt: skip
-
-
-def budget_states(story: Story) -> dict[str, list[int] | None]:
-    """Name → slices (None: all of the run) for whom response time is taken apart."""
-    if story.before is None or story.after is None:
-        return {}
-    if not story.changed:
-        name = "all of the run" if story.before.slice_ids is None else "measured"
-        return {name: story.before.slice_ids}
-    return {"before": story.before.slice_ids, "after": story.after.slice_ids}
 
 
 def _budget(run: RunFile, slice_ids: list[int] | None) -> dict[str, float]:

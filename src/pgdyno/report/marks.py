@@ -16,7 +16,8 @@ from bokeh.plotting import figure
 
 from pgdyno.record import Event, FindingRow, RunFile, Slice
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, Table, hover_clock, plain_figure, time_figure, tip
+from pgdyno.report.chart import Chart, Key, hover_clock, plain_figure, time_figure, tip
+from pgdyno.report.tables import Table
 
 LISTED_MAX = 60
 """Rows of the table of events; a page is not a log file."""

@@ -10,7 +10,7 @@ from bokeh.models.annotations import Span
 
 from pgdyno.record import Interval
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, figures_table, read_off, source_of, time_figure
+from pgdyno.report.chart import Chart, Key, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
 from pgdyno.report.groupcharts import group_charts
 from pgdyno.report.hostcharts import dirty_memory, disk_space, disk_writes, host_cpu
@@ -18,6 +18,7 @@ from pgdyno.report.loadcharts import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.marks import event_chart
 from pgdyno.report.series import POINTS_MAX, Buckets, Floats, break_gaps
 from pgdyno.report.servercharts import active_sessions, wal
+from pgdyno.report.tables import figures_table
 
 LATENCY_LINES = {
     "p50": (palette.GREEN, "solid", 1.8),

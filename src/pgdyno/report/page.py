@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.report.chart import Chart, Table
+from pgdyno.report.chart import Chart
+from pgdyno.report.tables import Table
 
 
 @dataclass(frozen=True)

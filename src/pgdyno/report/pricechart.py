@@ -21,8 +21,9 @@ from bokeh.plotting import figure
 
 from pgdyno.price.sentences import decisive, harm
 from pgdyno.report import numbers, palette, pricelist
-from pgdyno.report.chart import FONT, Chart, Key, figures_table, plain_figure, tip
+from pgdyno.report.chart import FONT, Chart, Key, plain_figure, tip
 from pgdyno.report.story import Story
+from pgdyno.report.tables import figures_table
 
 # Heights: decades of milliseconds from 0.1 ms at 1 to 100 s at 7, bands below and above.
 NOT_DRILLED, NOTHING, LEAST_MS, BROKEN = -1.0, 0.0, 0.1, 8.0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pgdyno.report import numbers
-from pgdyno.report.chart import Table
 from pgdyno.report.story import Story
+from pgdyno.report.tables import Table
 
 Row = Mapping[str, Any]
 _TAIL = 6

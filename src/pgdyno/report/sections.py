@@ -9,10 +9,10 @@ from pgdyno.record import FindingRow, RunFile
 from pgdyno.remedy import Remedy, catalogue
 from pgdyno.report import numbers, wording
 from pgdyno.report.chapters import expectation
-from pgdyno.report.chart import Table
 from pgdyno.report.marks import tells_of_missing_probe
 from pgdyno.report.page import Banner, Card, Headline, StepText, Tag, Zoom
 from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
+from pgdyno.report.tables import Table
 from pgdyno.report.wording import decision_words, finding_name
 from pgdyno.spec.change import Change
 

@@ -6,9 +6,10 @@ import numpy as np
 from bokeh.models.annotations import Span
 
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, figures_table
+from pgdyno.report.chart import Chart, Key
 from pgdyno.report.clockwork import Clockwork, stacked
 from pgdyno.report.series import floats, growth, pivot, rate
+from pgdyno.report.tables import figures_table
 
 PAGE_BYTES = 8192
 """PostgreSQL's page; builds with another are rare, and the chart says "at most"."""

@@ -20,16 +20,9 @@ from bokeh.plotting import figure
 
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import (
-    Chart,
-    Key,
-    figures_table,
-    name_row,
-    plain_figure,
-    row_figure,
-    tip,
-)
+from pgdyno.report.chart import Chart, Key, name_row, plain_figure, row_figure, tip
 from pgdyno.report.story import Attempt, Ratio, Story
+from pgdyno.report.tables import figures_table
 
 WHISKERS = "Markers show after, whiskers its 95 % interval."
 LABEL_MAX = 46

@@ -187,6 +187,15 @@ class Story:
         """Whether the end is another setting than the start."""
         return self._ids_before() != self._ids_after()
 
+    def budget_states(self) -> dict[str, list[int] | None]:
+        """Name → slices (None: all of the run) for which response time is taken apart."""
+        if self.before is None or self.after is None:
+            return {}
+        if not self.changed:
+            name = "all of the run" if self.before.slice_ids is None else "measured"
+            return {name: self.before.slice_ids}
+        return {"before": self.before.slice_ids, "after": self.after.slice_ids}
+
     @property
     def verdict(self) -> str:
         """The run in one sentence, without a period."""
