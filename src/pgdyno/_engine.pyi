@@ -189,6 +189,18 @@ def builtin_scripts() -> dict[str, str]:
 def check_script(text: str, file: str) -> ScriptFacts:
     """Parse a script; ``file`` is its name in messages. Raises ScriptError."""
 
+def student_t_cdf(freedom: float, t: float) -> float:
+    """Probability that Student's t with ``freedom`` degrees of freedom is at most ``t``."""
+
+def student_t_quantile(freedom: float, p: float) -> float:
+    """The value that Student's t stays below with probability ``p``. Raises ValueError."""
+
+def beta_quantile(a: float, b: float, p: float) -> float:
+    """The value that a beta variable stays below with probability ``p``. Raises ValueError."""
+
+def fisher_exact(table: Sequence[int]) -> float:
+    """p of Fisher's exact test, two-sided, of the 2 by 2 table given row by row."""
+
 @final
 class Histogram:
     """Counts of durations in nanoseconds: HDR, 2 significant digits, 1 hour at most.

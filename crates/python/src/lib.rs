@@ -5,6 +5,7 @@ mod blackout;
 mod error;
 mod histogram;
 mod load;
+mod statistics;
 
 use pgdyno_load::script::{self, BUILTIN_NAMES, Source, builtin};
 use pyo3::prelude::*;
@@ -72,6 +73,10 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(builtin_scripts, module)?)?;
     module.add_function(wrap_pyfunction!(check_script, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::student_t_cdf, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::student_t_quantile, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::beta_quantile, module)?)?;
+    module.add_function(wrap_pyfunction!(statistics::fisher_exact, module)?)?;
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<load::Load>()?;
     module.add_class::<blackout::DiskServer>()?;

@@ -1,7 +1,7 @@
 """The same drill on two servers: what differs, by tests of the cuts.
 
 Amounts are compared by Mann and Whitney's test of ranks, shares by Fisher's exact test, both
-two-sided (scipy.stats). With several questions asked of the same cuts, each must pass at its part
+two-sided. With several questions asked of the same cuts, each must pass at its part
 of the level (Bonferroni).
 """
 
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from pgdyno._engine import fisher_exact
 from pgdyno.drill.model import Cut, DrillResult, figure
+from pgdyno.stats import mann_whitney
 
 LEVEL = 0.05
 
@@ -83,11 +85,7 @@ def _amounts(
     )
     if not here or not there:
         return None
-    p = 1.0
-    if len({*here, *there}) > 1:
-        from scipy.stats import mannwhitneyu
-
-        p = float(mannwhitneyu(here, there, alternative="two-sided").pvalue)
+    p = mann_whitney(here, there)
     differs = p < LEVEL / _QUESTIONS
     medians = median(here), median(there)
     sentence = (
@@ -104,11 +102,9 @@ def _of(cut: Cut, what: str) -> float | None:
 
 
 def _damage(sides: Sequence[Sequence[Cut]], names: Sequence[str]) -> Difference:
-    from scipy.stats import fisher_exact
-
     bad = [sum(cut.outcome in ("corrupt", "refused") for cut in cuts) for cuts in sides]
     good = [len(cuts) - number for cuts, number in zip(sides, bad, strict=True)]
-    p = float(fisher_exact([bad, good]).pvalue)
+    p = fisher_exact([*bad, *good])
     differs = p < LEVEL / _QUESTIONS
     sentence = (
         f"corrupt or refused to start: {bad[0]} of {len(sides[0])} on {names[0]} and {bad[1]} of"

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from statistics import median
 from typing import Any, Literal
 
+from pgdyno._engine import beta_quantile
 from pgdyno.spec.disk import emulated_in_words
 
 Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
@@ -318,9 +319,7 @@ def share_upper_bound(harmed: int, n: int) -> float | None:
         return 1.0
     if harmed == 0:
         return float(round(1 - (1 - CONFIDENCE) ** (1 / n), 4))
-    from scipy.stats import beta
-
-    return float(round(beta.ppf(CONFIDENCE, harmed + 1, n - harmed), 4))
+    return round(beta_quantile(harmed + 1, n - harmed, CONFIDENCE), 4)
 
 
 def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[LedgerCount]) -> str:

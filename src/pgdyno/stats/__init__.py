@@ -16,6 +16,7 @@ from pgdyno.stats.pairs import (
     pairs_needed,
     wants_more,
 )
+from pgdyno.stats.ranks import mann_whitney
 from pgdyno.stats.scaling import Knee, knee
 from pgdyno.stats.steady import (
     POINTS_MIN,
@@ -39,6 +40,7 @@ __all__ = [
     "drops",
     "effective_size",
     "knee",
+    "mann_whitney",
     "mean_with_interval",
     "noise_floor",
     "paired_effect",

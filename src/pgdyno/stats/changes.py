@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdyno._engine import student_t_cdf
 from pgdyno.stats.steady import winsorized
 
 P_MAX = 0.001
@@ -109,8 +110,6 @@ def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDA
 
 def _p_value(segment: NDArray[np.float64], place: int, share: float) -> float:
     """Two-sided p of a change of level at ``place``, ``share`` of the values being independent."""
-    from scipy.special import stdtr
-
     statistic = float(_t_statistics(segment, np.array([place]))[0])
     freedom = max(share * len(segment) - 2, 1.0)
-    return 2 * float(stdtr(freedom, -statistic * math.sqrt(share)))
+    return 2 * student_t_cdf(freedom, -statistic * math.sqrt(share))

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pgdyno._engine import student_t_quantile
+
 CONFIDENCE = 0.95
 PAIRS_MIN = 6
 """Two-sided, five pairs can never reach 5 % by their signs alone (2 / 2⁵); six can."""
@@ -171,10 +173,7 @@ def pairs_needed(log_sd: float, log_half_width: float, *, pairs_done: int = 0) -
 
 
 def _half_width(log_sd: float, pairs: int) -> float:
-    from scipy.special import stdtrit
-
-    quantile = float(stdtrit(pairs - 1, (1 + CONFIDENCE) / 2))
-    return quantile * log_sd / math.sqrt(pairs)
+    return student_t_quantile(pairs - 1, (1 + CONFIDENCE) / 2) * log_sd / math.sqrt(pairs)
 
 
 def _ratio(effect: Effect) -> str:

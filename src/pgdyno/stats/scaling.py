@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,28 +68,26 @@ def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
 
 
 def _fit(counts: NDArray[np.float64], measured: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Least squares on the logarithm, in parameters scaled to the data so that all are near 1."""
-    from scipy.optimize import least_squares
+    """Linear least squares: N / X(N) = (1 + σ (N - 1) + κ N (N - 1)) / λ, weighted by its measured
+    value, so that all misfits are relative.
 
-    most = float(counts.max())
-    pace = float(np.max(measured / counts))
-
-    def misfit(scaled: NDArray[np.float64]) -> Any:
-        single, contention, coherence = scaled * (pace, 1.0, 1 / most)
-        return np.log(_usl(counts, single, contention, coherence) / measured)
-
-    best = min(
-        (
-            least_squares(misfit, (1.0, contention, coherence), bounds=([1e-9, 0, 0], np.inf))
-            for contention in (0.01, 0.5)
-            for coherence in (0.0001, 0.1)
-        ),
-        key=lambda fit: fit.cost,
-    )
-    single, contention, coherence = best.x * (pace, 1.0, 1 / most)
-    # The solver stays inside its bounds, so what should be zero comes out as a tiny number.
-    contention, coherence = (0.0 if x * most < 1e-4 else float(x) for x in (contention, coherence))
-    return float(single), contention, coherence
+    σ and κ are not negative: of the fits with either, both or none of them, the closest that keeps
+    to that is the answer, as a convex problem has it.
+    """
+    pace = measured / counts
+    terms = np.column_stack([np.ones_like(counts), counts - 1, counts * (counts - 1)])
+    weighted = terms * pace[:, np.newaxis]
+    best, least = np.zeros(3), math.inf
+    for wanted in ([0, 1, 2], [0, 1], [0, 2], [0]):
+        some, *_ = np.linalg.lstsq(weighted[:, wanted], np.ones_like(counts))
+        fitted = np.zeros(3)
+        fitted[wanted] = some
+        misfit = float(np.sum((weighted @ fitted - 1) ** 2))
+        if fitted[0] > 0 and (fitted >= 0).all() and misfit < least:
+            best, least = fitted, misfit
+    # What a straight line leaves is rounding.
+    one, contention, coherence = (0.0 if x < 1e-9 * best[0] else float(x) for x in best)
+    return 1 / one, contention / one, coherence / one
 
 
 def _usl(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdyno._engine import student_t_quantile
+
 POINTS_MIN = 16
 """Fewer values cannot show both a warm-up and what follows."""
 
@@ -69,10 +71,8 @@ def mean_with_interval(series: Sequence[float] | NDArray[np.float64]) -> Estimat
     mean, size = float(values.mean()), effective_size(values)
     if len(values) < 2:
         return Estimate(mean, math.nan, math.nan, size)
-    from scipy.special import stdtrit
-
     error = float(values.std(ddof=1)) / math.sqrt(size)
-    half = float(stdtrit(max(size - 1, 1.0), 0.975)) * error
+    half = student_t_quantile(max(size - 1, 1.0), 0.975) * error
     return Estimate(mean, mean - half, mean + half, size)
 
 
