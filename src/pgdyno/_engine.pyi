@@ -258,6 +258,7 @@ class Load:
          "threads": 1, "seed": null, "protocol": "prepared" | "extended" | "simple",
          "parameters": "text" | "binary",
          "acks": {"directory" (required), "label": null (a number for the ledger's header)} | null,
+         "exit_on_abort": false (the first failure for good, or lost connection, ends the load),
          "max_tries": 10, "connect_timeout_ms": 10000,
          "connecting_max": 100 | null (connections on their way at once; those that transactions
          make with reconnect_every count only after a failure), "backoff_ms_min": 50,

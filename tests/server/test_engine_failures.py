@@ -55,6 +55,33 @@ def test_a_failed_transaction_is_rolled_back_and_later_statements_not_sent(pg: C
     assert failed[2:] == [0, 0]
 
 
+@pytest.mark.parametrize("spoiled", ["failure", "lost connection", "pool"])
+def test_exit_on_abort_ends_the_load_with_the_first_failure(pg: Cluster, spoiled: str) -> None:
+    """Retries that succeed and expected errors are none."""
+    keys = {"pool": {"max": 1, "max_wait_ms": 50}} if spoiled == "pool" else {}
+    script = {
+        "failure": "\\expect 42P01\nselect * from no_such_table;\nselect 1 / 0;",
+        "lost connection": SELECT,
+        "pool": "select pg_sleep(1);",
+    }[spoiled]
+    with Run(config(pg.conninfo, script, exit_on_abort=True, **keys)) as run:
+        if spoiled == "lost connection":
+            run.wait_for(lambda run: run.total["done"] > 50)
+            terminate_clients(pg.conninfo)
+        run.wait_for(lambda run: run.load.state() == "stopped")
+        fatal = run.load.fatal()
+    run.assert_balanced()
+    assert fatal is not None
+    assert fatal["code"] == "aborted"
+    said = {
+        "failure": "script s0: 22012 division by zero",
+        "lost connection": "57P01 terminating connection due to administrator command",
+        "pool": "script s0: pool-timeout no connection of the pool came free in time",
+    }[spoiled]
+    assert fatal["message"].startswith("client ")
+    assert fatal["message"].endswith(said)
+
+
 def test_expected_errors_are_no_failures_and_their_absence_is(pg: Cluster) -> None:
     scripts = [
         "\\expect 22012\nselect 1 / 0;\nselect 1;",

@@ -73,6 +73,8 @@ pub struct Config {
     pub nice: Option<i32>,
     #[serde(default)]
     pub acks: Option<AcksConfig>,
+    #[serde(default)]
+    pub exit_on_abort: bool,
     pub groups: Vec<GroupConfig>,
 }
 

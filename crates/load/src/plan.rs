@@ -79,6 +79,8 @@ pub struct Plan {
     pub nice: Option<i32>,
     /// Where the ack ledger is to be, if there is to be one.
     pub acks: Option<AcksConfig>,
+    /// The first transaction that fails for good, or connection that is lost, ends the load.
+    pub exit_on_abort: bool,
     /// Client groups.
     pub groups: Vec<GroupPlan>,
     rows: usize,
@@ -213,6 +215,7 @@ impl Plan {
             cpus: config.cpus,
             nice: config.nice,
             acks: config.acks,
+            exit_on_abort: config.exit_on_abort,
             groups,
             rows,
             statements,
@@ -229,6 +232,22 @@ impl Plan {
     #[must_use]
     pub fn statements(&self) -> usize {
         self.statements
+    }
+
+    /// Who a client is and what it executes.
+    #[must_use]
+    pub fn client_in_words(&self, client: &Client) -> String {
+        let group = &self.groups[client.group];
+        let of_group = if self.groups.len() > 1 {
+            format!(" of group {}", group.name)
+        } else {
+            String::new()
+        };
+        let script = match group.scripts.get(client.script) {
+            Some(script) if client.open => format!(", script {}", script.script.name),
+            _ => String::new(),
+        };
+        format!("client {}{of_group}{script}", client.id)
     }
 
     /// The script that a client executes.

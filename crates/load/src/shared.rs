@@ -8,6 +8,7 @@ use crate::arrival::Queue;
 use crate::client::Client;
 use crate::collect::Collector;
 use crate::error::LoadError;
+use crate::failure::Failure;
 use crate::net::Target;
 use crate::plan::{GroupPlan, Plan};
 use crate::pool::{LinkRef, Pool};
@@ -269,6 +270,13 @@ impl Shared {
     pub fn fail(&self, error: LoadError, now_ns: u64) {
         lock(&self.failure).get_or_insert(error);
         self.post_all(|| Mail::Stop(now_ns));
+    }
+
+    /// Something failed that is to end the load: all stop at once.
+    pub fn abort(&self, who: &str, failure: &Failure, now_ns: u64) {
+        let message = format!("{who}: {} {}", failure.code.as_str(), failure.message);
+        let hint = "--exit-on-abort ends the run with the first failure";
+        self.fail(LoadError::new("aborted", message).with_hint(hint), now_ns);
     }
 
     /// Why the load cannot go on, if a thread found that.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pgdyno.cli.types import Cpus, Duration, LatencyLimit, Rate, Seed, Standbys
+from pgdyno.cli.types import Cpus, Duration, FailuresLimit, LatencyLimit, Rate, Seed, Standbys
 from pgdyno.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -135,6 +135,18 @@ _SCRIPT_OPTIONS = [
         type=click.IntRange(1),
         metavar="N",
         help="Tries of a transaction that a serialization failure or a deadlock ends (default 10).",
+    ),
+    click.option(
+        "--max-failures",
+        type=FailuresLimit(),
+        metavar="N%|N",
+        help="Failed transactions up to which a measurement is trusted (default 1%).",
+    ),
+    click.option(
+        "--exit-on-abort",
+        is_flag=True,
+        default=None,
+        help="End with the first transaction that fails for good, or connection that is lost.",
     ),
     click.option(
         "--seed",

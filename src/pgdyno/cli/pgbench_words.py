@@ -32,8 +32,8 @@ _INSTEAD = {
     ("--verbose-errors", "--debug"): (
         "the first message of each kind of error is kept: pgdyno report shows them all"
     ),
-    ("--exit-on-abort", "--continue-on-error"): (
-        "no client ever gives up: a failed transaction is counted by its SQLSTATE, a lost"
+    ("--continue-on-error",): (
+        "leave it out: a failed transaction is counted by its SQLSTATE, and a lost"
         " connection is made again"
     ),
     ("--show-script",): "the built-in scripts are pgbench's: pgbench --show-script=tpcb-like",

@@ -80,6 +80,21 @@ class Rate(click.ParamType[float]):
         return float(value)
 
 
+class FailuresLimit(click.ParamType[str]):
+    """Failed transactions that are allowed: ``1%`` or ``100``."""
+
+    name = "failures"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from pgdyno.spec.failures import FailuresMax
+
+        try:
+            FailuresMax.parse(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+        return str(value)
+
+
 class Seed(click.ParamType[int]):
     """pgbench's --random-seed: a number, or ``time`` or ``rand`` for one made now."""
 

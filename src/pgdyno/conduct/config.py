@@ -52,6 +52,7 @@ def engine_config(
         "nice": load.nice,
         "parameters": None if load.parameters == "text" else load.parameters,
         "acks": _acks(spec, acks),
+        "exit_on_abort": load.exit_on_abort or None,
     }
     label = acks.witness if acks else None
     witnesses = {} if label is None else _witnesses(spec, workloads, label)

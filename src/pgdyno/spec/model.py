@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from pgdyno.spec import failures
 from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
+from pgdyno.spec.failures import FailuresLimit
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart, files_only
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.story import Chapter
@@ -158,6 +160,15 @@ class LoadSpec(Part):
         "text", description="How values are sent with protocol extended or prepared"
     )
     max_tries: int = Field(10, ge=1, le=1_000_000)
+    max_failures: FailuresLimit = Field(
+        failures.DEFAULT,
+        description="Failed transactions up to which a measurement is trusted: a share or a number",
+    )
+    exit_on_abort: bool = Field(
+        False,
+        description="End the run with the first transaction that fails for good, or with the first"
+        " connection that is lost",
+    )
     seed: int | None = Field(None, ge=0, le=SEED_MAX)
     acks: str | None = Field(
         None, min_length=1, description="Folder for the clients' own record of acknowledged commits"

@@ -250,6 +250,7 @@ impl Worker {
             self.fail_lost(slot, &failure);
         } else if was_established {
             self.count_error(slot, &failure, false, false);
+            self.abort_if_asked(slot, &failure);
         }
         let link = &mut self.links[slot];
         link.failure = None;

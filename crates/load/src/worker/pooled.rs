@@ -345,6 +345,10 @@ impl Worker {
             let key = ErrorKey::new(group, place, failure.code);
             self.tally.error(key, &failure.message);
             self.note_unsent(&client, Column::Failed, Some(failure.code));
+            if shared.plan.exit_on_abort {
+                let who = shared.plan.client_in_words(&client);
+                shared.abort(&who, &failure, now_ns);
+            }
             let tally = &mut self.tally.scripts[shared.plan.script_of(&client).row];
             tally.failed += 1;
             tally.open -= 1;

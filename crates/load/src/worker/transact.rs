@@ -314,11 +314,29 @@ impl Worker {
             self.script_tally(slot).retried += 1;
             self.run_script(slot, now_ns);
         } else {
+            self.abort_if_asked(slot, &failure);
             self.script_tally(slot).failed += 1;
             self.note_end(slot, Column::Failed, Some(failure.code), now_ns);
             self.close_transaction(slot);
             self.next_transaction(slot, now_ns);
         }
+    }
+
+    /// What failed for good ends the load, if that is wanted.
+    pub(super) fn abort_if_asked(&mut self, slot: usize, failure: &Failure) {
+        let shared = &self.shared;
+        let link = &self.links[slot];
+        if !shared.plan.exit_on_abort || self.stop_at_ns.is_some() {
+            return;
+        }
+        let who = match &link.client {
+            Some(client) => shared.plan.client_in_words(client),
+            None => format!(
+                "a pooled connection of group {}",
+                shared.plan.groups[link.group].name
+            ),
+        };
+        shared.abort(&who, failure, monotonic_ns());
     }
 
     fn end_well(&mut self, slot: usize, now_ns: u64) {
@@ -344,6 +362,7 @@ impl Worker {
             failure.position = Some(position);
         }
         self.count_error(slot, &failure, false, false);
+        self.abort_if_asked(slot, &failure);
         self.script_tally(slot).failed += 1;
         self.note_end(slot, Column::Failed, Some(failure.code), monotonic_ns());
         self.close_transaction(slot);

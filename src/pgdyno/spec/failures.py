@@ -1,0 +1,58 @@
+"""How many transactions may fail before a measurement is not trusted: a share or a number."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+DEFAULT = "1%"
+_LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
+
+
+@dataclass(frozen=True)
+class FailuresMax:
+    """A limit of failed transactions; one of the two is given."""
+
+    share: float | None = None
+    """Of those that ended, 0 to 1."""
+    count: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> FailuresMax:
+        """``1%`` or ``100``. Raises ValueError with a message for users."""
+        match = _LIMIT.fullmatch(text.strip())
+        if match is None or (not match[2] and "." in match[1]):
+            raise ValueError(f'"{text}" is neither a share such as 1% nor a number such as 100')
+        if not match[2]:
+            return cls(count=int(match[1]))
+        if float(match[1]) > 100:
+            raise ValueError(f'"{text}" is more than all')
+        return cls(share=float(match[1]) / 100)
+
+    def allows(self, failed: int, ended: int) -> bool:
+        """Whether so many of the transactions that ended may have failed."""
+        if self.count is not None:
+            return failed <= self.count
+        return failed <= (self.share or 0.0) * ended
+
+    def __str__(self) -> str:
+        if self.count is not None:
+            return f"{self.count:,}"
+        return f"{100 * (self.share or 0.0):.3g} %"
+
+
+def _limit_text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError('is a share such as "1%" or a number such as 100')
+    FailuresMax.parse(str(value))
+    return str(value).strip()
+
+
+FailuresLimit = Annotated[
+    str,
+    BeforeValidator(_limit_text),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["1%", 100]}),
+]
