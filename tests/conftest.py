@@ -37,6 +37,8 @@ def _pgdyno_home() -> Iterator[None]:
             shutil.rmtree(left, ignore_errors=True)
         with _open_directory() as home:
             patch.setenv("PGDYNO_HOME", str(home))
+            # Tests run beside each other; those of this limit set it themselves.
+            patch.setenv("PGDYNO_MAX_OTHER_PROGRAMS", "100%")
             yield
 
 

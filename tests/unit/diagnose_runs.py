@@ -56,6 +56,9 @@ class Load:
     system: float = 0.4
     server: float = 0.8
     """Part of what is busy that is the server's."""
+    programs: Mapping[tuple[str, str], float] | None = None
+    """(whose, program) → cores; None leaves programs out."""
+    host_facts: Mapping[str, Any] = field(default_factory=dict)
     generator_busy: float = 0.1
     generator_queued: float = 0.0
     late_ms: float = 0.1
@@ -98,7 +101,7 @@ def written(tmp_path: Path, load: Load) -> RunFile:
             "capabilities": {},
         }
         | dict(load.server_facts),
-        host={"cores": load.cores, "same_host_as_server": True},
+        host={"cores": load.cores, "same_host_as_server": True} | dict(load.host_facts),
     )
     slice_id = recorder.open_slice("run", change=load.change, ns=at(recorder, 0))
     for second in range(SECONDS):
@@ -176,6 +179,11 @@ def _add_counters(recorder: Recorder, load: Load, edge: int) -> None:
         used_ms = load.busy * load.cores * load.server * edge * 1000
         process = {"role": "client backend", "count": load.clients, "cpu_system_ms": 0.0}
         recorder.add_rows("metric_process", [process | {"cpu_user_ms": used_ms}], ns=ns)
+    programs = [
+        {"whose": whose, "program": name, "count": 4, "cpu_ms": used * edge * 1000}
+        for (whose, name), used in (load.programs or {}).items()
+    ]
+    recorder.add_rows("metric_program", programs, ns=ns)
     if load.wal is not None:
         row = {name: rate * edge for name, rate in load.wal.items()}
         recorder.add_rows("metric_wal", [row], ns=ns)

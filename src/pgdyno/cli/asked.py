@@ -17,7 +17,7 @@ from pgdyno.errors import UsageError
 # Options that are keys of the spec's table load, under the same name.
 _LOAD_KEYS = (
     "threads", "connecting_max", "protocol", "parameters", "max_tries", "seed", "reactor", "cpus",
-    "nice", "acks", "max_failures", "exit_on_abort",
+    "nice", "acks", "max_failures", "exit_on_abort", "max_other_programs",
 )  # fmt: skip
 
 # Options of the server to start, which one that runs cannot have.

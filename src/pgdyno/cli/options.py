@@ -11,7 +11,16 @@ from typing import Any, TypeVar
 
 import click
 
-from pgdyno.cli.types import Cpus, Duration, FailuresLimit, LatencyLimit, Rate, Seed, Standbys
+from pgdyno.cli.types import (
+    Cpus,
+    Duration,
+    FailuresLimit,
+    LatencyLimit,
+    Rate,
+    Seed,
+    Share,
+    Standbys,
+)
 from pgdyno.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -173,6 +182,17 @@ _ENGINE_OPTIONS = [
     ),
 ]
 
+_TRUST_OPTIONS = [
+    click.option(
+        "--max-other-programs",
+        type=Share(),
+        metavar="SHARE",
+        envvar="PGDYNO_MAX_OTHER_PROGRAMS",
+        help="Part of the server's cores that other programs may use before the measurement is not"
+        " trusted (default 33%).",
+    ),
+]
+
 _SERVER_OPTIONS = [
     click.option("-h", "--host", metavar="HOST", help="Your server's host or socket folder."),
     click.option("-p", "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Its port."),
@@ -254,6 +274,7 @@ _SHARED_OPTIONS = [
     *_CONNECTION_OPTIONS,
     *_SCRIPT_OPTIONS,
     *_ENGINE_OPTIONS,
+    *_TRUST_OPTIONS,
     *_SERVER_OPTIONS,
     *_DISK_OPTIONS,
     *_STANDBY_OPTIONS,

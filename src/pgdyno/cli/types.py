@@ -95,6 +95,22 @@ class FailuresLimit(click.ParamType[str]):
         return str(value)
 
 
+class Share(click.ParamType[float]):
+    """A part of something, 0 to 1, written as ``33%``."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        from pgdyno.spec.units import parse_share
+
+        try:
+            return parse_share(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
 class Seed(click.ParamType[int]):
     """pgbench's --random-seed: a number, or ``time`` or ``rand`` for one made now."""
 

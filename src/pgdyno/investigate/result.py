@@ -8,6 +8,7 @@ from typing import Any
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.investigate.doubts import doubts
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.spec.disk import emulated_in_words
@@ -150,7 +151,7 @@ def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
         first = next(iter(run.errors()), None)
         why = f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
         reasons.append(f"no transaction was done{why}")
-    return reasons
+    return [*reasons, *doubts(run)]
 
 
 def ledger_json(run: RunFile) -> dict[str, int]:

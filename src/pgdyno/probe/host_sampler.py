@@ -13,6 +13,7 @@ from pgdyno.probe.disks import holders, sample_disks
 from pgdyno.probe.host import pressure, sample_host
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.processes import ServerProcesses, own_row
+from pgdyno.probe.programs import Programs
 from pgdyno.probe.space import SpaceSampler
 from pgdyno.record import Recorder
 
@@ -22,7 +23,7 @@ PROCESS_SHARE_MAX = 0.01
 
 
 class HostSampler:
-    """Writes metric_host, metric_disk, metric_space and metric_process."""
+    """Writes metric_host, metric_disk, metric_space, metric_process and metric_program."""
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class HostSampler:
         self._missing = missing
         self._local = local
         self._processes = ServerProcesses()
+        self._programs = Programs()
         self._processes_due_ns = 0
         self._holds: dict[str, str] = {}
         if postmaster_pid is not None:
@@ -92,6 +94,8 @@ class HostSampler:
         if roles is not None and due and self.wants_roles:
             began_ns = time.thread_time_ns()
             rows += self._processes.sample(roles)
+            programs = self._programs.sample(self._processes.postmaster_pid)
+            self._recorder.add_rows("metric_program", programs)
             cost_ns = time.thread_time_ns() - began_ns
             self._processes_due_ns = time.monotonic_ns() + int(cost_ns / PROCESS_SHARE_MAX)
         self._recorder.add_rows("metric_process", rows)

@@ -13,11 +13,11 @@ from pathlib import Path
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Raised with every change of the schema.
 
 1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
-full the disks are.
+full the disks are. 4: programs of others, and load of others on the server.
 """
 
 OLDEST_READ = 2
@@ -50,6 +50,7 @@ KEY_COLUMNS = {
     "metric_disk": ("device",),
     "metric_space": ("holds",),
     "metric_process": ("role",),
+    "metric_program": ("whose", "program"),
     "metric_generator": ("thread",),
 }
 """What tells apart rows that one sampling of a table gives."""

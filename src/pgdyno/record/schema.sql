@@ -238,6 +238,14 @@ create table metric_process (
     count integer not null, cpu_user_ms real, cpu_system_ms real,   -- cumulative over the role
     write_bytes integer, rss_bytes integer
 );
+create table metric_program (
+    at_ms integer not null, slice_id integer,
+    whose text not null,                  -- 'server' (programs that it starts), 'ours' (pgdyno and
+                                          -- its helpers), 'kernel' or 'other'
+    program text not null,                -- the command's name
+    count integer not null,               -- processes of that name
+    cpu_ms real                           -- cumulative, user and system
+);
 
 create table event (
     at_ms integer not null,

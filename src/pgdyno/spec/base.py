@@ -23,6 +23,7 @@ from pgdyno.spec.units import (
     format_duration_us,
     parse_duration_ms,
     parse_duration_us,
+    parse_share,
 )
 
 CLIENTS_MAX = 100_000
@@ -69,6 +70,12 @@ PositiveDurationUs = Annotated[
     AfterValidator(_positive),
     PlainSerializer(format_duration_us, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "examples": ["50ms", "500us"]}),
+]
+
+Share = Annotated[
+    float,
+    BeforeValidator(parse_share),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["33%", 0.33]}),
 ]
 
 

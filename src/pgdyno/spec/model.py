@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pgdyno.spec import failures
-from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue
+from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue, Share
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
 from pgdyno.spec.failures import FailuresLimit
@@ -172,6 +172,12 @@ class LoadSpec(Part):
     seed: int | None = Field(None, ge=0, le=SEED_MAX)
     acks: str | None = Field(
         None, min_length=1, description="Folder for the clients' own record of acknowledged commits"
+    )
+
+    max_other_programs: Share = Field(
+        1 / 3,
+        description="Part of the server's cores that other programs may use before the measurement"
+        " is not trusted",
     )
 
     @field_validator("cpus")

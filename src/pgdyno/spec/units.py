@@ -20,6 +20,7 @@ _TIME_UNITS_MS = {
 # PostgreSQL's memory units: powers of 1024, case as written here.
 _SIZE_UNITS_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
+_SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*")
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -35,6 +36,18 @@ def parse_duration_us(text: str | int | float, *, bare_unit: str | None = None) 
     """Microseconds in ``text``, as ``parse_duration_ms``."""
     duration_ms = _quantity(text, _TIME_UNITS_MS, bare_unit, "a duration", "50ms or 500us")
     return round(duration_ms * 1000)
+
+
+def parse_share(text: str | int | float) -> float:
+    """A share of 0 to 1 from ``33%``, or from a number that is one already. Raises ``ValueError``
+    with a message for users."""
+    match = None if isinstance(text, bool) else _SHARE.fullmatch(str(text))
+    if match is None or (match[2] == "" and float(match[1]) > 1):
+        raise ValueError(f'"{text}" is not a share such as 33%')
+    share = float(match[1]) / 100 if match[2] else float(match[1])
+    if share > 1:
+        raise ValueError(f'"{text}" is more than all')
+    return share
 
 
 def parse_size_bytes(text: str | int) -> int:

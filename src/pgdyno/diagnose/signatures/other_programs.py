@@ -1,0 +1,70 @@
+"""Other programs: something else on the server's machine takes the CPU that is measured.
+
+Trigger: programs that are neither the measured server's nor pgdyno's use at least ``FOUND_SHARE``
+of the cores. Above ``load.max_other_programs`` they spoil what else is found, and the measurement
+is not trusted.
+
+Thresholds: a tenth is several times what the kernel's two ways of counting CPU time (by tick for
+the host, by the clock for processes) differ by on a machine that does nothing else; a third, the
+other's default, is more than any remedy for a saturated CPU that pgdyno proposes is predicted to
+gain.
+"""
+
+from __future__ import annotations
+
+from pgdyno.diagnose.finding import Evidence
+from pgdyno.diagnose.others import FOUND_SHARE, OtherPrograms, other_programs
+from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
+from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.words import counted, percent
+
+_NAMED_MAX = 5
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at who used the CPU of the server's machine."""
+    others = other_programs(s.run, s.slice_ids)
+    if others is None:
+        raise Skip(
+            "the CPU of the server's machine, or whose it is, was not recorded; what other programs"
+            " do there is not known"
+        )
+    evidence = _evidence(s, others)
+    if others.share < FOUND_SHARE:
+        return Cleared(
+            f"other programs use {percent(others.share)} of"
+            f" {counted(others.cores, 'core', 'cores')}",
+            evidence,
+        )
+    return Found(
+        sentence=f"{others.sentence}; stop them, or move them to another machine",
+        share=0.0,
+        liftable=0.0,
+        confidence=0.9 if others.unseen < others.used / 2 else 0.7,
+        evidence=evidence,
+        spoils=others.spoils,
+    )
+
+
+def _evidence(s: Situation, others: OtherPrograms) -> list[Evidence]:
+    bar = f"at least {percent(FOUND_SHARE)}; above {percent(others.limit_share)} nothing is trusted"
+    return [
+        s.evidence("other programs / cores", others.share, "share", bar),
+        *(
+            s.evidence(f"{each.name} × {each.processes}", each.cores, "cores")
+            for each in others.programs[:_NAMED_MAX]
+        ),
+        s.evidence("short-lived, or not to be seen from here", others.unseen, "cores"),
+        s.evidence("the kernel's threads and interrupts", others.kernel, "cores"),
+    ]
+
+
+SIGNATURE = Signature(
+    id="other-programs",
+    false_positives=(
+        "programs that belong to the load: a pooler that the run does not go through by name, an"
+        " application server, a standby on the same machine; programs that only use what the server"
+        " leaves idle"
+    ),
+    examine=examine,
+)

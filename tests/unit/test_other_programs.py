@@ -1,0 +1,194 @@
+"""Programs of others: who used the CPU, from /proc and from run files made by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
+
+from pgdyno.diagnose import verdict
+from pgdyno.investigate.doubts import doubts
+from pgdyno.probe import programs
+from pgdyno.probe.host import TICK_MS
+
+# Two cores, 0.4 of them the server's and 0.1 the generator's; commits wait for a disk.
+QUIET = Load(
+    busy=0.3,
+    server=0.4 / 0.6,
+    programs={("ours", "pgdyno"): 0.1, ("kernel", "kworker/0:1"): 0.08, ("other", "sshd"): 0.02},
+)
+BUSY_LOOPS = replace(
+    QUIET,
+    busy=0.9,
+    server=0.4 / 1.8,
+    programs={("ours", "pgdyno"): 0.1, ("kernel", "jbd2"): 0.1, ("other", "stress"): 1.2},
+)
+
+
+def test_nobody_is_blamed_where_the_server_pgdyno_and_the_kernel_use_it(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, QUIET)["other-programs"]
+    assert (found.status, found.sentence) == ("cleared", "other programs use 1 % of 2 cores")
+    with written(tmp_path, QUIET) as run:
+        assert doubts(run) == []
+
+
+def test_busy_loops_are_named_come_first_and_spoil_the_measurement(tmp_path: Path) -> None:
+    waiting = replace(BUSY_LOOPS, sessions={CPU: 1.0, WAL_SYNC: 3.0})
+    findings = ranked(tmp_path, waiting)
+    assert findings[0].id == "other-programs"
+    assert findings[0].sentence.startswith(
+        "60 % of the server's 2 cores are busy with other programs: stress (4 processes, 1.2 cores)"
+    )
+    with written(tmp_path, waiting) as run:
+        assert len(doubts(run)) == 1
+
+
+def test_a_tenth_of_the_cores_is_told_and_not_yet_distrusted(tmp_path: Path) -> None:
+    some = replace(
+        QUIET,
+        busy=0.45,
+        server=0.4 / 0.9,
+        programs={("ours", "pgdyno"): 0.1, ("other", "rsync"): 0.3},
+    )
+    findings = ranked(tmp_path, some)
+    assert verdict(findings)["finding"] == "other-programs", "nothing else is found"
+    with written(tmp_path, some) as run:
+        assert doubts(run) == []
+
+
+def test_what_cannot_be_seen_is_told_as_that(tmp_path: Path) -> None:
+    hidden = replace(BUSY_LOOPS, programs={("ours", "pgdyno"): 0.1})
+    finding = diagnosed(tmp_path, hidden)["other-programs"]
+    assert finding.status == "found"
+    assert "some that cannot be seen from here (1.3 cores)" in finding.sentence
+
+
+def test_time_that_the_hypervisor_takes_is_no_programs(tmp_path: Path) -> None:
+    by_second = {edge: {"host": {"cpu_steal_ms": 1500.0 * edge}} for edge in range(11)}
+    stolen = replace(QUIET, by_second=by_second)
+    assert diagnosed(tmp_path, stolen)["other-programs"].status == "cleared"
+
+
+def test_a_pooler_on_the_loads_way_is_not_another_program(tmp_path: Path) -> None:
+    pooled = replace(BUSY_LOOPS, programs={("ours", "pgdyno"): 0.1, ("other", "pgbouncer"): 1.3})
+    assert diagnosed(tmp_path, pooled)["other-programs"].status == "found"
+    through = replace(pooled, server_facts={"entrance_uri": "postgresql://u@h:6432/d"})
+    assert diagnosed(tmp_path, through)["other-programs"].status == "cleared"
+
+
+def test_cores_that_the_server_may_not_use_are_everybodys(tmp_path: Path) -> None:
+    """Two of eight cores are the server's; what others use of the rest takes nothing away."""
+    elsewhere = replace(
+        QUIET,
+        cores=2,
+        host_facts={"cores_host": 8},
+        busy=0.5,
+        server=0.4,
+        programs={("ours", "pgdyno"): 0.1, ("other", "stress"): 3.0},
+    )
+    assert diagnosed(tmp_path, elsewhere)["other-programs"].status == "cleared"
+
+
+@pytest.mark.parametrize("left_out", ["programs", "busy"])
+def test_without_the_figures_it_is_not_checked(tmp_path: Path, left_out: str) -> None:
+    load = replace(QUIET, programs=None) if left_out == "programs" else replace(QUIET, busy=None)
+    finding = diagnosed(tmp_path, load)["other-programs"]
+    assert finding.status == "skipped"
+    assert "is not known" in finding.sentence
+    with written(tmp_path, load) as run:
+        assert doubts(run) == []
+
+
+def stat_line(
+    pid: int, name: bytes, parent: int, *, own: int, collected: int, flags: int = 0
+) -> bytes:
+    words = [b"S", parent, 0, 0, 0, 0, flags, 0, 0, 0, 0, own, 0, collected, 0, 20, 0, 1, 0, 7]
+    tail = b" ".join(word if isinstance(word, bytes) else b"%d" % word for word in words)
+    return b"%d (%s) %s 1 1\n" % (pid, name, tail)
+
+
+@pytest.fixture
+def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(programs, "PROC", tmp_path)
+    (tmp_path / "stat").write_text("cpu 0 0 0 0 0 0 0 0\n")
+    return tmp_path
+
+
+def put(proc: Path, pid: int, name: bytes, parent: int, **used: int) -> None:
+    (proc / str(pid)).mkdir(exist_ok=True)
+    (proc / str(pid) / "stat").write_bytes(
+        stat_line(pid, name, parent, **({"own": 0, "collected": 0} | used))
+    )
+
+
+def used_ticks(rows: list[dict[str, object]]) -> dict[object, float]:
+    """By program; the last row of each."""
+    return {row["program"]: float(str(row["cpu_ms"])) / TICK_MS for row in rows}
+
+
+def test_whose_a_process_is_follows_from_the_tree(proc: Path) -> None:
+    me = os.getpid()
+    tree = [
+        (1, b"init", 0, 0),
+        (2, b"kthreadd", 0, 0x200000),
+        (30, b"kworker/u8:1", 2, 0x200000),
+        (me, b"pgdyno", 1, 0),
+        (40, b"guardian", me, 0),
+        (50, b"postgres", 40, 0),
+        (51, b"postgres", 50, 0),
+        (60, b"gzip", 51, 0),
+        (70, b"bad\xff\n", 1, 0),
+    ]
+    meter = programs.Programs()
+    for used in (0, 500):
+        for pid, name, parent, flags in tree:
+            put(proc, pid, name, parent, own=used, flags=flags)
+        rows = meter.sample(50)
+    whose = {row["program"]: row["whose"] for row in rows}
+    assert whose == {
+        "init": "other",
+        "kthreadd": "kernel",
+        "kworker/u8:1": "kernel",
+        "pgdyno": "ours",
+        "guardian": "ours",
+        "gzip": "server",
+        "bad\N{REPLACEMENT CHARACTER}?": "other",
+    }, "the server's own processes are counted by their roles"
+
+
+def test_what_ended_belongs_to_whoever_collected_it_once(proc: Path) -> None:
+    meter = programs.Programs()
+    put(proc, 10, b"make", 1, own=0, collected=1000)
+    put(proc, 11, b"sh", 10, own=100, collected=0)
+    put(proc, 12, b"cc", 11, own=900)
+    meter.sample(None)
+    for gone in ("11", "12"):
+        (proc / gone / "stat").unlink()
+        (proc / gone).rmdir()
+    # make collected sh, which had collected cc: 1,000 of them were known, 250 are new.
+    put(proc, 10, b"make", 1, own=50, collected=2250)
+    assert used_ticks(meter.sample(None)) == {"make": 300.0}
+
+
+def test_a_process_number_that_is_used_again_is_a_new_process(proc: Path) -> None:
+    meter = programs.Programs()
+    put(proc, 10, b"old", 1, own=5000)
+    meter.sample(None)
+    line = stat_line(10, b"new", 1, own=40, collected=0).replace(b" 7 1 1", b" 8 1 1")
+    (proc / "10" / "stat").write_bytes(line)
+    assert used_ticks(meter.sample(None)) == {"new": 40.0}
+
+
+def test_a_real_child_of_pgdyno_is_its_own() -> None:
+    meter = programs.Programs()
+    meter.sample(None)
+    loop = [sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.3: pass"]
+    subprocess.run(loop, check=True)
+    rows = meter.sample(None)
+    ours = [row for row in rows if row["whose"] == "ours"]
+    assert sum(float(row["cpu_ms"]) for row in ours) >= 200
