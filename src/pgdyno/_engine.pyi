@@ -288,7 +288,8 @@ class Load:
     pool each client holds a connection of its own; the first transaction of a client is intended
     when its connection is there. Transactions that fail with 40001 or 40P01 are tried again, from
     the same random numbers and variables. With ``transactions`` each client ends after so many, and
-    the load stops when all have. The ``witness`` is one statement, executed just before each
+    the load stops when all have; the clients of an open loop share theirs, ``clients`` times so
+    many. The ``witness`` is one statement, executed just before each
     script's last COMMIT (a script without a block becomes one; where that is impossible it comes
     last, by itself); its ``:client_id`` and ``:txn`` are those of the ack ledger, whatever the
     script does to its own. From the same ``seed``, the first group's clients draw the numbers
@@ -316,8 +317,10 @@ class Load:
     def __init__(self, config_json: str) -> None:
         """Check the configuration; nothing is connected yet. Raises EngineError, ScriptError."""
 
-    def start(self) -> int:
+    def start(self, tag: int | None = None) -> int:
         """Make one connection to see that it works, then start; the schedules' zero in ns.
+
+        Intervals carry ``tag`` from the first on, until the next ``cut()``.
 
         Raises EngineError, with PostgreSQL's message where the server refuses.
         """

@@ -40,6 +40,22 @@ def segments(
     return {"process": "constant", "when_busy": "queue", "profile": profile} | keys
 
 
+@pytest.mark.parametrize("reconnect_every", [None, 1])
+def test_a_number_of_transactions_bounds_what_is_intended(
+    pg18: Cluster, reconnect_every: int | None
+) -> None:
+    """The clients share them: those that come too late for any are skipped, and count."""
+    keys: dict[str, Any] = {"connection": {"reconnect_every": reconnect_every}, "threads": 2}
+    keys |= {"latency_limit_us": 1000, "transactions": 10, "clients": 3}
+    load = config(pg18.conninfo, SELECT, arrival=steady(100_000), **keys)
+    with Run(load) as run:
+        run.wait_for(lambda run: run.load.state() == "stopped")
+    run.assert_balanced()
+    assert run.total["intended"] == 30
+    assert run.total["done"] + run.total["skipped"] == 30
+    assert run.total["backlog"] == 0
+
+
 def seconds(run: Run) -> float:
     return (run.last["ended_ns"] - run.started_ns) / 1e9
 

@@ -99,7 +99,8 @@ impl Client {
             saved_rng: rng.clone(),
             rng,
             begun: 0,
-            begun_max: plan.transactions,
+            // Those of an open loop share what is due: its queue counts.
+            begun_max: plan.transactions.filter(|_| plan.arrival.is_none()),
         }
     }
 

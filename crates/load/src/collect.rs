@@ -50,11 +50,11 @@ pub struct Finished {
 }
 
 impl Collector {
-    /// For a load that starts now.
+    /// For a load that starts now, whose first interval carries `tag`.
     #[must_use]
-    pub fn new(threads: usize, started_ns: u64) -> Self {
+    pub fn new(threads: usize, started_ns: u64, tag: Option<i64>) -> Self {
         let mut pending = VecDeque::new();
-        pending.push_back(Pending::new(started_ns, None));
+        pending.push_back(Pending::new(started_ns, tag));
         Self {
             threads,
             first: 0,

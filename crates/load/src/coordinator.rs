@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::schedule::Schedule;
-use crate::shared::{GroupShared, Mail, Shared, lock};
+use crate::shared::{Mail, Shared, lock};
 use crate::sys::monotonic_ns;
 
 /// Length of an interval that nobody cuts short.
@@ -165,17 +165,13 @@ impl Coordinator {
     /// to look again.
     fn stop_if_finished(&self, steering: &mut Steering, now_ns: u64) -> u64 {
         let elapsed_ns = now_ns - self.started_ns;
-        if self
-            .shared
-            .plan
-            .groups
-            .iter()
-            .any(|group| group.transactions.is_none())
-        {
+        let groups = self.shared.plan.groups.iter().zip(&self.shared.groups);
+        let mut at_work = groups.filter(|(plan, _)| !plan.idle);
+        if at_work.clone().any(|(plan, _)| plan.transactions.is_none()) {
             return u64::MAX;
         }
         let over = |schedule: &Schedule| schedule.next_change_ns(elapsed_ns).is_none();
-        let finished = self.shared.groups.iter().all(GroupShared::is_finished);
+        let finished = at_work.all(|(_, group)| group.is_finished());
         if finished && steering.schedules.iter().all(over) {
             steering.state = State::Stopping;
             steering.stop_at_ns = Some(now_ns);

@@ -58,12 +58,13 @@ impl Load {
         })
     }
 
-    /// Makes one connection to see that it can be done, then starts the threads. Returns the zero
-    /// of the schedules on the monotonic clock, in nanoseconds.
+    /// Makes one connection to see that it can be done, then starts the threads. Intervals carry
+    /// `tag` from the first on. Returns the zero of the schedules on the monotonic clock, in
+    /// nanoseconds.
     ///
     /// # Errors
     /// The server cannot be reached or refuses, in its own words; or the load was started before.
-    pub fn start(&self) -> Result<u64, LoadError> {
+    pub fn start(&self, tag: Option<i64>) -> Result<u64, LoadError> {
         let mut slot = lock(&self.plan);
         let Some(plan) = slot.as_ref() else {
             return Err(LoadError::new(
@@ -86,7 +87,7 @@ impl Load {
                 "the load was started before",
             ));
         };
-        let (running, started_ns) = spawn(plan, target, reactors, choice, acks)?;
+        let (running, started_ns) = spawn(plan, target, reactors, choice, acks, tag)?;
         *lock(&self.running) = Some(running);
         Ok(started_ns)
     }
@@ -262,6 +263,7 @@ fn spawn(
     reactors: Vec<(Reactor, Arc<Bell>)>,
     choice: Choice,
     acks: Vec<AckFile>,
+    tag: Option<i64>,
 ) -> Result<(Running, u64), LoadError> {
     let schedules: Vec<Schedule> = plan
         .groups
@@ -271,7 +273,7 @@ fn spawn(
     let (reactors, bells): (Vec<_>, Vec<_>) = reactors.into_iter().unzip();
     let mailboxes = bells.into_iter().map(Mailbox::new).collect();
     let started_ns = monotonic_ns();
-    let shared = Arc::new(Shared::new(plan, target, mailboxes, acks, started_ns));
+    let shared = Arc::new(Shared::new(plan, target, mailboxes, acks, started_ns, tag));
     for (group, schedule) in shared.groups.iter().zip(&schedules) {
         group.set_target(schedule.clients_at(0));
     }

@@ -312,6 +312,13 @@ impl Plan {
 }
 
 impl GroupPlan {
+    /// How many transactions its clients have together, if that is bounded.
+    #[must_use]
+    pub fn transactions_in_all(&self) -> Option<u64> {
+        let clients = u64::from(self.schedule.clients_max());
+        self.transactions.map(|each| each.saturating_mul(clients))
+    }
+
     /// What its clients take their transactions from, if it is an open loop.
     #[must_use]
     pub fn queue(&self, seed: u64, threads: usize, started_ns: u64) -> Option<Queue> {
@@ -322,6 +329,7 @@ impl GroupPlan {
             bound: arrival.bound(),
             limit_ns: self.latency_limit_ns,
             mix: self.mix.clone(),
+            most: self.transactions_in_all(),
         };
         Some(Queue::new(
             arrivals,

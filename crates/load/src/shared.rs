@@ -112,6 +112,8 @@ pub struct GroupShared {
     pub arrivals: Option<Mutex<Queue>>,
     /// Which clients may try to connect.
     pub slow_start: Mutex<SlowStart>,
+    /// Of an open loop that ends: transactions that its clients have ended.
+    ended: Option<AtomicU64>,
     /// Whether its clients have nothing to do between two transactions, or at all.
     pub rests: bool,
 }
@@ -121,6 +123,10 @@ impl GroupShared {
         let pool = &plan.pool;
         Self {
             rests: arrivals.is_some() || plan.idle,
+            ended: plan
+                .transactions
+                .filter(|_| arrivals.is_some())
+                .map(|_| AtomicU64::new(0)),
             slow_start: Mutex::new(SlowStart::new(plan.slow_start)),
             arrivals: arrivals.map(Mutex::new),
             target: AtomicU32::new(0),
@@ -188,8 +194,18 @@ impl GroupShared {
         true
     }
 
+    /// A client's transaction is over, however it ended.
+    pub fn transaction_ended(&self) {
+        if let Some(ended) = &self.ended {
+            ended.fetch_add(1, Ordering::Release);
+        }
+    }
+
     /// Whether all clients that are wanted have had the transactions that were asked of them.
     pub fn is_finished(&self) -> bool {
+        if let (Some(queue), Some(ended)) = (&self.arrivals, &self.ended) {
+            return lock(queue).is_over(ended.load(Ordering::Acquire));
+        }
         let lives = lock(&self.lives);
         let mut wanted = lives.iter().take(self.target() as usize);
         self.target() > 0 && self.clients() == 0 && wanted.all(|life| *life == Life::Finished)
@@ -233,7 +249,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// At the very beginning.
+    /// At the very beginning; the first interval carries `tag`.
     #[must_use]
     pub fn new(
         plan: Plan,
@@ -241,6 +257,7 @@ impl Shared {
         mailboxes: Vec<Mailbox>,
         acks: Vec<AckFile>,
         started_ns: u64,
+        tag: Option<i64>,
     ) -> Self {
         let mut seeds = Rng::new(plan.seed);
         let groups = plan.groups.iter().map(|group| {
@@ -251,7 +268,7 @@ impl Shared {
             groups: groups.collect(),
             acks: Mutex::new(acks.into_iter().map(Some).collect()),
             failure: Mutex::new(None),
-            collector: Mutex::new(Collector::new(plan.threads, started_ns)),
+            collector: Mutex::new(Collector::new(plan.threads, started_ns, tag)),
             plan,
             target,
             mailboxes,

@@ -66,7 +66,7 @@ fn serve(mut stream: UnixStream) -> std::io::Result<()> {
 /// Allocations while at least so many cycles are answered, without those of intervals that end.
 fn allocations_of(config: &str, cycles: u64) -> usize {
     let load = Load::new(config).expect("a configuration");
-    load.start().expect("started");
+    load.start(None).expect("started");
     let wait_for = |count: u64| {
         let (from, began) = (ENDED.load(Ordering::Relaxed), Instant::now());
         while ENDED.load(Ordering::Relaxed) - from < count {

@@ -23,8 +23,9 @@ impl Load {
             .map_err(|error| plan_error(py, &error))
     }
 
-    fn start(&self, py: Python<'_>) -> PyResult<u64> {
-        py.detach(|| self.0.start())
+    #[pyo3(signature = (tag = None))]
+    fn start(&self, py: Python<'_>, tag: Option<i64>) -> PyResult<u64> {
+        py.detach(|| self.0.start(tag))
             .map_err(|error| engine_error(py, &error))
     }
 

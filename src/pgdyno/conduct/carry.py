@@ -21,6 +21,8 @@ def carry_out(session: Session) -> list[int]:
     of the load is measured.
     """
     load = session.spec.load
+    if load.transactions and not load.ramp_ms:
+        return [_carry_out_counted(session)]
     started_ns = session.start_load(scheduled=True)
     if not (load.ramp_ms or load.steps or load.transactions):
         session.wait_connected()
@@ -37,6 +39,20 @@ def carry_out(session: Session) -> list[int]:
     session.watcher.phase("finishing")
     session.stop_load()
     return [slice_id]
+
+
+def _carry_out_counted(session: Session) -> int:
+    """Have each client execute its transactions, all of them measured; the slice's id."""
+    load = session.spec.load
+    session.watcher.phase(_measuring(load))
+    with (
+        session.measured_from_start("run") as (slice_id, started_ns),
+        _event_statements(session) as statements,
+    ):
+        _Timeline(session, started_ns, statements).run_until(load.hold_ms)
+    session.watcher.phase("finishing")
+    session.stop_load()
+    return slice_id
 
 
 def _measuring(load: LoadSpec) -> str:

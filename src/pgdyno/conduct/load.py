@@ -52,7 +52,14 @@ def check_witnesses(spec: Spec) -> None:
 class RunningLoad:
     """One engine at work, from first connection to drained."""
 
-    def __init__(self, config: Mapping[str, Any], recorder: Recorder, watcher: Watcher) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        recorder: Recorder,
+        watcher: Watcher,
+        *,
+        tag: int | None = None,
+    ) -> None:
         self._load = _made(config)
         self._recorder = recorder
         self._watcher = watcher
@@ -61,11 +68,12 @@ class RunningLoad:
         self._stopping = threading.Event()
         self._seen = threading.Condition()
         self._seen_ns = 0
+        self._over = False
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._to_end = _transactions_in_all(config)
         self._last_groups: dict[str, Mapping[str, Any]] = {}
         self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
-        self.started_ns = _started(self._load)
+        self.started_ns = _started(self._load, tag)
         self._poller.start()
 
     def facts(self) -> dict[str, Any]:
@@ -95,7 +103,7 @@ class RunningLoad:
     @property
     def complete(self) -> bool:
         """Whether all clients have executed the number of transactions that they were given."""
-        return self._to_end is not None and self._to_end <= 0
+        return self._over or (self._to_end is not None and self._to_end <= 0)
 
     def cut(self, tag: int | None) -> int:
         """End the interval now and tag those that follow; the moment in monotonic ns."""
@@ -103,10 +111,13 @@ class RunningLoad:
         return self._load.cut(tag)
 
     def wait_recorded(self, until_ns: int) -> None:
-        """Wait until every interval that ended by ``until_ns`` is with the recorder."""
+        """Wait until every interval that ended by ``until_ns`` is with the recorder.
+
+        A load that has ended by itself has no interval that ends later.
+        """
         deadline = time.monotonic() + _CUT_SECONDS_MAX
         with self._seen:
-            while self._seen_ns < until_ns and self._fault is None:
+            while self._seen_ns < until_ns and self._fault is None and not self._over:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._seen.wait(left):
                     break
@@ -165,14 +176,24 @@ class RunningLoad:
     def _poll_loop(self) -> None:
         try:
             while not self._stopping.wait(_POLL_SECONDS):
+                over = self._load.state() == "stopped"
                 self._collect()
                 if self._recorder.failure is not None:
                     raise self._recorder.failure
                 if (fatal := self._load.fatal()) is not None:
                     raise RunError(fatal["message"], code=fatal["code"], hint=fatal.get("hint"))
+                if over:
+                    self._end()
             self._collect()
         except Exception as fault:
             self._fail(fault)
+
+    def _end(self) -> None:
+        """The load has ended by itself, and all that it counted is with the recorder."""
+        with self._seen:
+            self._over = True
+            self._seen.notify_all()
+        self._woken.set()
 
     def _fail(self, fault: BaseException) -> None:
         with self._seen:
@@ -218,10 +239,13 @@ def _made(config: Mapping[str, Any]) -> Load:
         raise UsageError(problem.message, code=problem.code, hint=problem.hint) from None
 
 
-def _started(load: Load) -> int:
-    """Time zero of the load. Raises :class:`SetupError` with the engine's or server's message."""
+def _started(load: Load, tag: int | None) -> int:
+    """Time zero of the load, whose intervals carry ``tag``.
+
+    Raises :class:`SetupError` with the engine's or server's message.
+    """
     try:
-        return load.start()
+        return load.start(tag)
     except EngineError as problem:
         raise SetupError(problem.message, code=problem.code, hint=problem.hint) from None
 

@@ -69,13 +69,15 @@ class Session:
         acks: Path | None = None,
         witness: bool = False,
         seed: int | None = None,
+        slice_id: int | None = None,
     ) -> int:
         """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
 
         ``acks`` is a folder for the ack ledger of this load, instead of the spec's. With
         ``witness`` every transaction also notes itself in the database, under a label that the
-        ledger knows; ``drill.witnesses`` makes the table. ``seed`` goes before the spec's. Returns
-        time zero of the load in monotonic ns.
+        ledger knows; ``drill.witnesses`` makes the table. ``seed`` goes before the spec's. What is
+        counted belongs to ``slice_id`` from the beginning. Returns time zero of the load in
+        monotonic ns.
         """
         if witness and acks is None:
             raise ValueError("witnesses are worth nothing without an ack ledger")
@@ -97,7 +99,7 @@ class Session:
             scheduled=scheduled,
             acks=Acks(acks, time.time_ns() if witness else None) if acks else None,
         )
-        self._load = RunningLoad(config, self.recorder, self.watcher)
+        self._load = RunningLoad(config, self.recorder, self.watcher, tag=slice_id)
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
 
@@ -222,6 +224,21 @@ class Session:
         self._load.cut(slice_id)
         self.probes.sample_now()
         yield slice_id
+        self._end_slice(slice_id)
+
+    @contextmanager
+    def measured_from_start(self, kind: str) -> Iterator[tuple[int, int]]:
+        """A slice that begins with the load, so that no transaction is outside of it; its id, and
+        time zero of the load in monotonic ns."""
+        assert self._load is None, "the load begins with the slice"
+        change = self._in_force.change.to_json()
+        slice_id = self.recorder.open_slice(kind, change=change)
+        self.probes.sample_now()
+        yield slice_id, self.start_load(scheduled=True, slice_id=slice_id)
+        self._end_slice(slice_id)
+
+    def _end_slice(self, slice_id: int) -> None:
+        assert self._load is not None
         self.probes.sample_now()
         end_ns = self._load.cut(None)
         self.recorder.close_slice(slice_id, ns=end_ns)

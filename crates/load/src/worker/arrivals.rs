@@ -178,6 +178,7 @@ impl Worker {
     /// Gives up a client's transaction before it is sent.
     pub(super) fn skip(shared: &Shared, tally: &mut Tally, client: &mut Client) {
         client.open = false;
+        shared.groups[client.group].transaction_ended();
         let tally = &mut tally.scripts[shared.plan.script_of(client).row];
         tally.skipped += 1;
         tally.open -= 1;

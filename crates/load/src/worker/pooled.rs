@@ -353,6 +353,7 @@ impl Worker {
             tally.failed += 1;
             tally.open -= 1;
             client.open = false;
+            shared.groups[group].transaction_ended();
             self.after_transaction(client, now_ns);
         }
         let next = lock(pool).next_deadline_ns();

@@ -373,6 +373,7 @@ impl Worker {
         self.script_tally(slot).open -= 1;
         if let Some(client) = &mut self.links[slot].client {
             client.open = false;
+            self.shared.groups[client.group].transaction_ended();
             if client.sent_ns != 0 {
                 self.flying -= 1;
             }
