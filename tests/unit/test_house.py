@@ -17,6 +17,9 @@ PACKAGE = ROOT / "src" / "pgdyno"
 # Rooms in the direction that data flows; a room may import itself and those before it.
 ROOMS = [
     "errors",
+    "redact",
+    "visible",
+    "files",
     "_engine",
     "spec",
     "record",

@@ -6,7 +6,6 @@ the exit status of the error tree (``pgdyno.errors``).
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import signal
@@ -15,7 +14,10 @@ from typing import NoReturn
 
 import click
 
+from pgdyno.cli import streams
 from pgdyno.errors import Interrupted, PgdynoError
+from pgdyno.redact import blank
+from pgdyno.visible import visible
 
 _COMMANDS = {
     "run": "One run with its diagnosis",
@@ -87,25 +89,20 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Entry point of the ``pgdyno`` command."""
+    streams.prepare()
     sys.exit(_status())
 
 
 def _status() -> int:
     try:
-        outcome = cli.main(prog_name="pgdyno", standalone_mode=False)
+        try:
+            outcome = cli.main(prog_name="pgdyno", standalone_mode=False)
+        finally:
+            sys.stdout.flush()
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.NoSuchOption as problem:
-        from pgdyno.cli.pgbench_words import instead_of
-
-        hint = instead_of(problem.option_name)
-        if hint is None:
-            _print_error(_lowered(problem.format_message()), _usage_hint(problem))
-        else:
-            _print_error(f"{problem.option_name} is pgbench's and not pgdyno's", hint)
-        return 1
     except click.ClickException as problem:
-        _print_error(_lowered(problem.format_message()), _usage_hint(problem))
+        _print_error(*_of_click(problem))
         return 1
     except PgdynoError as problem:
         _print_error(problem.message, problem.hint)
@@ -115,19 +112,32 @@ def _status() -> int:
             signal.signal(each, signal.SIG_IGN)  # One message is enough.
         _print_error(stop.message, stop.hint)
         return stop.exit_status
-    except BrokenPipeError:
-        # Whoever read our output has left; nothing to tell them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as problem:
-        if os.environ.get("PGDYNO_TRACEBACK"):
-            raise
-        _print_error(
-            f"internal error: {type(problem).__name__}: {problem}",
-            "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report",
-        )
-        return 2
+        return _of_our_own(problem)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _of_our_own(problem: Exception) -> int:
+    """A fault of pgdyno itself."""
+    if os.environ.get("PGDYNO_TRACEBACK"):
+        import traceback
+
+        click.echo(_fit(traceback.format_exc()), err=True)
+    _print_error(
+        f"internal error: {type(problem).__name__}: {problem}",
+        "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report",
+    )
+    return 2
+
+
+def _of_click(problem: click.ClickException) -> tuple[str, str | None]:
+    """click's complaint in the voice of ours, and a hint."""
+    if isinstance(problem, click.NoSuchOption):
+        from pgdyno.cli.pgbench_words import instead_of
+
+        if hint := instead_of(problem.option_name):
+            return f"{problem.option_name} is pgbench's and not pgdyno's", hint
+    return _lowered(problem.format_message()), _usage_hint(problem)
 
 
 def _lowered(message: str) -> str:
@@ -141,7 +151,11 @@ def _usage_hint(problem: click.ClickException) -> str | None:
 
 
 def _print_error(message: str, hint: str | None) -> None:
-    with contextlib.suppress(OSError):  # The terminal may be gone; the status stands.
-        click.echo(click.style("error", fg="red", bold=True) + f": {message}", err=True)
-        if hint:
-            click.echo("\n" + click.style("hint", fg="cyan", bold=True) + f": {hint}", err=True)
+    click.echo(click.style("error", fg="red", bold=True) + f": {_fit(message)}", err=True)
+    if hint:
+        click.echo("\n" + click.style("hint", fg="cyan", bold=True) + f": {_fit(hint)}", err=True)
+
+
+def _fit(text: str) -> str:
+    """A text for the terminal, which may quote a server, a file or what was typed."""
+    return visible(blank(text))

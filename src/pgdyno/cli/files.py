@@ -39,6 +39,15 @@ def run_paths(output: str | None, name: str, count: int) -> list[Path]:
     return [path] if count == 1 else [path, run_path(str(beside), name)]
 
 
+def page_path(output: str | None, run_file: Path) -> Path:
+    """Where the page of ``run_file`` goes: as asked, or beside it. Refused now if it cannot."""
+    from pgdyno.report import check_page_place
+
+    path = Path(output) if output else run_file.with_suffix(".html")
+    check_page_place(path)
+    return path
+
+
 def _try_to_write(path: Path) -> None:
     """Find out now, and not when a server has been started and filled."""
     try:

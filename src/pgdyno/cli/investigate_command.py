@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pgdyno.cli.asked import build_spec, sort_out
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.options import load_options, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.types import Duration
@@ -51,6 +51,7 @@ def command(**given: Any) -> None:
     spec, spec_text = build_spec(sort_out(given["what"]), given)
     budget_ms = given["budget"] or spec.investigate.budget_ms
     path = run_path(given["output"], spec.name)
+    report_path = page_path(given["report"], path)
     with session_for("investigate", given, spec, spec_text, path) as session:
         result = investigate(
             session,
@@ -59,7 +60,7 @@ def command(**given: Any) -> None:
             may_apply=given["may_apply"],
         )
         result = price_remedies(session, result, drill=given["drill"])
-    report_path = _write_report(path, given["report"])
+    _write_report(path, report_path)
     print_result(given["output_format"], path, result, _steps(result))
     if given["output_format"] == "text":
         ours = spec.server.kind == "embedded"
@@ -68,11 +69,11 @@ def command(**given: Any) -> None:
     check_trust(result)
 
 
-def _write_report(path: Path, report: str | None) -> Path:
+def _write_report(path: Path, report_path: Path) -> None:
     from pgdyno.record import RunFile
     from pgdyno.report import write_html
 
-    return write_html(RunFile(path), Path(report) if report else path.with_suffix(".html"))
+    write_html(RunFile(path), report_path)
 
 
 def _steps(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pgdyno.errors import TrustError
+from pgdyno.visible import visible_within
 
 
 def print_result(
@@ -19,11 +20,16 @@ def print_result(
 ) -> None:
     """Print ``result`` as asked: a summary of the run file, the JSON, or ``rows`` as CSV."""
     if output_format == "json":
-        click.echo(json.dumps(result, indent=2))
+        print_json(result)
     elif output_format == "csv":
         _print_csv(list(rows))
     else:
         print_summary(path)
+
+
+def print_json(value: object) -> None:
+    """JSON in ASCII, as any program reads it and any terminal shows it."""
+    click.echo(json.dumps(value, indent=2).replace("\x7f", "\\u007f"))
 
 
 def print_summary(path: Path) -> None:
@@ -48,4 +54,4 @@ def _print_csv(rows: list[Mapping[str, Any]]) -> None:
     if rows:
         writer = csv.DictWriter(sys.stdout, list(rows[0]))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(visible_within(dict(row)) for row in rows)

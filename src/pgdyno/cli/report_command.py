@@ -6,14 +6,19 @@ from pathlib import Path
 
 import click
 
+from pgdyno.visible import visible
+
 
 @click.command("report")
 @click.argument("run", metavar="RUN")
 @click.option("-o", "--output", metavar="FILE", help="The page (default beside the run file).")
 def command(run: str, output: str | None) -> None:
     """Read a run file: one self-contained HTML page."""
+    from pgdyno.cli.files import page_path
     from pgdyno.record import RunFile
     from pgdyno.report import write_html
 
     path = Path(run)
-    click.echo(write_html(RunFile(path), Path(output) if output else path.with_suffix(".html")))
+    with RunFile(path) as recorded:
+        page = write_html(recorded, page_path(output, path))
+    click.echo(visible(str(page)))

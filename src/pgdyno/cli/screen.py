@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pgdyno.conduct.watch import Silent, Tick, Watcher
+from pgdyno.redact import blank
+from pgdyno.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -69,7 +71,8 @@ class _Lines:
         self._write(_line(ticks))
 
     def _write(self, text: str) -> None:
-        print(f"{time.monotonic() - self._began_s:7.1f} s  {text}", file=sys.stderr, flush=True)
+        since_s = time.monotonic() - self._began_s
+        print(f"{since_s:7.1f} s  {fit(text)}", file=sys.stderr, flush=True)
 
 
 class _Bars:
@@ -81,9 +84,9 @@ class _Bars:
 
         self._progress: Progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", markup=False),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
@@ -100,19 +103,24 @@ class _Bars:
 
     def phase(self, text: str) -> None:
         """The display's description."""
-        self._progress.update(self._task, description=text, total=None, completed=0)
+        self._progress.update(self._task, description=fit(text), total=None, completed=0)
 
     def note(self, text: str) -> None:
         """A line above the display."""
-        self._progress.console.print(text, highlight=False)
+        self._progress.console.print(fit(text), highlight=False, markup=False)
 
     def progress(self, what: str, done: int, total: int) -> None:
         """The bar."""
-        self._progress.update(self._task, description=what, completed=done, total=total)
+        self._progress.update(self._task, description=fit(what), completed=done, total=total)
 
     def tick(self, tick: Tick) -> None:
         """The figures beside the bar."""
         self._progress.update(self._task, figures=_line([tick]))
+
+
+def fit(text: str) -> str:
+    """A text for stderr, which may quote a server, a file or what was typed."""
+    return visible(blank(text))
 
 
 def _line(ticks: list[Tick]) -> str:

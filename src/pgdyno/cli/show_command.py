@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
 
 import click
 
-from pgdyno.cli.output import print_summary
+from pgdyno.cli.output import print_json, print_summary
+from pgdyno.visible import visible
 
 
 @click.command("show")
@@ -29,6 +30,8 @@ def command(run: str, output_format: str) -> None:
 
     about = RunFile(Path(run)).run
     if output_format == "json":
-        click.echo(json.dumps(about.result, indent=2))
+        print_json(about.result)
     else:
-        click.echo(about.spec_text or spec_to_toml(spec_from_fields(about.spec)), nl=False)
+        spec = about.spec_text or spec_to_toml(spec_from_fields(about.spec))
+        # A file gets the spec to the letter.
+        click.echo(visible(spec) if sys.stdout.isatty() else spec, nl=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
+
+from pgdyno.cli.output import print_json
 
 
 @click.group("spec", context_settings={"help_option_names": ["-?", "--help"]})
@@ -32,4 +33,4 @@ def schema() -> None:
     """Print the JSON schema of spec files."""
     from pgdyno.spec import spec_schema
 
-    click.echo(json.dumps(spec_schema(), indent=2))
+    print_json(spec_schema())

@@ -7,7 +7,6 @@ from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
 from pgdyno.record.distribution import PERCENTILES, Distribution
 from pgdyno.record.reader import RunFile, throughput_tps
 from pgdyno.record.recorder import CURRENT, Recorder
-from pgdyno.record.redact import blank
 from pgdyno.record.rows import (
     CutRow,
     DrillRow,
@@ -49,7 +48,6 @@ __all__ = [
     "StatementTotal",
     "Trial",
     "WaitTotal",
-    "blank",
     "read_acks",
     "throughput_tps",
 ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
+from pgdyno.visible import visible_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,11 @@ class Database:
         values = {}
         for name, value in row.items():
             plain_name = name.removesuffix("_json")
-            values[plain_name] = self.json(value) if plain_name != name else value
+            if plain_name != name:
+                value = self.json(value)
+                # A spec is used again, to the letter.
+                value = value if plain_name == "spec" else visible_within(value)
+            values[plain_name] = value
         known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         return kind(**{name: value for name, value in values.items() if name in known})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pgdyno.record.redact import blank
+from pgdyno.redact import blank
 
 SCRIPT_COUNTS = (
     *("intended", "sent", "done", "failed", "skipped", "cancelled", "backlog", "retried"),

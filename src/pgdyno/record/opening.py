@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from pgdyno.errors import UsageError
 from pgdyno.record import fileformat
+from pgdyno.visible import visible
 
 NOT_A_RUN_FILE = "give a file that pgdyno run, compare, investigate or drill wrote with -o"
 
@@ -42,7 +45,7 @@ def check_header(path: Path) -> None:
 
 def connect(path: Path) -> sqlite3.Connection:
     """A read-only connection; SQLite needs to be told if it cannot make its -shm file."""
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     try:
         db.execute("select count(*) from sqlite_schema").fetchone()
@@ -50,7 +53,14 @@ def connect(path: Path) -> sqlite3.Connection:
         db.close()
         db = sqlite3.connect(f"{uri}&immutable=1", uri=True, check_same_thread=False)
         db.execute("select count(*) from sqlite_schema").fetchone()
+    db.text_factory = _text
     return db
+
+
+@lru_cache(maxsize=4096)
+def _text(stored: bytes) -> str:
+    """A text fit to be shown; a byte that is not UTF-8 stands there escaped."""
+    return visible(stored.decode("utf-8", "backslashreplace"))
 
 
 def damaged(path: Path, what: str) -> UsageError:

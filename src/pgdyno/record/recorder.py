@@ -21,8 +21,9 @@ from typing import Any
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import fileformat
 from pgdyno.record.interval_rows import interval_rows
-from pgdyno.record.redact import blank, plain
+from pgdyno.record.plain import plain, storable
 from pgdyno.record.rollup import RollUp
+from pgdyno.redact import blank
 
 COMMIT_EVERY_S = 0.4
 """Below the promised 0.5 s by what a commit itself may take."""
@@ -77,8 +78,7 @@ class Recorder:
         """A new run file at ``path``; missing folders above it are made.
 
         ``command`` is 'run', 'compare', 'investigate' or 'drill'. Raises UsageError if the file
-        exists, SetupError if it cannot be written, ValueError if a mapping holds a password; a
-        password in ``spec_text`` is blanked.
+        exists, SetupError if it cannot be written. Passwords are blanked, wherever they stand.
         """
         path = Path(path)
         facts = {"spec": spec, "server": server, "host": host, "engine": engine}
@@ -155,7 +155,7 @@ class Recorder:
 
     def statement_id(self, text: str) -> int:
         """The number that stands for a statement's text in wait_sample."""
-        text = blank(text)
+        text = storable(blank(text))
         with self._lock:
             if text not in self._statement_ids:
                 self._statement_ids[text] = self._insert("statement", [{"text": text}])
@@ -427,8 +427,10 @@ def _row(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
         if name not in known:
             raise ValueError(f"table {table} has no column {name!r}")
         if name.endswith("_json") and not isinstance(value, str):
-            value = json.dumps(plain(value, name), ensure_ascii=False)
-        row[name] = blank(value) if isinstance(value, str) else value
+            value = json.dumps(plain(value, name))
+        elif isinstance(value, str):
+            value = storable(blank(value))
+        row[name] = value
     return row
 
 

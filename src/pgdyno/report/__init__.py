@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pgdyno.record import RunFile
 
-__all__ = ["stdout_console", "terminal_summary", "write_html"]
+__all__ = ["check_page_place", "stdout_console", "terminal_summary", "write_html"]
 
 
 def write_html(run: RunFile, path: Path | str) -> Path:
@@ -22,6 +22,13 @@ def write_html(run: RunFile, path: Path | str) -> Path:
     from pgdyno.report import html
 
     return html.write_html(run, path)
+
+
+def check_page_place(path: Path) -> None:
+    """UsageError or SetupError if no report can be written to ``path``; asked before a run."""
+    from pgdyno.report import place
+
+    place.check_page_place(path)
 
 
 def terminal_summary(run: RunFile, console: Console) -> None:

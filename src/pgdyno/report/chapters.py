@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
-from pgdyno.report.lines import GAP, Line, labelled, wrapped
+from pgdyno.report.lines import GAP, Line, labelled, print_lines, wrapped
 
 PLAIN_WIDTH = 120
 _LABELS = len(GAP) + 8
@@ -18,10 +17,7 @@ _STYLES = {True: "green", False: "bold red", None: ""}
 def print_chapter(chapter: Mapping[str, Any], console: Console) -> None:
     """Print one chapter of a story's JSON result."""
     width = console.width if console.is_terminal else PLAIN_WIDTH
-    for line in _chapter_lines(chapter, width):
-        text = Text(line.text, style=line.style)
-        text.stylize("bold", 0, line.bold_to)
-        console.print(text, soft_wrap=True)
+    print_lines(_chapter_lines(chapter, width), console)
     console.print()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pgdyno.errors import SetupError
+from pgdyno.files import write_whole
 from pgdyno.record import RunFile
 from pgdyno.report import accounts, drillpage, numbers, pricelist, sections, wording
 from pgdyno.report.chart import Chart
@@ -22,25 +22,27 @@ from pgdyno.report.drillpage import DrillPage
 from pgdyno.report.loadcharts import budget_chart, client_charts
 from pgdyno.report.overtime import time_charts
 from pgdyno.report.page import Page
+from pgdyno.report.place import check_page_place, unwritable
 from pgdyno.report.pricechart import price_chart
 from pgdyno.report.stepcharts import chain_charts, pairs_chart, waits_chart
 from pgdyno.report.story import Story
+from pgdyno.visible import visible
 
 UNIT_GAP = re.compile(r"(?<=\d) (?=%|(?:ms|µs|s|min|tps|B|kB|MB|GB|TB)\b)")
 
 
 def write_html(run: RunFile, path: Path | str) -> Path:
-    """Writes the report of ``run`` to ``path`` and returns it. Raises SetupError if it cannot."""
+    """Writes the report of ``run`` to ``path`` and returns it.
+
+    Raises SetupError if it cannot, UsageError if something else is there.
+    """
     path = Path(path)
+    check_page_place(path)
+    page = render(run).encode()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(render(run), encoding="utf-8")
-    except OSError as error:
-        raise SetupError(
-            f"cannot write the report {path}: {error.strerror}",
-            code="report-unwritable",
-            hint="the run file is kept; name another place, or free some space there",
-        ) from error
+        write_whole(path, page)
+    except OSError as problem:
+        raise unwritable(path, problem) from None
     return path
 
 
@@ -168,9 +170,15 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_fit,
     )
     environment.filters["nobreak"] = _with_units_kept
     return environment
+
+
+def _fit(value: object) -> object:
+    """Text of others as a page may show it; what is markup already is ours."""
+    return visible(value) if type(value) is str else value
 
 
 def _with_units_kept(text: str) -> str:

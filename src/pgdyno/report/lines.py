@@ -7,10 +7,14 @@ width.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich.console import Console
+from rich.text import Text
+
 from pgdyno.report.columns import laid_out
+from pgdyno.visible import visible
 
 ENDING_MIN = 5
 """Lines at the end that are always printed: the result stands there."""
@@ -27,6 +31,14 @@ class Line:
     bold_to: int = 0
     """So many letters from the left are bold."""
     spare: bool = False
+
+
+def print_lines(lines: Iterable[Line], console: Console) -> None:
+    """Prints lines; what they quote of others is shown, not obeyed."""
+    for line in lines:
+        text = Text(visible(line.text), style=line.style, no_wrap=True, overflow="ignore")
+        text.stylize("bold", 0, line.bold_to)
+        console.print(text, soft_wrap=True)
 
 
 def without_double_blanks(lines: Sequence[Line]) -> list[Line]:

@@ -314,7 +314,7 @@ def _settings(story: Story) -> dict[str, list[int]]:
 def _class_averages(run: RunFile, slice_ids: list[int]) -> Mapping[str, float]:
     averages: dict[str, float] = {}
     for wait in run.waits(slice_ids):
-        if wait.backend_type == "client backend" and wait.state == "active":
+        if wait.backend_type == "client backend" and wait.state == "active" and wait.average:
             name = wait.wait_event_type or "running"
             averages[name] = averages.get(name, 0.0) + wait.average
     return averages

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable
 
 from rich.console import Console
-from rich.text import Text
 
 from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import RunFile
@@ -20,6 +19,7 @@ from pgdyno.report.lines import (
     fields_beside,
     fitted,
     labelled,
+    print_lines,
     table_lines,
     without_double_blanks,
     wrapped,
@@ -77,10 +77,8 @@ def stdout_console() -> Console:
 
 def terminal_summary(run: RunFile, console: Console) -> None:
     """Prints the summary of ``run``."""
-    for line in summary_lines(run, console.width if console.is_terminal else PLAIN_WIDTH):
-        text = Text(line.text, style=line.style, no_wrap=True, overflow="ignore")
-        text.stylize("bold", 0, line.bold_to)
-        console.print(text, soft_wrap=True)
+    width = console.width if console.is_terminal else PLAIN_WIDTH
+    print_lines(summary_lines(run, width), console)
 
 
 def summary_lines(run: RunFile, width: int) -> list[Line]:

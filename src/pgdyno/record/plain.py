@@ -1,0 +1,44 @@
+"""Values as a run file can hold them: plain JSON and valid UTF-8, without passwords."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from pgdyno.redact import BLANK, blank, is_secret
+
+
+def storable(text: str) -> str:
+    """``text`` as SQLite takes it: bytes that were not UTF-8, as in names of files, escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def plain(value: Any, where: str = "value") -> Any:
+    """``value`` as JSON can hold it, without passwords: numpy scalars unwrapped, NaN and infinity
+    as None.
+
+    Raises TypeError for what has no JSON form.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): _plain_member(str(key), item, where) for key, item in value.items()}
+    if isinstance(value, str):
+        return blank(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, PurePath):
+        return blank(str(value))
+    if isinstance(value, (Sequence, set, frozenset)) and not isinstance(value, (bytes, bytearray)):
+        return [plain(item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return plain(value.tolist(), where)
+    raise TypeError(f"{where}: {type(value).__name__} has no JSON form")
+
+
+def _plain_member(key: str, item: Any, where: str) -> Any:
+    if is_secret(key) and not isinstance(item, bool) and item not in (None, ""):
+        return BLANK
+    return plain(item, f"{where}.{key}")

@@ -1,0 +1,73 @@
+"""Pages are written as a whole, and over nothing but pages."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from report_runs import plain_run
+
+Pgdyno = Callable[..., "object"]
+
+
+@pytest.fixture(autouse=True)
+def _recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    plain_run(tmp_path / "run.db")
+
+
+def test_a_run_file_is_never_overwritten(pgdyno: Pgdyno) -> None:
+    before = Path("run.db").read_bytes()
+    said = pgdyno("report", "run.db", "-o", "run.db")
+    assert (said.status, said.out) == (1, "")
+    assert said.err == (
+        "error: run.db: there is a file of this name, and it is no report of pgdyno\n\n"
+        "hint: only reports are overwritten; name another file, or move this one away\n"
+    )
+    assert Path("run.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"precious", b"<html>not ours</html>", b"\xff" * 9000])
+def test_no_other_file_is_overwritten(pgdyno: Pgdyno, content: bytes) -> None:
+    Path("run.html").write_bytes(content)
+    assert pgdyno("report", "run.db").status == 1
+    assert Path("run.html").read_bytes() == content
+
+
+def test_a_page_replaces_a_page_and_is_for_its_owner_alone(pgdyno: Pgdyno) -> None:
+    assert pgdyno("report", "run.db").status == 0
+    first = Path("run.html").stat().st_ino
+    assert pgdyno("report", "run.db").status == 0
+    again = Path("run.html").stat()
+    assert again.st_ino != first
+    assert stat.S_IMODE(again.st_mode) == 0o600
+    assert sorted(path.name for path in Path().iterdir()) == ["run.db", "run.html"]
+
+
+def test_a_link_is_replaced_and_not_followed(pgdyno: Pgdyno) -> None:
+    Path("aim").write_text("precious")
+    Path("page.html").symlink_to("gone")
+    assert pgdyno("report", "run.db", "-o", "page.html").status == 0
+    assert not Path("gone").exists()
+    assert not Path("page.html").is_symlink()
+    Path("other.html").symlink_to("aim")
+    assert pgdyno("report", "run.db", "-o", "other.html").status == 1
+    assert Path("aim").read_text() == "precious"
+
+
+def test_devices_are_written_to(pgdyno: Pgdyno) -> None:
+    assert pgdyno("report", "run.db", "-o", "/dev/null").status == 0
+    assert Path("/dev/null").is_char_device()
+    said = pgdyno("report", "run.db", "-o", "/dev/full")
+    assert (said.status, "No space left on device" in said.err) == (1, True)
+
+
+def test_an_unwritable_report_is_refused_before_anything_starts(pgdyno: Pgdyno) -> None:
+    Path("file").write_text("")
+    for place, why in (("file/x.html", "File exists"), (".", "a folder of this name"),
+                       ("/proc/x.html", "No such file"), ("run.db", "no report of pgdyno")):  # fmt: skip
+        said = pgdyno("investigate", "--report", place, "-o", "new.db", "-q")
+        assert (said.status, why in said.err) == (1, True), said
+        assert not Path("new.db").exists()

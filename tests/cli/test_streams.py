@@ -1,0 +1,109 @@
+"""Every command and format, whatever stdout and stderr are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from report_runs import plain_run
+
+COMMANDS = {
+    "help": ["--help"],
+    "text": ["show", "run.db"],
+    "json": ["show", "run.db", "--format", "json"],
+    "spec": ["show", "run.db", "--format", "spec"],
+    "report": ["report", "run.db"],
+    "servers": ["server", "list"],
+    "check": ["spec", "check", "ours.toml"],
+}
+PGDYNO = f"{sys.executable} -m pgdyno"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("streams")
+    plain_run(folder / "run.db")
+    (folder / "ours.toml").write_text('description = "ünï — 数"\n')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        yield
+
+
+def shell(
+    arguments: list[str], redirection: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    words = " ".join(arguments)
+    return subprocess.run(
+        ["bash", "-c", f"{PGDYNO} {words} {redirection}"],
+        capture_output=True, text=True, errors="replace", timeout=60,
+        env=os.environ | environment,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_a_full_disk_behind_stdout_is_told(arguments: list[str]) -> None:
+    done = shell(arguments, ">/dev/full")
+    assert done.stderr == (
+        "error: cannot write the result: No space left on device\n\n"
+        "hint: a run that was recorded is kept: pgdyno show RUN prints it again\n"
+    )
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_a_reader_that_left_changes_nothing(arguments: list[str]) -> None:
+    done = shell(arguments, "| true; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "2>&-"])
+def test_closed_streams_change_nothing(arguments: list[str], closed: str) -> None:
+    done = shell(arguments, closed)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=["latin-1", "C"],
+)
+def test_an_encoding_that_lacks_letters(arguments: list[str], environment: dict[str, str]) -> None:
+    done = shell(arguments, "", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "数" in done.stdout or r"\u6570" in done.stdout or "check" not in arguments
+
+
+def test_messages_that_nobody_can_read_change_no_status() -> None:
+    for redirection in ("2>/dev/full", "2>&-", ">&- 2>&-"):
+        done = shell(["show", "absent.db"], redirection)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+def test_no_file_of_ours_answers_to_a_closed_stream() -> None:
+    before = Path("run.db").read_bytes()
+    assert shell(["show", "run.db"], ">&- 2>&- <&-").returncode == 0
+    assert Path("run.db").read_bytes() == before
+
+
+def test_names_that_are_not_utf8() -> None:
+    name = b"r\xff\x1b.db"
+    Path(os.fsdecode(name)).write_bytes(Path("run.db").read_bytes())
+    for arguments, said in (
+        ([b"show", name], rb"r\xff\x1b.db"),
+        ([b"report", name], rb"r\xff\x1b.html"),
+        ([b"show", b"absent\xff"], rb"absent\xff"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "pgdyno", *arguments], capture_output=True, timeout=60
+        )
+        assert b"internal" not in done.stderr
+        assert b"\x1b" not in done.stdout + done.stderr
+        assert arguments == [b"show", name] or said in done.stdout + done.stderr
