@@ -68,10 +68,11 @@ def bench_server(
 ) -> Iterator[BenchServer]:
     """A server that takes ``clients_max`` clients, twice while the ones before are leaving."""
     settings = {**settings, "max_connections": str(2 * clients_max + _CONNECTIONS_BESIDE)}
-    spec = spec_from_fields({"name": "bench", "workload": {"script": "tpcb-like"}})
+    workload = {"script": "tpcb-like", "scale": scale}
+    spec = spec_from_fields({"name": "bench", "workload": workload})
     with Cluster.create(newest_installation(), settings, disks=disks) as cluster:
         (cluster.folder / "pg_hba.conf").write_text(_TRUST)
         with connect(cluster.conninfo) as conn:
             conn.execute("select pg_reload_conf()")
-        prepare(cluster.conninfo, load_workloads(spec).values(), scale, lambda *_: None)
+        prepare(cluster.conninfo, load_workloads(spec).values(), spec.workload, lambda *_: None)
         yield BenchServer(cluster, scale)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,8 @@ from pgdyno.errors import PgdynoError
 from pgdyno.investigate import compare, investigate, observe
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.report.terminal import summary_lines
-from pgdyno.server import Cluster
+from pgdyno.report.wording import setting_of_run
+from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -248,18 +251,60 @@ def test_settings_that_need_a_restart_are_refused_on_the_users_server(
     assert RunFile(tmp_path / "run.db").run.status == "failed"
 
 
-def test_nothing_but_its_own_database_is_touched(
-    new_cluster: Callable[..., Cluster], tmp_path: Path
+@pytest.mark.parametrize("major", [18, 15])
+def test_the_named_database_is_used_where_it_has_the_tables(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, major: int
 ) -> None:
-    cluster = new_cluster()
+    """With pgbench's tables there; and none is made there when it has none."""
+    cluster = new_cluster(major)
     with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
         connection.execute("create database shop")
-    uri = replace(cluster.conninfo, database="shop").uri_without_password
+    shop = replace(cluster.conninfo, database="shop")
+    uri = shop.uri_without_password
     spec = spec_of(server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2}])
     with run(spec, tmp_path / "run.db") as session:
-        observe(session)
+        assert observe(session)["database"] == "pgdyno"
+    assert "database pgdyno, not shop, which lacks the tables" in _head(tmp_path / "run.db")
     with psycopg.connect(**{**cluster.conninfo.kwargs(), "dbname": "shop"}) as connection:
         count = connection.execute(
             "select count(*) from pg_class where relnamespace = 'public'::regnamespace"
         ).fetchone()
     assert count == (0,)
+    _pgbench_tables(shop, cluster, scale=2)
+    before = _stored(shop)
+    with run(spec, tmp_path / "shop.db") as session:
+        assert observe(session)["database"] == "shop"
+    assert "database shop" in _head(tmp_path / "shop.db")
+    assert "tpcb-like at scale 2" in _head(tmp_path / "shop.db")
+    files, rows = _stored(shop)
+    assert files == before[0]
+    assert rows > before[1] > 0
+
+
+def _head(path: Path) -> list[str]:
+    return setting_of_run(RunFile(path).run)
+
+
+def _pgbench_tables(conninfo: ConnInfo, cluster: Cluster, scale: int) -> None:
+    """Made by pgbench, with one row of history."""
+    where = ["-h", conninfo.host, "-p", str(conninfo.port), "-U", conninfo.user]
+    command = [cluster.installation.program("pgbench"), "-i", "-q", "-s", str(scale), *where]
+    subprocess.run(
+        [*command, conninfo.database],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PGPASSWORD": conninfo.password or ""},
+    )
+    with psycopg.connect(**conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("insert into pgbench_history values (1, 1, 1, 1, now())")
+
+
+def _stored(conninfo: ConnInfo) -> tuple[list[tuple[Any, ...]], int]:
+    """The files of pgbench's tables, and the rows of their history."""
+    with psycopg.connect(**conninfo.kwargs()) as connection:
+        files = connection.execute(
+            "select relname, oid, relfilenode from pg_class where relname like 'pgbench%' order by 1"
+        ).fetchall()
+        row = connection.execute("select count(*) from pgbench_history").fetchone()
+    assert row is not None
+    return files, int(row[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.errors import SetupError, UsageError
+from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.spec import ScriptPart
 from pgdyno.spec.model import WorkloadSpec
-from pgdyno.workload import Workload, load_mix, prepare
+from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, prepare
 
 pytestmark = pytest.mark.server
 
@@ -37,6 +38,9 @@ select (select (count(*), sum(aid), sum(bid), sum(abalance), min(length(filler))
        (select (count(*), sum(bid), sum(bbalance), count(filler))::text from pgbench_branches),
        (select count(*) from pgbench_history)
 """
+
+
+SCALE_1 = WorkloadSpec(scale=1)
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -71,7 +75,7 @@ def run(pg: Cluster) -> Iterator[Run]:
 
 def test_tables_are_those_of_pgbench(pg: Cluster, run: Run) -> None:
     reports: list[tuple[str, int, int]] = []
-    prepare(pg.conninfo, [builtin("tpcb-like")], 1, lambda *report: reports.append(report))
+    prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, lambda *report: reports.append(report))
     ours = run(_CATALOGUE), run(_CONTENT)
     pgbench = pg.installation.program("pgbench")
     where = ["-h", pg.conninfo.host, "-p", str(pg.conninfo.port), "-U", pg.conninfo.user]
@@ -85,38 +89,158 @@ def test_tables_are_those_of_pgbench(pg: Cluster, run: Run) -> None:
     assert all(0 <= done <= total for _, done, total in reports)
 
 
-def test_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> None:
-    prepare(pg.conninfo, [builtin("tpcb-like")], 1, silent)
+def test_our_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> None:
+    assert prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, silent).tables == "made"
     run("update pgbench_accounts set abalance = 7 where aid = 1")
     run("insert into pgbench_history values (1, 1, 1, 1, now())")
-    prepare(pg.conninfo, [builtin("select-only")], 1, silent)
+    assert prepare(pg.conninfo, [builtin("select-only")], SCALE_1, silent).tables == "kept"
     assert run("select abalance from pgbench_accounts where aid = 1") == [(7,)]
     assert run("select count(*) from pgbench_history") == [(0,)]
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "alter table pgbench_accounts drop constraint pgbench_accounts_pkey",
-        "delete from pgbench_accounts where aid = 100000",
-        "drop table pgbench_history",
-        "insert into pgbench_branches values (2, 0)",
-    ],
-)
-def test_other_scales_and_half_made_tables_are_made_afresh(
+_OTHER = {
+    "unfinished": "comment on table pgbench_tellers is"
+    " 'made by pgdyno, unfinished; pgdyno cleanup removes it'",
+    "another scale": "comment on table pgbench_accounts is"
+    " 'made by pgdyno at scale 2; pgdyno cleanup removes it'",
+    "incomplete": "drop table pgbench_history",
+}
+
+
+@pytest.mark.parametrize("damage", _OTHER.values(), ids=_OTHER)
+def test_our_tables_of_another_kind_or_half_made_are_made_afresh(
     pg: Cluster, run: Run, damage: str
 ) -> None:
-    prepare(pg.conninfo, [builtin("tpcb-like")], 1, silent)
+    prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, silent)
     run("update pgbench_accounts set abalance = 7 where aid = 1")
     run(damage)
-    prepare(pg.conninfo, [builtin("tpcb-like")], 1, silent)
+    assert prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, silent).tables == "made"
     assert run("select abalance from pgbench_accounts where aid = 1") == [(0,)]
     assert run("select count(*) from pgbench_accounts") == [(100_000,)]
 
 
+def test_tables_of_others_are_used_as_they_are(pg: Cluster, run: Run) -> None:
+    """In our own database too: at their own scale, their history kept, nothing vacuumed."""
+    _make_small_tables(run, scale=2)
+    run("insert into pgbench_history values (1, 1, 1, 1, now())")
+    before = run(_STORED)
+    prepared = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(scale=3), silent)
+    assert (prepared.tables, prepared.scale) == ("theirs", 2)
+    assert prepared.notes[0] == (
+        "the tables in the database pgdyno have scale 2, which counts; -s 3 is for making them"
+    )
+    assert run(_STORED) == before
+    # A scale that nobody asked for is no reason to warn.
+    notes = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent).notes
+    assert notes == [
+        "pgbench_accounts ends at 200, where scale 2 has 200,000: rows are missing",
+    ]
+
+
+_STORED = """
+select (select array_agg((relname, relfilenode, reltuples)::text order by relname)
+          from pg_class where relname like 'pgbench%'),
+       (select count(*) from pgbench_history)
+"""
+
+
+def _make_small_tables(run: Run, scale: int) -> None:
+    """pgbench's tables with a thousandth of their accounts, made by someone else."""
+    run(
+        "create table pgbench_branches (bid int primary key, bbalance int, filler char(88));"
+        "create table pgbench_tellers"
+        " (tid int primary key, bid int, tbalance int, filler char(84));"
+        "create table pgbench_accounts"
+        " (aid int primary key, bid int, abalance int, filler char(84));"
+        "create table pgbench_history"
+        " (tid int, bid int, aid int, delta int, mtime timestamp, filler char(22));"
+        f"insert into pgbench_branches select generate_series(1, {scale}), 0;"
+        f"insert into pgbench_tellers select t, (t - 1) / 10 + 1, 0"
+        f" from generate_series(1, {scale * 10}) t;"
+        f"insert into pgbench_accounts select a, (a - 1) / 100 + 1, 0"
+        f" from generate_series(1, {scale * 100}) a"
+    )
+
+
+_ODD = {
+    "a view": (
+        "alter table pgbench_accounts rename to accounts;"
+        "create view pgbench_accounts as select * from accounts",
+        "public.pgbench_accounts is a view, and is used as it is",
+    ),
+    "without a key": (
+        "alter table pgbench_tellers drop constraint pgbench_tellers_pkey",
+        "without a primary key: pgbench_tellers; statements read the whole table",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "note"), _ODD.values(), ids=_ODD)
+def test_what_is_odd_about_tables_is_said(pg: Cluster, run: Run, change: str, note: str) -> None:
+    _make_small_tables(run, scale=1)
+    run(change)
+    prepared = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
+    assert prepared.notes == [note]
+
+
+_UNUSABLE = {
+    "drop table pgbench_history": "the database pgdyno has pgbench_accounts, pgbench_branches,"
+    " pgbench_tellers, and lacks pgbench_history",
+    "truncate pgbench_branches": "pgbench_branches in the database pgdyno is empty, so that the"
+    " tables have no scale",
+}
+
+
+@pytest.mark.parametrize(("change", "message"), _UNUSABLE.items(), ids=["incomplete", "empty"])
+def test_tables_of_others_that_cannot_be_used_are_left_as_they_are(
+    pg: Cluster, run: Run, change: str, message: str
+) -> None:
+    _make_small_tables(run, scale=1)
+    run(change)
+    before = run("select relname, relfilenode from pg_class where relname like 'pgbench%'")
+    with pytest.raises(SetupError) as caught:
+        prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
+    assert caught.value.message == message
+    assert "pgdyno run -i -d pgdyno" in (caught.value.hint or "")
+    after = run("select relname, relfilenode from pg_class where relname like 'pgbench%'")
+    assert after == before
+
+
+def test_tables_along_the_search_path_are_found(pg: Cluster, run: Run) -> None:
+    run("create schema bench; set search_path = bench")
+    _make_small_tables(run, scale=3)
+    run("alter role pgdyno in database pgdyno set search_path = bench")
+    try:
+        prepared = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
+        assert (prepared.tables, prepared.scale) == ("theirs", 3)
+    finally:
+        run("alter role pgdyno in database pgdyno reset search_path")
+        run("reset search_path; drop schema bench cascade")
+
+
+def test_two_runs_do_not_remake_each_others_tables(pg: Cluster, run: Run) -> None:
+    workloads = [builtin("tpcb-like")]
+    with ExitStack() as first:
+        prepare(pg.conninfo, workloads, SCALE_1, silent, hold=first)
+        run("insert into pgbench_history values (1, 1, 1, 1, now())")
+        with ExitStack() as second:
+            prepared = prepare(pg.conninfo, workloads, SCALE_1, silent, hold=second)
+            assert prepared.notes == [
+                "another pgdyno works on the same tables, in the database pgdyno"
+            ]
+            assert run("select count(*) from pgbench_history") == [(1,)]
+        with ExitStack() as second, pytest.raises(SetupError) as caught:
+            prepare(pg.conninfo, workloads, WorkloadSpec(scale=2), silent, hold=second)
+        assert caught.value.message == ("another pgdyno is using the tables in the database pgdyno")
+        assert run("select count(*) from pgbench_branches") == [(1,)]
+    with ExitStack() as alone:
+        made = prepare(pg.conninfo, workloads, WorkloadSpec(scale=2), silent, hold=alone)
+        assert (made.tables, made.scale) == ("made", 2)
+
+
 def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> None:
     workload = builtin("mixed")
-    prepare(pg.conninfo, [workload], 1, silent)
+    prepare(pg.conninfo, [workload], SCALE_1, silent)
     indexes = run("select indexdef from pg_indexes where tablename = 'test_table' order by 1")
     assert [row[0] for row in indexes] == [
         "CREATE INDEX by_c1 ON public.test_table USING btree (c1)",
@@ -127,31 +251,78 @@ def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> 
     spec = WorkloadSpec(script="mixed", variables={"scale": 5, "own": "x"})
     assert workload.variables(pg.conninfo, spec) == {"scale": "5", "own": "x", "maxid": "0"}
     run("insert into test_table (c1) select 'x' from generate_series(1, 3)")
-    prepare(pg.conninfo, [workload], 1, silent)
+    prepare(pg.conninfo, [workload], SCALE_1, silent)
     assert workload.variables(pg.conninfo, spec)["maxid"] == "3"
 
 
 def test_mixed_leaves_a_foreign_table_alone(pg: Cluster, run: Run) -> None:
     run("create table test_table (id int, mine text)")
     with pytest.raises(SetupError, match="test_table in the database pgdyno is not pgdyno's"):
-        prepare(pg.conninfo, [builtin("mixed")], 1, silent)
+        prepare(pg.conninfo, [builtin("mixed")], SCALE_1, silent)
     assert run("select count(*) from test_table") == [(0,)]
 
 
-@pytest.mark.parametrize("name", ["tpcb-like", "mixed"])
-def test_no_tables_are_made_in_another_database(pg: Cluster, name: str) -> None:
-    elsewhere = replace(pg.conninfo, database="postgres")
-    with pytest.raises(UsageError, match="makes none in the database postgres"):
-        prepare(elsewhere, [builtin(name)], 1, silent)
+def test_tables_are_made_in_our_own_database_unless_asked(pg: Cluster, run: Run) -> None:
+    named = replace(pg.conninfo, database="postgres")
+    unnamed = replace(named, database_named=False)
+    both = [builtin("tpcb-like"), builtin("mixed")]
+    for workload in both:
+        assert own_database_needed(named, [workload], WorkloadSpec())
+        assert own_database_needed(unnamed, [workload], WorkloadSpec(initialize=True))
+        assert not own_database_needed(named, [workload], WorkloadSpec(initialize=True))
+    assert own_database_needed(named, [], WorkloadSpec(setup="setup.sql"))
+    with psycopg.connect(**named.kwargs(), autocommit=True) as conn:
+
+        def there(statement: str) -> list[tuple[Any, ...]]:
+            conn.execute(statement.encode())
+            return []
+
+        _make_small_tables(there, scale=1)
+        try:
+            assert not own_database_needed(named, [both[0]], WorkloadSpec())
+            assert own_database_needed(unnamed, [both[0]], WorkloadSpec())
+            assert own_database_needed(named, both, WorkloadSpec())
+        finally:
+            there("drop table pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history")
 
 
-def test_a_role_without_rights_is_told_what_to_grant(pg: Cluster, run: Run) -> None:
-    run("revoke create on schema public from public; create role poor login")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select 1 from pgbench_branches;",
+        "-- as pgbench_accounts\nselect 1;",
+        "select 1 from shop.pgbench_accounts;",
+    ],
+)
+def test_own_scripts_stay_in_the_named_database(pg: Cluster, tmp_path: Path, text: str) -> None:
+    (tmp_path / "own.sql").write_text(text)
+    own = load_mix([ScriptPart(file=str(tmp_path / "own.sql"))])
+    assert (own.tables is Tables.PGBENCH) == ("from pgbench" in text)
+    named = replace(pg.conninfo, database="postgres")
+    assert not own_database_needed(named, [own], WorkloadSpec())
+    if own.tables is Tables.PGBENCH:
+        with pytest.raises(SetupError) as caught:
+            prepare(named, [own], WorkloadSpec(), silent)
+        assert caught.value.hint == "pgdyno run -i -d postgres makes pgbench's tables there"
+
+
+@pytest.mark.parametrize(
+    ("rights", "message"),
+    [
+        ("grant usage", "permission denied for schema public"),
+        ("revoke usage", "no schema has been selected to create in"),
+    ],
+)
+def test_a_role_without_rights_is_told_what_to_grant(
+    pg: Cluster, run: Run, rights: str, message: str
+) -> None:
+    to_or_from = "to" if rights.startswith("grant") else "from"
+    run(f"{rights} on schema public {to_or_from} public; create role poor login")
     try:
         poor = replace(pg.conninfo, user="poor")
-        with pytest.raises(SetupError, match="permission denied for schema public") as caught:
-            prepare(poor, [builtin("mixed")], 1, silent)
-        assert "GRANT CREATE" in (caught.value.hint or "")
+        with pytest.raises(SetupError, match=message) as caught:
+            prepare(poor, [builtin("mixed")], SCALE_1, silent)
+        assert "CREATE ON SCHEMA public" in (caught.value.hint or "")
     finally:
         run("drop role poor")
 
@@ -163,8 +334,8 @@ def test_a_missing_table_is_named_with_its_script(pg: Cluster, run: Run, tmp_pat
     own.write_text("create temp table mine (id int);\ninsert into mine values (1);")
     run("create table there (id int)")
     spec = [ScriptPart(file=str(good)), ScriptPart(file=str(own))]
-    prepare(pg.conninfo, [load_mix(spec)], 1, silent)
+    prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
     spec = [ScriptPart(file=str(good)), ScriptPart(file=str(bad))]
     with pytest.raises(SetupError) as caught:
-        prepare(pg.conninfo, [load_mix(spec)], 1, silent)
+        prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
     assert caught.value.message == f"{bad}: the table gone is not in the database pgdyno"

@@ -27,7 +27,7 @@ from pgdyno.server import sweep
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.spec.units import parse_size_bytes
-from pgdyno.workload import Workload, load_workloads, prepare, read_setup, unset_variables
+from pgdyno.workload import Prepared, Workload, load_workloads, prepare, read_setup, unset_variables
 
 
 @contextmanager
@@ -53,11 +53,13 @@ def open_session(
         stack.enter_context(stop_signals(hint=_kept(run_path)))
         for line in sweep(dismantle):
             watcher.note(line)
-        target = open_target(spec, stack, watcher, may_apply=may_apply)
+        target = open_target(spec, workloads.values(), stack, watcher, may_apply=may_apply)
         stack.callback(hold_stop_signals)
-        _make_tables(spec, target, workloads, watcher)
+        prepared = _make_tables(spec, target, workloads, watcher, stack)
+        spec = spec.with_scale(prepared.scale)
         recorder = _new_run_file(run_path, spec, target, command=command, spec_text=spec_text)
         with _finished(recorder), ExitStack() as inner:
+            _tell_of_tables(prepared, recorder, watcher)
             probes = _start_probes(target, recorder, watcher, inner)
             session = Session(spec, target, workloads, recorder, probes, watcher)
             inner.callback(session.close)
@@ -67,20 +69,31 @@ def open_session(
 
 
 def _make_tables(
-    spec: Spec, target: Target, workloads: Mapping[str, Workload], watcher: Watcher
-) -> None:
+    spec: Spec,
+    target: Target,
+    workloads: Mapping[str, Workload],
+    watcher: Watcher,
+    stack: ExitStack,
+) -> Prepared:
     """What the load works on; standbys after it, whose base backup then has it."""
-    prepare(
+    prepared = prepare(
         target.conninfo,
         workloads.values(),
-        spec.workload.scale,
+        spec.workload,
         watcher.progress,
-        setup=spec.workload.setup,
-        unlogged=spec.workload.unlogged,
+        hold=None if target.ours else stack,
     )
+    target.facts["tables"] = prepared.tables
     if spec.standby.receivers:
         watcher.phase(f"making {in_words(spec.standby)}")
         target.have_standbys(spec.standby)
+    return prepared
+
+
+def _tell_of_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> None:
+    for note in prepared.notes:
+        watcher.note(f"warning: {note}")
+        recorder.add_event("warning", "tables", {"message": note})
 
 
 def _new_run_file(

@@ -13,6 +13,7 @@ from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import OpenPlaces, open_places
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import (
+    OWN_DATABASE,
     Cluster,
     ConnInfo,
     Installation,
@@ -27,6 +28,7 @@ from pgdyno.server.receivers import Receivers
 from pgdyno.server.startup import check_before_start
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import StandbySpec
+from pgdyno.workload import Workload, own_database_needed
 
 # What an embedded server is started with besides the spec's settings: timings that the diagnosis
 # reads. They cost a clock read per I/O, which is under 30 ns on any machine of today.
@@ -127,11 +129,19 @@ class Target:
         return self.places.wal_place(disk)
 
 
-def open_target(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
-    """Start or reach the spec's server; ``stack`` puts everything back when it unwinds."""
+def open_target(
+    spec: Spec,
+    workloads: Collection[Workload],
+    stack: ExitStack,
+    watcher: Watcher,
+    *,
+    may_apply: bool,
+) -> Target:
+    """Start or reach the spec's server, in the database that the ``workloads`` go to; ``stack``
+    puts everything back when it unwinds."""
     _check_open_files(spec)
     if spec.server.kind == "existing":
-        return _open_existing(spec, stack, watcher, may_apply=may_apply)
+        return _open_existing(spec, workloads, stack, watcher, may_apply=may_apply)
     return _start_embedded(spec, stack, watcher)
 
 
@@ -205,6 +215,7 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
         "kind": "embedded",
         "installation": installation.source,
         "entrance_uri": None,
+        "database_named": None,
     }
     _check_connections(spec, facts)
     return Target(
@@ -219,21 +230,32 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
     )
 
 
-def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply: bool) -> Target:
+def _open_existing(
+    spec: Spec,
+    workloads: Collection[Workload],
+    stack: ExitStack,
+    watcher: Watcher,
+    *,
+    may_apply: bool,
+) -> Target:
     watcher.phase("connecting")
     entrance = resolve_conninfo(spec.server.conninfo)
     conninfo = server_behind(entrance, spec.server.control)
     pooled = conninfo is not entrance
-    if not spec.only_own_scripts:
-        # Built-in workloads and setups make tables; the user's own scripts use the user's own.
+    conninfo = replace(conninfo, database_named=entrance.database_named)
+    named = entrance.database if entrance.database_named else None
+    if own_database_needed(conninfo, workloads, spec.workload):
         conninfo = own_database(conninfo)
         entrance = replace(entrance, database=conninfo.database)
+        if named is not None:
+            watcher.note(_why_not(named, spec))
     settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
     stack.callback(settings.restore_all)
     facts = {
         **server_facts(conninfo),
         "kind": "existing",
         "entrance_uri": entrance.uri_without_password if pooled else None,
+        "database_named": named,
     }
     if pooled:
         watcher.note(f"set-up and probes go past the pooler, to {conninfo.uri_without_password}")
@@ -241,4 +263,17 @@ def _open_existing(spec: Spec, stack: ExitStack, watcher: Watcher, *, may_apply:
         _check_connections(spec, facts)
     return Target(
         conninfo=conninfo, entrance=entrance, settings=settings, facts=facts, cluster=None
+    )
+
+
+def _why_not(named: str, spec: Spec) -> str:
+    """Why the load does not go to the database that was named."""
+    if spec.workload.setup is not None:
+        return (
+            f"the setup makes tables, so the load works in the database {OWN_DATABASE} and not in"
+            f" {named}; with workload.initialize = true it is executed there"
+        )
+    return (
+        f"{named} has no tables for this workload: the load works in the database {OWN_DATABASE},"
+        f" on tables of pgdyno's own; pgdyno run -i -d {named} makes them in {named}"
     )

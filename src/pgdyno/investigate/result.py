@@ -82,6 +82,7 @@ def head_json(run: RunFile, findings: Sequence[Finding]) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "run_file": str(run.path),
+        "database": run.run.server.get("database"),
         "trustworthy": not reasons,
         "distrust": reasons,
         "emulated": emulated_in_words(run.run.spec, (part.change for part in run.slices())),

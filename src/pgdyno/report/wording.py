@@ -38,7 +38,8 @@ KIND_MEANING = {
 
 def setting_of_run(info: RunInfo) -> list[str]:
     """What was run where, in a few words each, for the line under the title."""
-    parts = [_server_words(info), _host_words(info.host), disks(info)]
+    parts = [_server_words(info), _database_words(info.server)]
+    parts += [_host_words(info.host), disks(info)]
     parts.append(_workload_words(info.spec))
     parts += _client_words(info.spec)
     return [part for part in parts if part]
@@ -61,6 +62,19 @@ def _server_words(info: RunInfo) -> str:
         return ""
     whose = ", started by pgdyno" if info.server.get("kind") == "embedded" else ""
     return f"PostgreSQL {str(version).split(' (')[0]}{whose}"
+
+
+def _database_words(server: Mapping[str, Any]) -> str:
+    """In which database of a server that pgdyno did not start the load worked, and through what."""
+    if server.get("kind") == "embedded" or not server.get("database"):
+        return ""
+    database, named = server["database"], server.get("database_named")
+    entrance = server.get("entrance_uri")
+    if entrance:
+        return f"database {database}, through {entrance}"
+    if named is not None and named != database:
+        return f"database {database}, not {named}, which lacks the tables"
+    return f"database {database}"
 
 
 def _host_words(host: Mapping[str, Any]) -> str:

@@ -14,8 +14,10 @@ from pgdyno.server.pooler import server_behind
 from pgdyno.server.setting_values import Setting
 from pgdyno.server.settings import Settings
 from pgdyno.server.sweep import sweep
+from pgdyno.server.template import OWN_NAME as OWN_DATABASE
 
 __all__ = [
+    "OWN_DATABASE",
     "Cluster",
     "ConnInfo",
     "Disks",

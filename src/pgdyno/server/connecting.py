@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.conninfo import ConnInfo, Host
+from pgdyno.server.marks import PLAIN, mark
 from pgdyno.server.template import OWN_NAME
 
 if TYPE_CHECKING:
@@ -124,22 +125,22 @@ def resolve_conninfo(
     flags = {"host": host, "port": port, "user": user, "dbname": database}
     params = _parsed(text) | {name: value for name, value in flags.items() if value is not None}
     _refuse_unsupported(params)
-    if (chosen := params.get("dbname") or _default_database(params)) is not None:
-        params["dbname"] = chosen
+    default = None if params.get("dbname") else _default_database(params)
+    if default is not None:
+        params["dbname"] = default
     # The load engine has no GSSAPI.
     without = {"gssencmode": "disable"} if params.get("gssencmode") != "require" else {}
-    way = _connect_own if chosen == OWN_NAME else _connect
+    way = _connect_own if params.get("dbname") == OWN_NAME else _connect
     conn = way({**params, **without})
     with conn:
         _refuse_old(conn.info.server_version)
-        return _resolved(conn, params)
+        return replace(_resolved(conn, params), database_named=default is None)
 
 
 def own_database(conninfo: ConnInfo) -> ConnInfo:
     """The same server, in the database ``pgdyno``, which is made when missing.
 
-    pgdyno touches no other database of a server that it did not start. Raises SetupError when the
-    role may not make it.
+    Raises SetupError when the role may not make it.
     """
     import psycopg
     from psycopg import sql
@@ -150,6 +151,7 @@ def own_database(conninfo: ConnInfo) -> ConnInfo:
         if not _has_own(conn):
             try:
                 conn.execute(sql.SQL("create database {}").format(sql.Identifier(OWN_NAME)))
+                mark(conn, "database", [OWN_NAME], PLAIN)
             except psycopg.errors.DuplicateDatabase:
                 pass
             except psycopg.Error as error:

@@ -56,6 +56,8 @@ class ConnInfo:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     hostaddr: str | None = None
     hosts: tuple[Host, ...] = ()
+    database_named: bool = True
+    """Whether the user named the database; else it is what pgdyno takes by default."""
 
     @property
     def is_socket(self) -> bool:

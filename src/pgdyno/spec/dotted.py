@@ -19,6 +19,7 @@ _CHANGEABLE_KEYS = {"disk.wal", "server.checksums"}
 _TEXTS = {"disk.wal"}
 """Keys whose values are texts, whatever they look like."""
 _FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
+_FIXED_TABLES = ("workload.init", "workload.setup", "workload.vacuum", "workload.initialize")
 
 
 def with_keys(fields: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
@@ -32,6 +33,7 @@ def with_keys(fields: Mapping[str, Any], values: Mapping[str, str]) -> dict[str,
 def _set(fields: dict[str, Any], key: str, value: str) -> None:
     parts = key.split(".")
     of_load = parts[0] in _CHANGEABLE and len(parts) > 1 and key not in _FIXED
+    of_load = of_load and ".".join(parts[:2]) not in _FIXED_TABLES
     if not of_load and key not in _CHANGEABLE_KEYS:
         raise UsageError(
             f"{key}: not a key that can differ between slices",

@@ -55,8 +55,3 @@ ScriptMix = Annotated[
     Discriminator(_kind),
 ]
 """What the clients execute."""
-
-
-def files_only(mix: str | list[ScriptPart]) -> bool:
-    """Whether every script of ``mix`` is the user's own."""
-    return not isinstance(mix, str) and all(part.file is not None for part in mix)

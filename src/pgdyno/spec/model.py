@@ -15,7 +15,8 @@ from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue, Share
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
 from pgdyno.spec.failures import FailuresLimit
-from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart, files_only
+from pgdyno.spec.init import InitSpec
+from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration, format_size
@@ -112,12 +113,29 @@ class WorkloadSpec(Part):
     )
     scale: int = Field(1, ge=1, le=100_000, description="pgbench's scale: 100,000 accounts each")
     setup: str | None = Field(
-        None, description="SQL file to execute once, before the load, in pgdyno's own database"
+        None,
+        description="SQL file to execute once, before the load, in pgdyno's own database; with"
+        " initialize in the one that conninfo names",
+    )
+    initialize: bool = Field(
+        False,
+        description="For kind = existing: make pgbench's tables in the database that conninfo"
+        " names, where pgbench's four are dropped first",
+    )
+    init: InitSpec = Field(default_factory=InitSpec, description="How pgbench's tables are made")
+    vacuum: Literal["own", "none", "all"] = Field(
+        "own",
+        description="Before the load: tables that pgdyno made, none, or all of pgbench's",
     )
     variables: dict[str, Variable] = Field(default_factory=dict)
     unlogged: bool = Field(
         False, description="For kind = embedded: tables without WAL, which a crash empties"
     )
+
+    @property
+    def scale_said(self) -> bool:
+        """Whether the scale is what someone asked for, and not the default."""
+        return "scale" in self.model_fields_set
 
 
 class LoadStep(Part):
@@ -319,6 +337,15 @@ class Spec(Part):
         return self
 
     @model_validator(mode="after")
+    def _initialize_there(self) -> Spec:
+        if self.server.kind == "embedded" and self.workload.initialize:
+            raise ValueError(
+                "workload.initialize is for a server that is there; one that pgdyno starts has its"
+                " tables made in any case"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _something_is_sent(self) -> Spec:
         if all(group.idle for group in self.clients):
             raise ValueError("every client group is idle, so nothing would be sent")
@@ -335,12 +362,13 @@ class Spec(Part):
                 )
         return self
 
+    def with_scale(self, scale: int) -> Spec:
+        """The same with the scale that the tables have."""
+        if scale == self.workload.scale:
+            return self
+        workload = self.workload.model_copy(update={"scale": scale})
+        return self.model_copy(update={"workload": workload})
+
     def mix_of(self, group: ClientGroup) -> str | list[ScriptPart]:
         """What ``group`` executes."""
         return self.workload.script if group.script is None else group.script
-
-    @property
-    def only_own_scripts(self) -> bool:
-        """Whether all that is executed is the user's own, on tables of the user's own."""
-        mixes = [self.mix_of(group) for group in self.clients if not group.idle]
-        return self.workload.setup is None and all(files_only(mix) for mix in mixes)

@@ -3,10 +3,12 @@
 from pgdyno.workload.loading import load_mix, load_workloads, unset_variables
 from pgdyno.workload.model import Tables, WeightedScript, Workload
 from pgdyno.workload.persistence import make_logged, make_unlogged
-from pgdyno.workload.prepare import prepare
+from pgdyno.workload.place import own_database_needed
+from pgdyno.workload.prepare import Prepared, prepare
 from pgdyno.workload.setup import read_setup
 
 __all__ = [
+    "Prepared",
     "Tables",
     "WeightedScript",
     "Workload",
@@ -14,6 +16,7 @@ __all__ = [
     "load_workloads",
     "make_logged",
     "make_unlogged",
+    "own_database_needed",
     "prepare",
     "read_setup",
     "unset_variables",

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
     from pgdyno.spec import ScriptPart, Spec
 
-_PGBENCH_TABLE = re.compile(r"\bpgbench_(?:accounts|branches|tellers|history)\b", re.IGNORECASE)
+# Not one of another schema's; comments are taken out before.
+_PGBENCH_TABLE = re.compile(
+    r"""(?<![\w.:'"])(?:public\.)?"?pgbench_(?:accounts|branches|tellers|history)\b""",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _SCRIPT_BYTES_MAX = 1 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
 """Percent of the transactions of ``mixed``."""
@@ -53,7 +58,10 @@ def load_mix(mix: str | list[ScriptPart]) -> Workload:
     scripts = [
         _script_of(name, part) for name, part in zip(names, mix, strict=True) if part.weight > 0
     ]
-    uses_pgbench = any(_PGBENCH_TABLE.search(script.text) for script in scripts)
+    uses_pgbench = any(
+        not script.own or _PGBENCH_TABLE.search(_COMMENT.sub(" ", script.text))
+        for script in scripts
+    )
     name = "+".join(script.name for script in scripts)
     return Workload(name, scripts, Tables.PGBENCH if uses_pgbench else Tables.NONE)
 
@@ -66,7 +74,11 @@ def _script_of(name: str, part: ScriptPart) -> WeightedScript:
         text, file = builtin_scripts()[part.builtin], f"built-in {part.builtin}"
         return WeightedScript(name, text, file, part.weight)
     script = WeightedScript(
-        name, read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX), part.file, part.weight
+        name,
+        read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX),
+        part.file,
+        part.weight,
+        own=True,
     )
     _check(script)
     return script

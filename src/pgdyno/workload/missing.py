@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
+from pgdyno.workload.found import PGBENCH_COLUMNS
 from pgdyno.workload.model import WeightedScript, Workload
 
 if TYPE_CHECKING:
@@ -52,8 +53,11 @@ def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
 def _error(script: WeightedScript, said: str, conninfo: ConnInfo) -> SetupError:
     named = re.search(r'"([^"]+)"', said)
     table = named[1] if named else said
+    hint = "make it there before the run, or name the database that has it with -d"
+    if table.removeprefix("public.") in PGBENCH_COLUMNS:
+        hint = f"pgdyno run -i -d {conninfo.database} makes pgbench's tables there"
     return SetupError(
         f"{script.file}: the table {table} is not in the database {conninfo.database}",
         code="missing-table",
-        hint="make it there before the run, or name the database that has it with -d",
+        hint=hint,
     )

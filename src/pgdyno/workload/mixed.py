@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
+from pgdyno.server.marks import PLAIN, mark
+from pgdyno.workload.found import MIXED_COLUMNS, find_tables
 from pgdyno.workload.queries import query, setup_errors
 
-_COLUMNS = ["id", "c1", "c2", "c3", "c4", "c5"]
 
-
-def prepare_mixed(conninfo: ConnInfo) -> None:
-    """Make the table when it is not there; one that is there goes on growing."""
+def prepare_mixed(conninfo: ConnInfo) -> bool:
+    """Make the table when it is not there, and tell; one that is there goes on growing."""
     with connect(conninfo) as conn, setup_errors("test_table"):
-        columns = [row[0] for row in conn.execute(query("mixed_shape"))]
-        if not columns:
+        found = find_tables(conn, list(MIXED_COLUMNS))
+        if not found:
             with conn.transaction():
                 conn.execute(query("mixed_tables"))
-        elif columns != _COLUMNS:
-            raise SetupError(
-                f"the table test_table in the database {conninfo.database} is not pgdyno's",
-                code="foreign-table",
-                hint="rename or drop it",
-            )
+                mark(conn, "table", ["test_table"], PLAIN)
+                mark(conn, "sequence", ["test_table_id"], PLAIN)
+            return True
+    if found["test_table"].columns != MIXED_COLUMNS["test_table"]:
+        raise SetupError(
+            f"the table test_table in the database {conninfo.database} is not pgdyno's",
+            code="foreign-table",
+            hint="rename or drop it",
+        )
+    return False
 
 
 def highest_id(conninfo: ConnInfo) -> int:

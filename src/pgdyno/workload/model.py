@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Tables(Enum):
-    """Which tables a workload needs pgdyno to make."""
+    """Which tables a workload works on that pgdyno can make."""
 
     PGBENCH = "pgbench"
     MIXED = "mixed"
@@ -32,6 +32,8 @@ class WeightedScript:
     """Where it comes from, for error messages."""
     weight: int
     """Its share of the transactions is this over the sum of all weights."""
+    own: bool = False
+    """Whether it is a file of the user's."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Workload:
     name: str
     scripts: list[WeightedScript]
     tables: Tables
+
+    @property
+    def own(self) -> bool:
+        """Whether a script of the user's is part of it."""
+        return any(script.own for script in self.scripts)
 
     def variables(self, conninfo: ConnInfo, spec: WorkloadSpec) -> Mapping[str, str]:
         """What every client's variables hold at the start; the spec's own win.

@@ -1,92 +1,180 @@
-"""pgbench's tables, the same as ``pgbench -i -s SCALE`` makes them.
+"""pgbench's tables, the same as ``pgbench -i`` makes them, in the same steps.
 
-Same steps in the same order: tables, rows by COPY, vacuum and analyze, then primary keys. The rows
-of one branch differ from those of another only in two numbers, so their text is made once and the
-numbers are put in by byte replacement; the server's COPY is then what takes the time.
+The rows of one branch differ from those of another only in two numbers, so their text is made once
+and the numbers are put in by byte replacement; the server's COPY is then what takes the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.server import ConnInfo, connect
-from pgdyno.workload.queries import query, setup_errors
+from pgdyno.server.marks import UNFINISHED, mark, mark_of
+from pgdyno.workload.found import PGBENCH_COLUMNS
+from pgdyno.workload.queries import query
 
 if TYPE_CHECKING:
     import psycopg
+
+    from pgdyno.spec.init import InitSpec
 
 ACCOUNTS_PER_BRANCH = 100_000
 TELLERS_PER_BRANCH = 10
 _SCALE_OF_64_BITS = 20_000  # From here on account numbers do not fit an int; pgbench's threshold.
 _CHUNKS_PER_BRANCH = 4
-_KEYED = {"pgbench_accounts": "aid", "pgbench_branches": "bid", "pgbench_tellers": "tid"}
-_TABLES = {*_KEYED, "pgbench_history"}
+_TRUNCATE = "truncate pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
+# In the order in which pgbench vacuums them.
+_VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 
 
-def prepare_pgbench(
-    conninfo: ConnInfo, scale: int, progress: Callable[[str, int, int], None]
-) -> None:
-    """Make the four tables, unless they are there, whole, and of this scale.
+@dataclass(frozen=True)
+class Making:
+    """One initialisation of pgbench's tables."""
 
-    Tables that are used again get what pgbench gives them before a run: an empty history, and a
-    vacuum of the two small tables.
-    """
-    with connect(conninfo) as conn, setup_errors("pgbench's tables"):
-        if _scale_there(conn) == scale:
-            conn.execute("vacuum pgbench_branches, pgbench_tellers")
-            conn.execute("truncate pgbench_history")
-            return
-        with conn.transaction():
-            _create(conn, scale)
-        with conn.transaction():
-            _fill(conn, scale, progress)
-        steps = [
-            *(f"vacuum analyze {table}" for table in sorted(_TABLES)),
-            *(f"alter table {name} add primary key ({key})" for name, key in _KEYED.items()),
-        ]
-        for done, step in enumerate(steps):
-            progress("vacuum and primary keys", done, len(steps))
-            conn.execute(step.encode())
-        progress("vacuum and primary keys", len(steps), len(steps))
+    conn: psycopg.Connection
+    """In autocommit."""
+    scale: int
+    init: InitSpec
+    progress: Callable[[str, int, int], None]
 
+    def make(self, *, vacuum: bool = True) -> None:
+        """Carry the steps out, and mark the tables as ours if creating them is one."""
+        carry_out = {
+            "d": self._drop,
+            "t": self._create,
+            "g": self._fill,
+            "G": self._fill_on_server,
+            "v": self._vacuum,
+            "p": self._add_keys,
+            "f": self._add_foreign_keys,
+        }
+        rest = steps = "".join(step for step in self.init.all_steps if vacuum or step != "v")
+        if steps.startswith("dt"):
+            # Together, so that what is there stays when the new tables are refused.
+            with self.conn.transaction():
+                self._drop()
+                self._create()
+            rest = steps.removeprefix("dt")
+        for step in rest:
+            carry_out[step]()
+        if "t" in steps:
+            with self.conn.transaction():
+                mark(self.conn, "table", PGBENCH_COLUMNS, mark_of(self.scale, self.init))
 
-def _scale_there(conn: psycopg.Connection) -> int | None:
-    """The scale of the tables that are there; ``None`` when one is missing or half made."""
-    keyed: dict[str, bool] = dict(conn.execute(query("pgbench_shape")).fetchall())
-    if set(keyed) != _TABLES or not all(keyed[table] for table in _KEYED):
-        return None
-    row = conn.execute(query("pgbench_scale")).fetchone()
-    assert row is not None
-    branches, tellers, accounts = row
-    whole = (tellers, accounts) == (branches * TELLERS_PER_BRANCH, branches * ACCOUNTS_PER_BRANCH)
-    return int(branches) if whole else None
+    def _drop(self) -> None:
+        self.conn.execute(query("pgbench_drop"))
 
+    def _create(self) -> None:
+        with self.conn.transaction():
+            self._run("pgbench_tables")
+            for number in range(1, self.init.partitions + 1):
+                self.conn.execute(self._partition(number).encode())
+            mark(self.conn, "table", PGBENCH_COLUMNS, UNFINISHED)
 
-def _create(conn: psycopg.Connection, scale: int) -> None:
-    aid = "bigint" if scale >= _SCALE_OF_64_BITS else "int"
-    conn.execute(query("pgbench_tables").replace(b"{aid}", aid.encode()))
+    def _partition(self, number: int) -> str:
+        """The statement that makes one partition of the accounts, with pgbench's bounds."""
+        count = self.init.partitions
+        unlogged = "unlogged" if self.init.unlogged_tables else ""
+        bounds = f"with (modulus {count}, remainder {number - 1})"
+        if self.init.partition_method != "hash":
+            size = -(-self.scale * ACCOUNTS_PER_BRANCH // count)
+            first = "minvalue" if number == 1 else str((number - 1) * size + 1)
+            beyond = "maxvalue" if number == count else str(number * size + 1)
+            bounds = f"from ({first}) to ({beyond})"
+        return (
+            f"create {unlogged} table pgbench_accounts_{number} partition of pgbench_accounts"
+            f" for values {bounds} with (fillfactor = {self.init.fillfactor})"
+        )
 
+    def _run(self, name: str) -> None:
+        """Execute one of this room's files, its blanks filled in."""
+        from psycopg import sql
 
-def _fill(conn: psycopg.Connection, scale: int, progress: Callable[[str, int, int], None]) -> None:
-    # Truncated in the same transaction, so that COPY may freeze rows and spare a later vacuum.
-    conn.execute("truncate pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers")
-    cursor = conn.cursor()
-    with cursor.copy("copy pgbench_branches (bid, bbalance) from stdin with (freeze)") as copy:
-        copy.write(b"".join(b"%d\t0\n" % bid for bid in range(1, scale + 1)))
-    with cursor.copy("copy pgbench_tellers (tid, bid, tbalance) from stdin with (freeze)") as copy:
-        for branch in range(scale):
-            first = branch * TELLERS_PER_BRANCH + 1
-            tellers = range(first, first + TELLERS_PER_BRANCH)
-            copy.write(b"".join(b"%d\t%d\t0\n" % (tid, branch + 1) for tid in tellers))
-    total = scale * ACCOUNTS_PER_BRANCH
-    with cursor.copy("copy pgbench_accounts from stdin with (freeze)") as copy:
-        done = 0
-        for rows, count in _account_rows(scale):
-            progress("pgbench_accounts", done, total)
-            copy.write(rows)
+        init = self.init
+        unlogged = sql.SQL("unlogged" if init.unlogged_tables else "")
+        fillfactor = sql.SQL(str(init.fillfactor))
+        kind: sql.Composable = sql.SQL("with (fillfactor = {})").format(fillfactor)
+        if init.partitions:
+            kind = sql.SQL(f"partition by {init.partition_method or 'range'} (aid)")
+        blanks: dict[str, sql.Composable] = {
+            "aid": sql.SQL("bigint" if self.scale >= _SCALE_OF_64_BITS else "int"),
+            "unlogged": unlogged,
+            # PostgreSQL takes no unlogged table with partitions; they are unlogged themselves.
+            "accounts_unlogged": sql.SQL("") if init.partitions else unlogged,
+            "fillfactor": fillfactor,
+            "accounts_kind": kind,
+            "tablespace": _in_tablespace("tablespace {}", init.tablespace),
+            "index_tablespace": _in_tablespace("using index tablespace {}", init.index_tablespace),
+            "branches": sql.SQL(str(self.scale)),
+            "tellers": sql.SQL(str(self.scale * TELLERS_PER_BRANCH)),
+            "accounts": sql.SQL(str(self.scale * ACCOUNTS_PER_BRANCH)),
+        }
+        self.conn.execute(sql.SQL(query(name).decode()).format(**blanks))
+
+    def _fill(self) -> None:
+        # Truncated in the same transaction, so that COPY may freeze rows and spare a later vacuum.
+        with self.conn.transaction():
+            self.conn.execute(_TRUNCATE)
+            self._copy("pgbench_branches (bid, bbalance)", _branch_rows(self.scale))
+            self._copy("pgbench_tellers (tid, bid, tbalance)", _teller_rows(self.scale))
+            self._copy("pgbench_accounts", self._reported(_account_rows(self.scale)))
+
+    def _copy(self, table: str, rows: Iterator[bytes]) -> None:
+        # A table with partitions takes no frozen rows.
+        frozen = table != "pgbench_accounts" or not self.init.partitions
+        options = "with (freeze)" if frozen else ""
+        with self.conn.cursor().copy(f"copy {table} from stdin {options}".encode()) as copy:
+            for piece in rows:
+                copy.write(piece)
+
+    def _reported(self, pieces: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
+        done, total = 0, self.scale * ACCOUNTS_PER_BRANCH
+        for rows, count in pieces:
+            self.progress("pgbench_accounts", done, total)
+            yield rows
             done += count
-    progress("pgbench_accounts", total, total)
+        self.progress("pgbench_accounts", total, total)
+
+    def _fill_on_server(self) -> None:
+        self.progress("pgbench_accounts, by the server", 0, 1)
+        with self.conn.transaction():
+            self.conn.execute(_TRUNCATE)
+            self._run("pgbench_server_rows")
+        self.progress("pgbench_accounts, by the server", 1, 1)
+
+    def _vacuum(self) -> None:
+        for done, table in enumerate(_VACUUMED):
+            self.progress("vacuum", done, len(_VACUUMED))
+            self.conn.execute(f"vacuum analyze {table}".encode())
+        self.progress("vacuum", len(_VACUUMED), len(_VACUUMED))
+
+    def _add_keys(self) -> None:
+        self.progress("primary keys", 0, 1)
+        self._run("pgbench_keys")
+        self.progress("primary keys", 1, 1)
+
+    def _add_foreign_keys(self) -> None:
+        self.progress("foreign keys", 0, 1)
+        self._run("pgbench_foreign_keys")
+        self.progress("foreign keys", 1, 1)
+
+
+def _in_tablespace(clause: str, name: str | None) -> psycopg.sql.Composable:
+    from psycopg import sql
+
+    return sql.SQL("") if name is None else sql.SQL(clause).format(sql.Identifier(name))
+
+
+def _branch_rows(scale: int) -> Iterator[bytes]:
+    yield b"".join(b"%d\t0\n" % bid for bid in range(1, scale + 1))
+
+
+def _teller_rows(scale: int) -> Iterator[bytes]:
+    for branch in range(scale):
+        first = branch * TELLERS_PER_BRANCH + 1
+        tellers = range(first, first + TELLERS_PER_BRANCH)
+        yield b"".join(b"%d\t%d\t0\n" % (tid, branch + 1) for tid in tellers)
 
 
 def _account_rows(scale: int) -> Iterator[tuple[bytes, int]]:

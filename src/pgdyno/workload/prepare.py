@@ -1,71 +1,179 @@
 """Makes sure that a workload finds its tables, and touches nothing else.
 
-Tables are made only in the database ``pgdyno``, which belongs to this program on every server.
+What is there is used as it is. What is missing is made in pgdyno's own database; in any other only
+with an initialisation, which is what ``pgbench -i`` does. Only tables that bear pgdyno's mark are
+made afresh, and only in its own database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pgdyno.errors import UsageError
-from pgdyno.server import ConnInfo, connect
+from pgdyno.errors import SetupError
+from pgdyno.server import OWN_DATABASE, ConnInfo, connect
+from pgdyno.server.marks import mark_of
+from pgdyno.workload.existing import scale_there, what_is_odd
+from pgdyno.workload.found import PGBENCH_COLUMNS, FoundTable, find_pgbench
+from pgdyno.workload.inuse import TableLock
 from pgdyno.workload.missing import check_tables_exist
 from pgdyno.workload.mixed import prepare_mixed
 from pgdyno.workload.model import Tables, Workload
 from pgdyno.workload.persistence import make_unlogged
-from pgdyno.workload.pgbench import prepare_pgbench
+from pgdyno.workload.pgbench import Making
+from pgdyno.workload.queries import setup_errors
 from pgdyno.workload.setup import run_setup
+
+if TYPE_CHECKING:
+    from pgdyno.spec.model import WorkloadSpec
 
 Progress = Callable[[str, int, int], None]
 """Called with a label, what is done and what there is to do."""
 
-_OWN_DATABASE = "pgdyno"
+
+@dataclass
+class Prepared:
+    """What the load finds."""
+
+    scale: int
+    """Of pgbench's tables, or what scripts are told where there are none."""
+    tables: str | None = None
+    """``made`` for this run, ``kept`` from an earlier one, or ``theirs``; ``None``: none known."""
+    notes: list[str] = field(default_factory=list)
+    """What is odd about the tables."""
 
 
 def prepare(
     conninfo: ConnInfo,
     workloads: Iterable[Workload],
-    scale: int,
+    wanted: WorkloadSpec,
     progress: Progress,
     *,
-    setup: str | None = None,
-    unlogged: bool = False,
-) -> None:
-    """Make the workloads' tables where they are missing or of another scale; use them otherwise.
+    hold: ExitStack | None = None,
+) -> Prepared:
+    """Make the workloads' tables where that is due, use what is there otherwise.
 
-    ``setup`` is a file of SQL to execute afterwards. With ``unlogged`` all tables of the database
-    are then made unlogged. Raises UsageError when the database is not
-    pgdyno's own, SetupError when something is in the way: rights, a foreign table of the same name,
-    a statement of the setup that fails, a table that a script needs and nobody made.
+    ``hold`` keeps the lock on the tables until it unwinds; without one they are nobody else's.
+    Raises SetupError when something is in the way: rights, a foreign table of the same name, tables
+    in use, a statement of the setup that fails, a table that a script needs and nobody made.
     """
     distinct = list({id(workload): workload for workload in workloads}.values())
-    for kind in Tables:
-        users = [workload for workload in distinct if workload.tables is kind]
-        if users and kind is not Tables.NONE:
-            _make(conninfo, users[0], scale, progress)
-    if setup is not None:
-        progress(Path(setup).name, 0, 1)
-        run_setup(conninfo, setup)
-        progress(Path(setup).name, 1, 1)
+    kinds = {workload.tables for workload in distinct}
+    prepared = Prepared(wanted.scale)
+    with ExitStack() as own:
+        stack = own if hold is None else hold
+        if Tables.PGBENCH in kinds or wanted.initialize:
+            _Pgbench(conninfo, wanted, progress, prepared).prepare(distinct, stack)
+        if Tables.MIXED in kinds:
+            prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
+        if wanted.setup is not None:
+            progress(Path(wanted.setup).name, 0, 1)
+            run_setup(conninfo, wanted.setup)
+            progress(Path(wanted.setup).name, 1, 1)
     for workload in distinct:
         check_tables_exist(conninfo, workload)
-    if unlogged:
+    if wanted.unlogged:
         progress("tables without WAL", 0, 1)
         with connect(conninfo) as connection:
             make_unlogged(connection)
         progress("tables without WAL", 1, 1)
+    return prepared
 
 
-def _make(conninfo: ConnInfo, workload: Workload, scale: int, progress: Progress) -> None:
-    if conninfo.database != _OWN_DATABASE:
-        raise UsageError(
-            f"{workload.name} needs tables of its own, and pgdyno makes none in the database"
-            f" {conninfo.database}",
-            code="not-own-database",
-            hint=f"use the database {_OWN_DATABASE}: createdb {_OWN_DATABASE}",
+@dataclass
+class _Pgbench:
+    """What is done about pgbench's tables in one database."""
+
+    conninfo: ConnInfo
+    wanted: WorkloadSpec
+    progress: Progress
+    prepared: Prepared
+
+    def prepare(self, workloads: Iterable[Workload], stack: ExitStack) -> None:
+        lock = stack.enter_context(TableLock(self.conninfo))
+        with setup_errors("pgbench's tables"):
+            lock.to_use()
+            found = find_pgbench(lock.conn)
+            if self._to_make(found):
+                self._make(lock)
+            elif found:
+                self._use(lock, found, workloads)
+
+    def _to_make(self, found: Mapping[str, FoundTable]) -> bool:
+        if self.wanted.initialize:
+            return True
+        if self.conninfo.database != OWN_DATABASE:
+            return False
+        return not found or (_all_ours(found) and not self._as_wanted(found))
+
+    def _as_wanted(self, found: Mapping[str, FoundTable]) -> bool:
+        """Whether the tables, which are ours, are complete and as they would be made now."""
+        mark = mark_of(self.wanted.scale, self.wanted.init)
+        return set(found) == set(PGBENCH_COLUMNS) and all(
+            table.comment == mark for table in found.values()
         )
-    if workload.tables is Tables.PGBENCH:
-        prepare_pgbench(conninfo, scale, progress)
-    else:
-        prepare_mixed(conninfo)
+
+    def _make(self, lock: TableLock) -> None:
+        lock.to_make()
+        found = find_pgbench(lock.conn)
+        # Another run may have made them while this one waited.
+        if self._to_make(found):
+            if self.wanted.initialize:
+                self._check_droppable(found)
+            making = Making(lock.conn, self.wanted.scale, self.wanted.init, self.progress)
+            making.make(vacuum=self.wanted.vacuum != "none")
+        self.prepared.tables = "made"
+        lock.made()
+
+    def _check_droppable(self, found: Mapping[str, FoundTable]) -> None:
+        """Refuse to drop what has the name of a table of pgbench's and is another."""
+        for table in found.values():
+            if table.instead or list(table.columns) != PGBENCH_COLUMNS[table.name]:
+                raise SetupError(
+                    f"{table.schema}.{table.name} in the database {self.conninfo.database} is"
+                    f" {table.instead or 'no table of pgbench'}, and -i would drop it",
+                    code="foreign-table",
+                    hint="rename or drop it yourself, or name another database",
+                )
+
+    def _use(
+        self,
+        lock: TableLock,
+        found: Mapping[str, FoundTable],
+        workloads: Iterable[Workload],
+    ) -> None:
+        conn = lock.conn
+        ours = _all_ours(found) and self.conninfo.database == OWN_DATABASE
+        self.prepared.tables = "kept" if ours else "theirs"
+        builtin = any(not script.own for each in workloads for script in each.scripts)
+        if ours:
+            self._freshen(lock)
+        elif builtin or (not self.wanted.scale_said and set(found) == set(PGBENCH_COLUMNS)):
+            scale = scale_there(conn, found)
+            asked = self.wanted.scale if self.wanted.scale_said else None
+            self.prepared.scale = scale
+            self.prepared.notes += what_is_odd(conn, found, scale, asked)
+        if self.wanted.vacuum == "all":
+            names = ", ".join(name for name, table in found.items() if table.instead is None)
+            conn.execute(f"vacuum analyze {names}".encode())
+
+    def _freshen(self, lock: TableLock) -> None:
+        """What pgbench does before a run: an empty history, the two small tables vacuumed."""
+        if self.wanted.vacuum == "none":
+            return
+        with lock.if_alone() as alone:
+            if alone:
+                lock.conn.execute("vacuum pgbench_branches, pgbench_tellers")
+                lock.conn.execute("truncate pgbench_history")
+            else:
+                self.prepared.notes.append(
+                    "another pgdyno works on the same tables, in the database"
+                    f" {self.conninfo.database}"
+                )
+
+
+def _all_ours(found: Mapping[str, FoundTable]) -> bool:
+    return all(table.ours for table in found.values())

@@ -26,8 +26,17 @@ def setup_errors(what: str) -> Iterator[None]:
         hint = error.diag.message_hint
         if error.sqlstate == "42501" and "for table" in message:
             hint = "the tables are another role's: run as their owner, or GRANT ALL ON them"
-        elif error.sqlstate == "42501":
-            hint = "as a superuser: GRANT CREATE ON SCHEMA public TO the role, in that database"
+        elif error.sqlstate in ("42501", "3F000"):
+            hint = (
+                "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role, in that database"
+            )
+        if error.sqlstate == "55P03":
+            hint = "another session holds a lock on them: end it, or wait"
+        if error.sqlstate == "25006":
+            hint = (
+                "a standby takes no writes; on a primary it is default_transaction_read_only, of"
+                " the role, the database or the server"
+            )
         if error.sqlstate == "53100":
             hint = "free some space, or choose a smaller scale with -s"
         raise SetupError(f"cannot set up {what}: {message}", code="tables", hint=hint) from None
