@@ -303,7 +303,8 @@ def _stored(conninfo: ConnInfo) -> tuple[list[tuple[Any, ...]], int]:
     """The files of pgbench's tables, and the rows of their history."""
     with psycopg.connect(**conninfo.kwargs()) as connection:
         files = connection.execute(
-            "select relname, oid, relfilenode from pg_class where relname like 'pgbench%' order by 1"
+            "select relname, oid, relfilenode from pg_class"
+            " where relname like 'pgbench%' order by relname"
         ).fetchall()
         row = connection.execute("select count(*) from pgbench_history").fetchone()
     assert row is not None

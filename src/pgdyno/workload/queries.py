@@ -27,9 +27,7 @@ def setup_errors(what: str) -> Iterator[None]:
         if error.sqlstate == "42501" and "for table" in message:
             hint = "the tables are another role's: run as their owner, or GRANT ALL ON them"
         elif error.sqlstate in ("42501", "3F000"):
-            hint = (
-                "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role, in that database"
-            )
+            hint = "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role"
         if error.sqlstate == "55P03":
             hint = "another session holds a lock on them: end it, or wait"
         if error.sqlstate == "25006":
