@@ -53,7 +53,7 @@ def test_unknown_workload(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: "tpcc" is neither a built-in workload, nor a .toml file, nor a connection string
+error: "tpcc" is neither a built-in workload, nor a spec (.toml), nor a run file (.db), nor a connection string
 
 hint: workloads are tpcb-like, simple-update, select-only, mixed; a script file is given with -f
 """,

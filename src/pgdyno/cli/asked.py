@@ -50,17 +50,23 @@ def sort_out(what: tuple[str, ...]) -> Asked:
 
 
 def _kind_of(word: str) -> str:
+    from pgdyno.record import is_run_file
     from pgdyno.spec.mix import BUILTIN_SCRIPTS
 
     if word in BUILTIN_SCRIPTS:
         return "builtin"
-    if "://" in word or "=" in word:
+    if "://" in word:
         return "conninfo"
-    if word.endswith(".toml"):
+    if is_run_file(Path(word)):
+        return "spec_path"
+    if "=" in word:
+        return "conninfo"
+    if word.endswith((".toml", ".db")):
         return "spec_path"
     hint = f"workloads are {', '.join(BUILTIN_SCRIPTS)}; a script file is given with -f"
     raise UsageError(
-        f'"{word}" is neither a built-in workload, nor a .toml file, nor a connection string',
+        f'"{word}" is neither a built-in workload, nor a spec (.toml), nor a run file (.db), nor a'
+        " connection string",
         code="unknown-argument",
         hint=hint,
     )
@@ -68,14 +74,17 @@ def _kind_of(word: str) -> str:
 
 def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
     """The spec that arguments and options ask for, and the spec file's text ('' without one)."""
-    from pgdyno.spec import read_spec, spec_from_fields
+    from pgdyno.conduct import check_server_named, read_spec_or_run
+    from pgdyno.spec import spec_from_fields
     from pgdyno.spec.mix import DEFAULT_SCRIPT
 
     if asked.spec_path is None:
         _check_arrival(given)
     overrides = _overrides(asked, given)
     if asked.spec_path is not None:
-        return read_spec(asked.spec_path, overrides, _each_group(given))
+        spec, text = read_spec_or_run(asked.spec_path, overrides, _each_group(given))
+        check_server_named(spec, asked.spec_path)
+        return spec, text
     scripts = [*given["files"], *given["builtins"]]
     name = asked.builtin or (Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT)
     return spec_from_fields(

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pgdyno.cli.again import words_of
 from pgdyno.cli.asked import build_spec, sort_out
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import load_options, output_options, parse_assignments, settings_option
@@ -74,7 +75,8 @@ def command(**given: Any) -> None:
             hint="with --apply, what they were is put back at the end, also after a crash",
         )
     path = run_path(given["output"], spec.name)
-    with session_for("compare", given, spec, spec_text, path) as session:
+    own = words_of("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
+    with session_for("compare", given, spec, spec_text, path, own) as session:
         session.provide(change)
         result = compare(
             session,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgdyno.cli.again import words_of
 from pgdyno.cli.asked import sort_out, specs_of_several
 from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 _SCALE = 10
 _CLIENTS = 16
 _SEED = 1
+_OWN = (
+    *("fault", "variant", "cuts", "load", "budget", "sham", "sector", "minimise", "cut"),
+    *("recording", "seed"),
+)
+"""Options that are of the drill, and not of its spec."""
 
 
 @click.command("drill")
@@ -79,6 +85,7 @@ def command(**given: Any) -> None:
     path = paths[0]
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
         besides = None
+        own = words_of(*_OWN, *(("pg_bindir",) if len(specs) > 1 else ()))
         for (spec, text), each in reversed(list(zip(specs, paths, strict=True))):
             result = run_drill(
                 spec,
@@ -86,6 +93,7 @@ def command(**given: Any) -> None:
                 watcher=watcher,
                 run_path=each,
                 spec_text=text,
+                asked=own,
                 besides=besides,
             )
             besides = partial(comparison, against=result)

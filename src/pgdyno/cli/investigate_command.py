@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pgdyno.cli.again import words_of
 from pgdyno.cli.asked import build_spec, sort_out
 from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.options import load_options, output_options, settings_option
@@ -52,7 +53,8 @@ def command(**given: Any) -> None:
     budget_ms = given["budget"] or spec.investigate.budget_ms
     path = run_path(given["output"], spec.name)
     report_path = page_path(given["report"], path)
-    with session_for("investigate", given, spec, spec_text, path) as session:
+    own = words_of("budget", "allow", "may_apply", "drill")
+    with session_for("investigate", given, spec, spec_text, path, own) as session:
         result = investigate(
             session,
             budget_s=budget_ms / 1000,

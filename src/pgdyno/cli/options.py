@@ -27,7 +27,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 _LOAD_OPTIONS = [
-    click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml] [CONNINFO]"),
+    click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml|RUN.db] [CONNINFO]"),
     click.option(
         "-c",
         "--clients",

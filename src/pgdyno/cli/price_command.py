@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pgdyno.cli.again import words_of
 from pgdyno.cli.asked import sort_out, specs_of_several
 from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
@@ -80,8 +81,10 @@ def command(**given: Any) -> None:
         seed=specs[0][0].load.seed or 1,
     )
     priced = None
+    several = ("pg_bindir",) if len(specs) > 1 else ()
+    own = words_of("own", "ladder", "cuts", "budget", *several)
     for (spec, text), each in reversed(list(zip(specs, paths, strict=True))):
-        with session_for("price", given, spec, text, each) as session:
+        with session_for("price", given, spec, text, each, own) as session:
             priced = price(session, wanted, against=priced)
     assert priced is not None
     print_result(given["output_format"], paths[0], priced.result, cells(priced.result))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,15 @@ from pgdyno.spec import Spec
 
 @contextmanager
 def session_for(
-    command: str, given: Mapping[str, Any], spec: Spec, spec_text: str, path: Path
+    command: str,
+    given: Mapping[str, Any],
+    spec: Spec,
+    spec_text: str,
+    path: Path,
+    asked: Sequence[str] = (),
 ) -> Iterator[Session]:
-    """The session of ``spec``, recorded in ``path``; ``given`` are the command's options."""
+    """The session of ``spec``, recorded in ``path``; ``given`` are the command's options,
+    ``asked`` those that are not in the spec, as words."""
     if command != "run" and spec.load.transactions is not None:
         raise UsageError(
             "load.transactions ends the load by itself, and slices last a time",
@@ -32,6 +38,7 @@ def session_for(
             command=command,
             spec_text=spec_text,
             watcher=watcher,
+            asked=asked,
             may_apply=given.get("may_apply", False),
         ) as session,
     ):

@@ -28,10 +28,11 @@ def command(run: str, output_format: str) -> None:
     from pgdyno.record import RunFile
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
-    about = RunFile(Path(run)).run
+    with RunFile(Path(run)) as file:
+        about = file.run
     if output_format == "json":
         print_json(about.result)
     else:
-        spec = about.spec_text or spec_to_toml(spec_from_fields(about.spec))
+        spec = spec_to_toml(spec_from_fields(about.spec, where=run))
         # A file gets the spec to the letter.
         click.echo(visible(spec) if sys.stdout.isatty() else spec, nl=False)

@@ -15,16 +15,15 @@ def command() -> None:
 
 
 @command.command("check")
-@click.argument("spec", metavar="SPEC.toml")
+@click.argument("spec", metavar="SPEC.toml|RUN.db")
 def check(spec: str) -> None:
     """Read a spec and its scripts without running them; print it with every default filled in."""
-    from pgdyno.spec import read_spec, spec_to_toml
-    from pgdyno.workload import load_workloads, read_setup
+    from pgdyno.conduct import read_spec_or_run
+    from pgdyno.spec import spec_to_toml
+    from pgdyno.workload import load_workloads, with_texts
 
-    checked, _ = read_spec(Path(spec))
-    load_workloads(checked)
-    if checked.workload.setup is not None:
-        read_setup(checked.workload.setup)
+    checked, _ = read_spec_or_run(Path(spec))
+    load_workloads(with_texts(checked))
     click.echo(spec_to_toml(checked), nl=False)
 
 

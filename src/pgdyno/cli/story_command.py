@@ -15,7 +15,7 @@ from pgdyno.errors import ThresholdError
 
 
 @click.command("story")
-@click.argument("spec_path", metavar="SPEC.toml", type=click.Path(path_type=Path))
+@click.argument("spec_path", metavar="SPEC.toml|RUN.db", type=click.Path(path_type=Path))
 @click.option("--only", type=click.IntRange(1), metavar="N", help="Only this chapter.")
 @output_options
 def command(**given: Any) -> None:
@@ -28,12 +28,12 @@ def command(**given: Any) -> None:
       pgdyno story scenarios/wal-on-ram.toml
     """
     from pgdyno.cli.screen import watcher_for
+    from pgdyno.conduct import read_spec_or_run
     from pgdyno.report import stdout_console
     from pgdyno.report.chapters import print_chapter
-    from pgdyno.spec import read_spec
     from pgdyno.story import SCHEMA_VERSION, tell
 
-    spec, text = read_spec(given["spec_path"])
+    spec, text = read_spec_or_run(given["spec_path"], story=True)
     base = run_path(given["output"], spec.name)
     chapters: list[dict[str, Any]] = []
     result = {"schema_version": SCHEMA_VERSION, "story": spec.name, "chapters": chapters}

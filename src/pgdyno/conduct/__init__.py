@@ -3,6 +3,7 @@
 from pgdyno.conduct.carry import carry_out
 from pgdyno.conduct.load import check_witnesses
 from pgdyno.conduct.opening import open_session
+from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.session import Session
 from pgdyno.conduct.target import Target, check_programs
 from pgdyno.conduct.watch import Silent, Tick, Watcher
@@ -15,6 +16,9 @@ __all__ = [
     "Watcher",
     "carry_out",
     "check_programs",
+    "check_server_named",
     "check_witnesses",
+    "is_spec_of_run",
     "open_session",
+    "read_spec_or_run",
 ]

@@ -7,7 +7,7 @@ go back, the run file is finished with what it holds, and a server of ours is go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from pgdyno.conduct.interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct.load import engine_facts
 from pgdyno.conduct.machine import check_machine
+from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.conduct.session import Session
 from pgdyno.conduct.space import note_small_wal_disk
 from pgdyno.conduct.target import Target, open_target
@@ -27,7 +28,14 @@ from pgdyno.server import sweep
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.spec.units import parse_size_bytes
-from pgdyno.workload import Prepared, Workload, load_workloads, prepare, read_setup, unset_variables
+from pgdyno.workload import (
+    Prepared,
+    Workload,
+    load_workloads,
+    prepare,
+    unset_variables,
+    with_texts,
+)
 
 
 @contextmanager
@@ -38,17 +46,19 @@ def open_session(
     command: str,
     spec_text: str,
     watcher: Watcher,
+    asked: Sequence[str] = (),
     may_apply: bool = False,
 ) -> Iterator[Session]:
     """Set ``spec`` up and yield its session; see the module's text for how it ends.
+
+    ``asked`` are the words of the command line that, with the spec, would make ``command`` again.
 
     Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
     breaks off, :class:`Interrupted` on a stop signal.
     """
     check_machine(spec)
+    spec = with_texts(spec)
     workloads = load_workloads(spec)
-    if spec.workload.setup is not None:
-        read_setup(spec.workload.setup)
     with ExitStack() as stack:
         stack.enter_context(stop_signals(hint=_kept(run_path)))
         for line in sweep(dismantle):
@@ -58,6 +68,7 @@ def open_session(
         prepared = _make_tables(spec, target, workloads, watcher, stack)
         spec = spec.with_scale(prepared.scale)
         recorder = _new_run_file(run_path, spec, target, command=command, spec_text=spec_text)
+        recorder.update_run(asked=list(asked))
         with _finished(recorder), ExitStack() as inner:
             _tell_of_tables(prepared, recorder, watcher)
             probes = _start_probes(target, recorder, watcher, inner)
@@ -104,9 +115,7 @@ def _new_run_file(
         name=spec.name,
         command=command,
         spec_text=spec_text,
-        spec=spec.model_dump(
-            mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
-        ),
+        spec=recorded_fields(spec),
         server=target.facts,
         host=_host_of(target),
         engine=engine_facts(spec),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -209,6 +209,7 @@ def run_drill(
     run_path: Path,
     command: str = "drill",
     spec_text: str = "",
+    asked: Sequence[str] = (),
     besides: Besides | None = None,
 ) -> DrillResult:
     """Carry a drill out on a server of its own, recorded cut by cut in ``run_path``.
@@ -220,7 +221,12 @@ def run_drill(
     check_drill(spec, options, fault)
     spec = fault.adapt(spec, options)
     with open_session(
-        spec, run_path=run_path, command=command, spec_text=spec_text, watcher=watcher
+        spec,
+        run_path=run_path,
+        command=command,
+        spec_text=spec_text,
+        watcher=watcher,
+        asked=asked,
     ) as session:
         session.alter_tables(options.table_options)
         drill = Drill(session, options)

@@ -17,7 +17,8 @@ SCHEMA_VERSION = 4
 """Raised with every change of the schema.
 
 1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
-full the disks are. 4: programs of others, and load of others on the server.
+full the disks are. 4: programs of others, and load of others on the server; how a run was asked
+for, and the texts of its scripts within the spec.
 """
 
 OLDEST_READ = 2

@@ -43,6 +43,16 @@ def check_header(path: Path) -> None:
         raise damaged(path, f"{whole_bytes - size_bytes} of its {whole_bytes} bytes are missing")
 
 
+def is_run_file(path: Path) -> bool:
+    """Whether ``path`` is a file with the mark of run files, sound or not."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(72)
+    except OSError:
+        return False
+    return head[:6] == b"SQLite" and int.from_bytes(head[68:]) == fileformat.APPLICATION_ID
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A read-only connection; SQLite needs to be told if it cannot make its -shm file."""
     uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"

@@ -5,6 +5,7 @@ Times are milliseconds since the run's start.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ class RunInfo:
     status_detail: str
     result: dict[str, Any]
     ended_ms: int | None
+    asked: Sequence[str] = ()
+    """Words of the command line that, with the spec, make the run again; of older files none."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ create table run (
     status text not null,                 -- running, done, failed, interrupted, broken
     status_detail text not null default '',
     result_json text not null default '{}',   -- the command's JSON result, for show and report
+    asked_json text not null default '[]',    -- the command line's words that, with the spec, repeat the run
     writer_json text not null default '{}',   -- the recording process: pid, started_ticks, boot_id
     ended_ms integer
 );

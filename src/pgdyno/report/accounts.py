@@ -342,14 +342,13 @@ def _fact(name: str, value: Any) -> str:
     return str(value)
 
 
-def spec_lines(info: RunInfo) -> list[str]:
-    """The spec to run again: as written, else as resolved from the command line."""
-    if info.spec_text.strip():
-        return info.spec_text.strip().splitlines()
+def spec_lines(fields: Mapping[str, Any]) -> list[str]:
+    """The spec to run again, of what was written and the command line, with the scripts' texts;
+    what has its default is left out."""
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
     try:
-        return spec_to_toml(spec_from_fields(info.spec)).strip().splitlines()
+        return spec_to_toml(spec_from_fields(fields), defaults=False).strip().splitlines()
     except UsageError:
         # The spec of another pgdyno version may not fit this one's model; say it all the same.
-        return json.dumps(info.spec, indent=2, ensure_ascii=False).splitlines()
+        return json.dumps(fields, indent=2, ensure_ascii=False).splitlines()

@@ -9,7 +9,7 @@ from pgdyno.drill.model import DrillResult
 from pgdyno.drill.stored import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, RunInfo
-from pgdyno.report import accounts, numbers, sections, wording
+from pgdyno.report import accounts, numbers, repeating, sections, wording
 from pgdyno.report.chart import Chart
 from pgdyno.report.drillcharts import cut_charts
 from pgdyno.report.drillwords import (
@@ -116,9 +116,9 @@ def make_page(run: RunFile) -> DrillPage:
         against_says=f"The same drill, with the same seeds, on PostgreSQL {other}."
         if differences else "",
         facts=accounts.fact_tables(run),
-        repeat_says=f"Save this spec as {info.name}.toml.",
-        spec_lines=accounts.spec_lines(info),
-        repeat_lines=[_repeat_line(drill, info)],
+        repeat_says=repeating.repeat_says(info),
+        spec_lines=accounts.spec_lines(info.spec),
+        repeat_lines=repeating.repeat_lines(info, run.path),
     )  # fmt: skip
 
 
@@ -196,11 +196,3 @@ def _differences(info: RunInfo) -> Table | None:
     ]
     head = ["What", "this server", "the other", "p", "verdict"]
     return Table("Medians per cut, and the share of damaged cuts", head, rows, frozenset({1, 2, 3}))
-
-
-def _repeat_line(drill: DrillResult, info: RunInfo) -> str:
-    line = (
-        f"pgdyno drill {info.name}.toml --fault {drill.fault} --cuts {len(drill.cuts)}"
-        f" --seed {drill.seed}"
-    )
-    return f"{line} --sham" if drill.sham else line

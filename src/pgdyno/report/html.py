@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from pgdyno.files import write_whole
 from pgdyno.record import RunFile
-from pgdyno.report import accounts, drillpage, numbers, pricelist, sections, wording
+from pgdyno.report import accounts, drillpage, numbers, pricelist, repeating, sections, wording
 from pgdyno.report.chart import Chart
 from pgdyno.report.clockwork import Clockwork, clockwork
 from pgdyno.report.drillpage import DrillPage
@@ -108,9 +108,9 @@ def make_page(run: RunFile) -> Page:
         generator=accounts.generator_table(run),
         generator_says=numbers.sentence(accounts.generator_words(run)),
         facts=accounts.fact_tables(run),
-        repeat_says=f"Save this spec as {info.name}.toml, or use the run file itself.",
-        spec_lines=accounts.spec_lines(info),
-        repeat_lines=[f"pgdyno {info.command} {info.name}.toml"],
+        repeat_says=repeating.repeat_says(info),
+        spec_lines=accounts.spec_lines(info.spec),
+        repeat_lines=repeating.repeat_lines(info, run.path),
         **_charts(run, story, clock),
     )
 

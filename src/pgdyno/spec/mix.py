@@ -18,6 +18,9 @@ class ScriptPart(Part):
     """One script of a mix: a file or a built-in one, and its weight."""
 
     file: str | None = None
+    text: str | None = Field(
+        None, description="What is in the file, which is then not read: run files have it"
+    )
     builtin: str | None = Field(None, description=f"One of {', '.join(MIXABLE_SCRIPTS)}")
     weight: int = Field(1, ge=0, le=1_000_000)
 
@@ -25,6 +28,8 @@ class ScriptPart(Part):
     def _one_source(self) -> ScriptPart:
         if (self.file is None) == (self.builtin is None):
             raise ValueError("a script of a mix has either file or builtin")
+        if self.text is not None and self.file is None:
+            raise ValueError("text is that of a file, and wants its name")
         if self.builtin is not None and self.builtin not in MIXABLE_SCRIPTS:
             raise ValueError(f'"{self.builtin}" is not one of {", ".join(MIXABLE_SCRIPTS)}')
         return self

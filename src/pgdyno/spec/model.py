@@ -127,10 +127,19 @@ class WorkloadSpec(Part):
         "own",
         description="Before the load: tables that pgdyno made, none, or all of pgbench's",
     )
+    setup_text: str | None = Field(
+        None, description="What is in setup, which is then not read: run files have it"
+    )
     variables: dict[str, Variable] = Field(default_factory=dict)
     unlogged: bool = Field(
         False, description="For kind = embedded: tables without WAL, which a crash empties"
     )
+
+    @model_validator(mode="after")
+    def _text_of_a_file(self) -> WorkloadSpec:
+        if self.setup_text is not None and self.setup is None:
+            raise ValueError("setup_text is that of setup, and wants its name")
+        return self
 
     @property
     def scale_said(self) -> bool:

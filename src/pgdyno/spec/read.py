@@ -40,6 +40,15 @@ def read_spec(
     and goes to the only one that there is. Raises :class:`UsageError` that names the file and the
     key.
     """
+    fields, text = read_fields(path)
+    return spec_over(fields, overrides, group_overrides, path=path), text
+
+
+def read_fields(path: Path) -> tuple[dict[str, Any], str]:
+    """The tables of the spec file ``path``, its own folder before the files in it, and its text.
+
+    Raises :class:`UsageError`.
+    """
     text = _read_text(path)
     try:
         fields = tomllib.loads(text)
@@ -51,10 +60,21 @@ def read_spec(
         raise UsageError(f"{path}: nested too deeply", code="spec-syntax") from None
     fields.setdefault("name", _name_from(path))
     _resolve_files(fields, path.parent)
-    fields = lay_over(fields, overrides or {})
+    return fields, text
+
+
+def spec_over(
+    fields: Mapping[str, Any],
+    overrides: Mapping[str, Any] | None,
+    group_overrides: Mapping[str, Any] | None,
+    *,
+    path: Path,
+) -> Spec:
+    """The spec of ``fields``, which ``path`` has, with overrides as in :func:`read_spec`."""
+    merged = lay_over(fields, overrides or {})
     if group_overrides:
-        fields["clients"] = _over_only_group(fields.get("clients", [{}]), group_overrides, path)
-    return spec_from_fields(fields, where=str(path)), text
+        merged["clients"] = _over_only_group(merged.get("clients", [{}]), group_overrides, path)
+    return spec_from_fields(merged, where=str(path))
 
 
 def _resolve_files(fields: dict[str, Any], folder: Path) -> None:
@@ -105,13 +125,19 @@ def lay_over(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[st
     return merged
 
 
-def spec_to_toml(spec: Spec) -> str:
-    """The spec as a TOML document that ``read_spec`` takes back; unset keys are left out."""
+def spec_to_toml(spec: Spec, *, defaults: bool = True) -> str:
+    """The spec as a TOML document that ``read_spec`` takes back; unset keys are left out, without
+    ``defaults`` also those that have their default."""
     import tomli_w
 
-    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    fields["clients"] = [_without_none(group) for group in fields["clients"]]
-    return tomli_w.dumps(fields)
+    fields = spec.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_defaults=not defaults
+    )
+    fields["clients"] = [
+        _without_none({"name": group.name, "count": group.count, **dumped})
+        for group, dumped in zip(spec.clients, fields.get("clients", [{}]), strict=True)
+    ]
+    return tomli_w.dumps(fields, multiline_strings=True)
 
 
 def spec_schema() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Watcher, open_session
+from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.drill.drill import check_drill, run_drill
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
@@ -17,7 +18,9 @@ from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.dotted import with_keys
 from pgdyno.spec.read import lay_over
 from pgdyno.spec.story import Chapter
+from pgdyno.spec.units import format_duration
 from pgdyno.story.luck import luck
+from pgdyno.workload import with_texts
 
 SCHEMA_VERSION = 1
 HARMED = ("lost", "refused", "corrupt")
@@ -45,6 +48,7 @@ def tell(
         )
     if only is not None and only not in chapters:
         raise UsageError(f"there is no chapter {only}: {len(chapters)} in all", code="no-chapter")
+    spec = with_texts(spec)
     plain = spec.model_copy(update={"story": []})
     specs = {number: _spec_of(plain, chapter) for number, chapter in chapters.items()}
     for number, chapter in chapters.items():
@@ -52,7 +56,8 @@ def tell(
             watcher.note(f"chapter {number} of {len(chapters)}: {chapter.title}")
             carry_out = _compare if chapter.fault is None else _drill
             path = path_of(number)
-            done = carry_out(number, chapter, plain, specs[number], spec_text, watcher, path)
+            of = recorded_fields(spec)
+            done = carry_out(number, chapter, plain, specs[number], spec_text, watcher, path, of)
             yield _chapter_json(number, chapter, path, done)
 
 
@@ -79,11 +84,24 @@ def _options(chapter: Chapter, spec: Spec) -> DrillOptions:
 
 
 def _compare(
-    number: int, chapter: Chapter, spec: Spec, _: Spec, spec_text: str, watcher: Watcher, path: Path
+    number: int,
+    chapter: Chapter,
+    spec: Spec,
+    _: Spec,
+    spec_text: str,
+    watcher: Watcher,
+    path: Path,
+    of: Mapping[str, Any],
 ) -> dict[str, Any]:
     change = Change(settings=chapter.settings, spec=chapter.vary)
+    budget = ("--budget", format_duration(chapter.budget_ms))
     with open_session(
-        spec, run_path=path, command="compare", spec_text=spec_text, watcher=watcher
+        spec,
+        run_path=path,
+        command="compare",
+        spec_text=spec_text,
+        watcher=watcher,
+        asked=(*_options_of(change), *budget),
     ) as session:
         session.provide(change)
         result = compare(session, change, title=chapter.title, budget_s=chapter.budget_ms / 1000)
@@ -94,7 +112,7 @@ def _compare(
             "luck": [],
             "facts": {"throughput_tps": result["throughput_tps"], "effect": result["effect"]},
         }
-        told = {**result, "chapter": _told(number, chapter, done)}
+        told = {**result, "chapter": {**_told(number, chapter, done), "of": of}}
         session.recorder.update_run(result=told)
     return done
 
@@ -107,17 +125,33 @@ def _drill(
     spec_text: str,
     watcher: Watcher,
     path: Path,
+    of: Mapping[str, Any],
 ) -> dict[str, Any]:
+    options = _options(chapter, spec)
+    variant = ("--variant", options.variant) if options.variant else ()
     result = run_drill(
         changed,
-        _options(chapter, spec),
+        options,
         watcher=watcher,
         run_path=path,
         command="drill",
         spec_text=spec_text,
-        besides=lambda drill: {"chapter": _told(number, chapter, _drilled(drill))},
+        asked=(
+            *("--fault", options.fault, *variant),
+            *("--cuts", str(options.cuts), "--seed", str(options.seed)),
+        ),
+        besides=lambda drill: {"chapter": {**_told(number, chapter, _drilled(drill)), "of": of}},
     )
     return _drilled(result)
+
+
+def _options_of(change: Change) -> list[str]:
+    """What ``pgdyno compare`` takes for a chapter's change."""
+    words = []
+    for option, values in (("--set", change.settings), ("--vary", change.spec)):
+        for name, value in values.items():
+            words += [option, f"{name}={value}"]
+    return words
 
 
 def _drilled(result: DrillResult) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pgdyno.workload.persistence import make_logged, make_unlogged
 from pgdyno.workload.place import own_database_needed
 from pgdyno.workload.prepare import Prepared, prepare
 from pgdyno.workload.setup import read_setup
+from pgdyno.workload.texts import with_texts
 
 __all__ = [
     "Prepared",
@@ -20,4 +21,5 @@ __all__ = [
     "prepare",
     "read_setup",
     "unset_variables",
+    "with_texts",
 ]

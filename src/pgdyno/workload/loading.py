@@ -73,15 +73,20 @@ def _script_of(name: str, part: ScriptPart) -> WeightedScript:
         assert part.builtin is not None
         text, file = builtin_scripts()[part.builtin], f"built-in {part.builtin}"
         return WeightedScript(name, text, file, part.weight)
-    script = WeightedScript(
-        name,
-        read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX),
-        part.file,
-        part.weight,
-        own=True,
-    )
+    script = WeightedScript(name, script_text(part), part.file, part.weight, own=True)
     _check(script)
     return script
+
+
+def script_text(part: ScriptPart) -> str:
+    """The text of a part that is a file: its own where it has one, else what the file holds.
+
+    Raises UsageError when that cannot be read.
+    """
+    assert part.file is not None
+    if part.text is not None:
+        return part.text
+    return read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX)
 
 
 def unset_variables(workload: Workload, defined: Collection[str]) -> dict[str, list[str]]:

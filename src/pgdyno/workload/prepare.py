@@ -71,7 +71,7 @@ def prepare(
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
             progress(Path(wanted.setup).name, 0, 1)
-            run_setup(conninfo, wanted.setup)
+            run_setup(conninfo, wanted.setup, wanted.setup_text)
             progress(Path(wanted.setup).name, 1, 1)
     for workload in distinct:
         check_tables_exist(conninfo, workload)

@@ -7,14 +7,15 @@ from pgdyno.server import ConnInfo, connect
 from pgdyno.workload.textfile import read_text
 
 
-def run_setup(conninfo: ConnInfo, file: str) -> None:
-    """Execute ``file`` on one connection, as ``psql -1 -f`` would: all of it or nothing.
+def run_setup(conninfo: ConnInfo, file: str, text: str | None = None) -> None:
+    """Execute ``file``, or its ``text`` where that is known, on one connection, as ``psql -1 -f``
+    would: all of it or nothing.
 
     Raises UsageError when it cannot be read, SetupError with file and line when a statement fails.
     """
     import psycopg
 
-    text = read_setup(file)
+    text = read_setup(file, text)
     with connect(conninfo) as conn:
         try:
             conn.execute(text.encode())
@@ -32,6 +33,6 @@ def run_setup(conninfo: ConnInfo, file: str) -> None:
             ) from None
 
 
-def read_setup(file: str) -> str:
-    """The text of a setup file. Raises UsageError."""
-    return read_text(file, "setup")
+def read_setup(file: str, text: str | None = None) -> str:
+    """The text of a setup file, or ``text`` where that is known. Raises UsageError."""
+    return read_text(file, "setup") if text is None else text

@@ -1,0 +1,43 @@
+"""The words of the present command line that its spec does not have: kept to repeat the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from pgdyno.cli.types import Duration
+
+_PATHS = ("recording", "pg_bindir")
+
+
+def words_of(*names: str) -> list[str]:
+    """Option and value of each of the parameters ``names`` that was given; the others have their
+    defaults then as now."""
+    context = click.get_current_context()
+    given = (
+        parameter
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    )
+    return [word for each in given for word in _words(each, context.params[str(each.name)])]
+
+
+def _words(parameter: click.Parameter, value: Any) -> Iterator[str]:
+    option = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+    if isinstance(value, bool):
+        yield option if value else parameter.secondary_opts[0]
+        return
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    for each in value if several else [value]:
+        yield from (option, _spelled(parameter, each))
+
+
+def _spelled(parameter: click.Parameter, value: Any) -> str:
+    if isinstance(parameter.type, Duration):
+        return f"{value}ms"
+    return str(Path(value).absolute()) if parameter.name in _PATHS else str(value)
