@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from conftest import Said
-from pgdyno.record import RunFile
+from pgdyno.conduct import read_spec_or_run
+from pgdyno.conduct.repeating import recorded_fields
+from pgdyno.errors import UsageError
+from pgdyno.record import Recorder, RunFile
+from pgdyno.report import accounts
 from pgdyno.report.repeating import repeat_lines, spec_command
 from pgdyno.server import Installation
+from pgdyno.spec import Spec
+from pgdyno.workload import with_texts
 
 Pgdyno = Callable[..., Said]
 
@@ -86,22 +91,34 @@ def _told(path: Path) -> dict[str, Any]:
         return {
             "command": run.run.command,
             "spec": run.run.spec,
-            "asked": list(run.run.asked),
+            "asked": sorted(run.run.asked),
             "changes": changes,
             "status": run.run.status,
             "statements": {_unlabelled(each.statement) for each in run.statements()},
         }
 
 
-@pytest.mark.parametrize("kind", list(ASKED))
-def test_the_printed_command_repeats_the_run(
-    kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if kind == "script":  # its table is the one of the setup, which -f alone has not
-        (tmp_path / "add.sql").write_text("\\set id random(1, 10)\nselect :id + :step;\n")
-    first = tmp_path / ("first-1.db" if kind == "killed" else "first.db")
-    said = pgdyno(*ASKED[kind], "-q", "-o", "first.db")
-    assert said.status in STATUSES, said.err
+def _stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands stop once it is recorded what they were asked, before a server is started."""
+
+    def record(
+        command: str, given: Any, spec: Spec, text: str, path: Path, asked: Sequence[str] = ()
+    ) -> NoReturn:
+        fields = recorded_fields(with_texts(spec))
+        recorder = Recorder.create(
+            path, name=spec.name, command=command, spec=fields, server={"kind": "embedded"}
+        )
+        recorder.update_run(asked=list(asked))
+        recorder.finish("done")
+        raise UsageError("enough", code="enough")
+
+    monkeypatch.setattr("pgdyno.cli.session.session_for", record)
+
+
+def _repeat(
+    first: Path, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """Runs what the page of ``first`` prints, from another directory, its files gone."""
     for name in ("add.sql", "shelf.sql", "shop.toml"):
         (tmp_path / name).unlink()
     elsewhere = tmp_path / "else where"
@@ -113,44 +130,68 @@ def test_the_printed_command_repeats_the_run(
     assert program == "pgdyno"
     again = pgdyno(*words, "-q", "-o", "second.db")
     assert again.status in STATUSES, again.err
-    before, after = _told(first), _told(Path("second.db"))
-    assert after == before
+    return _told(Path("second.db"))
 
 
-def test_a_spec_saved_from_a_run_repeats_it_too(
+@pytest.mark.parametrize("kind", ["run", "drill", "killed"])
+def test_the_printed_command_repeats_the_run(
+    kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = pgdyno(*ASKED[kind], "-q", "-o", "first.db")
+    assert said.status in STATUSES, said.err
+    first = tmp_path / ("first-1.db" if kind == "killed" else "first.db")
+    assert _repeat(first, pgdyno, tmp_path, monkeypatch) == _told(first)
+    if kind == "killed":  # the whole story is in each of its chapters
+        story, _ = read_spec_or_run(first, story=True)
+        assert [chapter.title for chapter in story.story] == ["killed", "commits that do not wait"]
+
+
+@pytest.mark.parametrize("kind", ["script", "compare", "investigate", "price"])
+def test_what_was_asked_is_asked_again(
+    kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "script":  # its table is the one of the setup, which -f alone has not
+        (tmp_path / "add.sql").write_text("\\set id random(1, 10)\nselect :id + :step;\n")
+    with monkeypatch.context() as patched:
+        _stop_early(patched)
+        assert pgdyno(*ASKED[kind], "-q", "-o", "first.db").err.startswith("error: enough")
+    before = _told(tmp_path / "first.db")
+    after = _repeat(tmp_path / "first.db", pgdyno, tmp_path, monkeypatch)
+    for key in ("command", "spec", "asked", "status"):
+        assert after[key] == before[key]
+    if kind == "compare":
+        assert [change["settings"] for change in after["changes"]] == [
+            {"synchronous_commit": "off"}
+        ]
+
+
+def test_a_spec_saved_from_a_run_is_that_of_the_run(
     pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert pgdyno("run", "shop.toml", "-q", "-o", "first.db").status == 0
-    spec = pgdyno("show", "first.db", "--format", "spec").out
-    for name in ("add.sql", "shelf.sql", "shop.toml"):
-        (tmp_path / name).unlink()
+    _stop_early(monkeypatch)
+    pgdyno(*ASKED["run"], "-q", "-o", "first.db")
     with RunFile(tmp_path / "first.db") as run:
-        _, *words = shlex.split(spec_command(run.run))
-    Path("shop.toml").write_text(spec)
-    again = pgdyno(*words, "-q", "-o", "second.db")
-    assert again.status == 0, again.err
-    assert _told(Path("second.db")) == _told(Path("first.db"))
+        shortened = accounts.spec_lines(run.run.spec)
+        _, command, name, *words = shlex.split(spec_command(run.run))
+    texts = ("\n".join(shortened), pgdyno("show", "first.db", "--format", "spec").out)
+    for number, text in enumerate(texts):
+        monkeypatch.chdir(tmp_path)
+        Path(f"folder-{number}").mkdir()
+        monkeypatch.chdir(tmp_path / f"folder-{number}")
+        Path(name).write_text(text)
+        pgdyno(command, name, *words, "-q", "-o", "second.db")
+        assert _told(Path("second.db")) == _told(tmp_path / "first.db")
 
 
-def test_a_run_file_is_a_spec_with_options_over_it(pgdyno: Pgdyno, tmp_path: Path) -> None:
-    asked = ("-c", "3", "-T", "1", "--pool-max", "2", "-q", "--format", "json")
-    assert pgdyno("run", *asked, "-o", "old.db").status == 0
+def test_a_run_file_is_a_spec_with_options_over_it(
+    pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _stop_early(monkeypatch)
+    pgdyno("run", "-c", "3", "-T", "1", "--pool-max", "2", "-q", "-o", "old.db")
     checked = pgdyno("spec", "check", "old.db")
     assert checked.status == 0
     assert "count = 3" in checked.out
-    said = pgdyno("run", "old.db", "-c", "2", *asked[4:], "-o", "new.db")
-    assert said.status == 0, said.err
+    pgdyno("run", "old.db", "-c", "2", "-q", "-o", "new.db")
     with RunFile(tmp_path / "new.db") as run:
         (group,) = run.run.spec["clients"]
         assert (group["count"], group["pool"]["max"]) == (2, 2)
-    assert json.loads(said.out)["run_file"] == "new.db"
-
-
-def test_a_whole_story_is_in_each_of_its_chapters(pgdyno: Pgdyno, tmp_path: Path) -> None:
-    assert pgdyno("story", "shop.toml", "--only", "1", "-q", "-o", "s.db").status == 0
-    for name in ("add.sql", "shelf.sql", "shop.toml"):
-        (tmp_path / name).unlink()
-    said = pgdyno("story", "s-1.db", "--only", "1", "-q", "-o", "again.db")
-    assert said.status == 0, said.err
-    with RunFile(tmp_path / "again-1.db") as run:
-        assert len(run.run.result["chapter"]["of"]["story"]) == 2

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pgdyno.spec.change import Change
+from pgdyno.stats.words import kept
 
 Status = Literal["found", "cleared", "skipped"]
 Window = tuple[int, int]
@@ -52,7 +53,7 @@ class Proposal:
         return {
             "remedy_id": self.remedy_id,
             "change": self.change.to_json(),
-            "predicted_ratio": round(self.predicted_ratio, 4),
+            "predicted_ratio": kept(self.predicted_ratio),
             "why": self.why,
         }
 

@@ -11,6 +11,7 @@ from pgdyno.investigate.result import ci95_json, effect_json, head_json
 from pgdyno.investigate.trial import PAIRS_MAX, Answer, Measure, Noise, Question, run_trial
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, noise_floor
+from pgdyno.stats.words import kept
 
 WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8
@@ -100,7 +101,7 @@ def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> d
         "change": change.to_json(),
         "effect": effect_json(answer.throughput),
         "latency_p99": {
-            "ratio": round(answer.latency_p99.ratio, 4),
+            "ratio": kept(answer.latency_p99.ratio),
             "ci95": ci95_json(answer.latency_p99),
         },
         "compared": answer.measure,

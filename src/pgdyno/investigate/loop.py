@@ -38,7 +38,7 @@ from pgdyno.investigate.trial import (
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import DurabilityClass, within
 from pgdyno.spec import Change
-from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor
+from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor, words
 
 # Shares of the time budget. With six pairs of slices a trial then takes about a seventh of it, so
 # that a noise floor, four trials and a check fit; calibrated on budgets of 2 and 5 minutes.
@@ -364,7 +364,7 @@ class _Investigation:
                 },
                 "predicted_ratio": round(candidate.predicted_ratio, 3),
                 "effect": effect_json(answer.throughput),
-                "latency_p99_ratio": round(answer.latency_p99.ratio, 4),
+                "latency_p99_ratio": words.kept(answer.latency_p99.ratio),
                 "compared": answer.measure,
                 "verdict": answer.verdict.outcome,
                 "decision": decision,

@@ -18,6 +18,7 @@ from pgdyno.stats import (
     NoiseFloor,
     steady_from,
 )
+from pgdyno.stats.words import kept
 
 SCHEMA_VERSION = 2
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
@@ -199,7 +200,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 def effect_json(effect: Effect) -> dict[str, Any]:
     """A paired effect: ratio with its 95 % interval."""
     return {
-        "throughput_ratio": round(effect.ratio, 4),
+        "throughput_ratio": kept(effect.ratio),
         "ci95": ci95_json(effect),
         "pairs": effect.pairs,
     }
@@ -207,7 +208,7 @@ def effect_json(effect: Effect) -> dict[str, Any]:
 
 def ci95_json(bounds: Effect | NoiseFloor) -> list[float]:
     """A 95 % interval of ratios."""
-    return [round(bounds.lo, 4), round(bounds.hi, 4)]
+    return [kept(bounds.lo), kept(bounds.hi)]
 
 
 def _ms(ns: float) -> float:

@@ -25,6 +25,7 @@ from pgdyno.stats import (
     paired_effect,
     wants_more,
 )
+from pgdyno.stats.words import kept, ratio_words
 
 PAIRS_MAX = 60
 LATENCY_MATTERS = 0.10
@@ -84,8 +85,8 @@ class Answer:
     def gain(self) -> str:
         """What the change gave, in a few words."""
         if self.measure == "throughput":
-            return f"{self.throughput.ratio:.2f}x"
-        return f"p99 {self.latency_p99.ratio:.2f}x at the held rate"
+            return ratio_words(self.throughput.ratio)
+        return f"p99 {ratio_words(self.latency_p99.ratio)} at the held rate"
 
 
 @dataclass(frozen=True)
@@ -258,12 +259,12 @@ def _columns(answer: Answer) -> dict[str, Any]:
     throughput, latency = answer.throughput, answer.latency_p99
     return {
         "pairs": throughput.pairs,
-        "throughput_ratio": throughput.ratio,
-        "throughput_ratio_lo": throughput.lo,
-        "throughput_ratio_hi": throughput.hi,
-        "latency_p99_ratio": latency.ratio,
-        "latency_p99_ratio_lo": latency.lo,
-        "latency_p99_ratio_hi": latency.hi,
+        "throughput_ratio": kept(throughput.ratio),
+        "throughput_ratio_lo": kept(throughput.lo),
+        "throughput_ratio_hi": kept(throughput.hi),
+        "latency_p99_ratio": kept(latency.ratio),
+        "latency_p99_ratio_lo": kept(latency.lo),
+        "latency_p99_ratio_hi": kept(latency.hi),
         "baseline_tps": _mean(answer.tps_a),
         "changed_tps": _mean(answer.tps_b),
         "compared": answer.measure,

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.drill.against import differences as drills_differ
 from pgdyno.drill.model import DrillResult
+from pgdyno.stats.words import ratio_words
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def _gains(here: Mapping[str, Any], there: Mapping[str, Any]) -> Iterator[dict[s
             "there": other[ratio],
             "differs": differs,
             "sentence": (
-                f"{row['title']}: {'p99' if held else 'throughput'} {one[ratio]:.2f}x on {names[0]}"
-                f" and {other[ratio]:.2f}x on {names[1]}: {verdict}"
+                f"{row['title']}: {'p99' if held else 'throughput'} {ratio_words(one[ratio])} on"
+                f" {names[0]} and {ratio_words(other[ratio])} on {names[1]}: {verdict}"
             ),
         }
 

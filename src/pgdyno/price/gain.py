@@ -16,6 +16,7 @@ from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Ques
 from pgdyno.price.candidates import Candidate
 from pgdyno.spec import Spec
 from pgdyno.stats import PAIRS_MIN
+from pgdyno.stats.words import effect_words, kept
 
 _SLICE_SECONDS_RANGE = (0.8, 20.0)
 # Of a pair whose sides differ in more than a reload: stopping the server, moving files, rewriting
@@ -37,9 +38,9 @@ class Gain:
         answer = self.answer
         return {
             "measured": True,
-            "throughput_ratio": round(answer.throughput.ratio, 4),
+            "throughput_ratio": kept(answer.throughput.ratio),
             "ci95": ci95_json(answer.throughput),
-            "latency_p99_ratio": round(answer.latency_p99.ratio, 4),
+            "latency_p99_ratio": kept(answer.latency_p99.ratio),
             "latency_p99_ci95": ci95_json(answer.latency_p99),
             "pairs": answer.throughput.pairs,
             "compared": answer.measure,
@@ -146,4 +147,4 @@ def _said(candidate: Candidate, gain: Gain) -> str:
     if gain.answer is None:
         return f"{candidate.title}: {gain.why}"
     effect = gain.answer.throughput
-    return f"{candidate.title}: {effect.ratio:.2f}x [{effect.lo:.2f}, {effect.hi:.2f}]"
+    return f"{candidate.title}: {effect_words(effect.ratio, effect.lo, effect.hi)}"

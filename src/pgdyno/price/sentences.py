@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pgdyno.stats.words import effect_words, ratio_words
+
 Row = Mapping[str, Any]
 """One candidate of the result: ``docs/reference/result-price.schema.json``."""
 
@@ -44,8 +46,8 @@ def gain_words(row: Row) -> str:
     compared = str(gain["compared"])
     said = _SAID_OF_GAIN[compared][gain["verdict"]]
     if compared == "latency_p99":
-        return said.format(_ratio(gain["latency_p99_ratio"], gain["latency_p99_ci95"]))
-    return said.format(_ratio(gain["throughput_ratio"], gain["ci95"]))
+        return said.format(effect_words(gain["latency_p99_ratio"], *gain["latency_p99_ci95"]))
+    return said.format(effect_words(gain["throughput_ratio"], *gain["ci95"]))
 
 
 def loss_words(row: Row) -> list[str]:
@@ -170,12 +172,8 @@ def _gain_ratio(row: Row) -> float:
 def _gain_in_short(row: Row) -> str:
     gain = row["gain"]
     if gain["compared"] == "latency_p99":
-        return f"p99 {gain['latency_p99_ratio']:.2f}x"
-    return f"{gain['throughput_ratio']:.2f}x"
-
-
-def _ratio(ratio: float, ci95: Sequence[float]) -> str:
-    return f"{ratio:.2f}x [{ci95[0]:.2f}, {ci95[1]:.2f}]"
+        return f"p99 {ratio_words(gain['latency_p99_ratio'])}"
+    return ratio_words(gain["throughput_ratio"])
 
 
 def _ms(value: float) -> str:

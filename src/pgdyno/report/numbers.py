@@ -6,32 +6,19 @@ A value that is not there is an em dash, never a zero.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
-ABSENT = "—"
+from pgdyno.stats import words
+from pgdyno.stats.words import is_missing
 
-
-def _missing(value: float | None) -> bool:
-    return value is None or not math.isfinite(value)
-
-
-def significant(value: float | None, digits: int = 3) -> str:
-    """``value`` to ``digits`` significant digits, never in exponent form: 14.8, 0.0621, 5,310."""
-    if value is None or _missing(value):
-        return ABSENT
-    if value == 0:
-        return "0"
-    magnitude = math.floor(math.log10(abs(value)))
-    rounded = round(value, digits - 1 - magnitude)
-    # Rounding can carry into the next magnitude: 9.996 becomes 10.0, which has one decimal less.
-    magnitude = math.floor(math.log10(abs(rounded)))
-    return f"{rounded:,.{max(0, digits - 1 - magnitude)}f}"
+ABSENT, significant = words.ABSENT, words.significant
+times, times_short, interval = words.ratio_words, words.predicted_words, words.interval_words
+percent, change_percent = words.percent_words, words.change_words
 
 
 def count(value: float | None) -> str:
     """A whole number with commas."""
-    return ABSENT if value is None or _missing(value) else f"{round(value):,}"
+    return ABSENT if value is None or is_missing(value) else f"{round(value):,}"
 
 
 def tps(value: float | None) -> str:
@@ -41,14 +28,14 @@ def tps(value: float | None) -> str:
 
 def ms_figure(value: float | None) -> str:
     """A latency in milliseconds, without its unit: three digits, but none below a microsecond."""
-    if value is None or _missing(value):
+    if value is None or is_missing(value):
         return ABSENT
     return f"{value:.3f}" if 0 < abs(value) < 1 else significant(value)
 
 
 def ms(value: float | None) -> str:
     """A latency given in milliseconds, with its unit; seconds from ten seconds up."""
-    if value is None or _missing(value):
+    if value is None or is_missing(value):
         return ABSENT
     return f"{significant(value / 1000)} s" if abs(value) >= 10_000 else f"{ms_figure(value)} ms"
 
@@ -65,44 +52,9 @@ def ns(value: float | None) -> str:
     return ms(None if value is None else value / 1e6)
 
 
-def times(ratio: float | None) -> str:
-    """A ratio: ``2.08x``."""
-    if ratio is None or _missing(ratio):
-        return ABSENT
-    return f"{ratio:.2f}x" if ratio < 10 else f"{significant(ratio)}x"
-
-
-def times_short(ratio: float | None) -> str:
-    """A ratio to two digits, for what is not measured finely: ``1.9x``."""
-    return ABSENT if ratio is None or _missing(ratio) else f"{significant(ratio, 2)}x"
-
-
-def interval(lo: float | None, hi: float | None) -> str:
-    """The 95 % interval of a ratio: ``[1.97, 2.20]``; empty when there is none."""
-    if lo is None or hi is None or _missing(lo) or _missing(hi):
-        return ""
-    return f"[{lo:.2f}, {hi:.2f}]"
-
-
-def change_percent(ratio: float | None) -> str:
-    """A ratio as a change: 0.59 is ``-41 %``, 1.02 is ``+2.0 %``."""
-    if ratio is None or _missing(ratio):
-        return ABSENT
-    percent = (ratio - 1) * 100
-    return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
-
-
-def percent(share: float | None) -> str:
-    """A share between 0 and 1: ``62 %``, ``3.1 %``."""
-    if share is None or _missing(share):
-        return ABSENT
-    hundredth = share * 100
-    return f"{hundredth:.0f} %" if abs(hundredth) >= 10 else f"{significant(hundredth, 2)} %"
-
-
 def duration(value_ms: float | None) -> str:
     """A length of time given in milliseconds: ``45 s``, ``2 min 11 s``, ``1 h 04 min``."""
-    if value_ms is None or _missing(value_ms):
+    if value_ms is None or is_missing(value_ms):
         return ABSENT
     if value_ms < 10_000:
         return f"{significant(value_ms / 1000, 2)} s"
@@ -128,7 +80,7 @@ def clock(at_ms: float) -> str:
 
 def size(value: float | None) -> str:
     """Bytes in PostgreSQL's units, powers of 1024: ``16 MB``."""
-    if value is None or _missing(value):
+    if value is None or is_missing(value):
         return ABSENT
     for unit in ("B", "kB", "MB", "GB"):
         if abs(value) < 1024:

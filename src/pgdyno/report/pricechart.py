@@ -24,6 +24,7 @@ from pgdyno.report import numbers, palette, pricelist
 from pgdyno.report.chart import FONT, Chart, Key, plain_figure, tip
 from pgdyno.report.story import Story
 from pgdyno.report.tables import figures_table
+from pgdyno.stats.words import effect_words
 
 # Heights: decades of milliseconds from 0.1 ms at 1 to 100 s at 7, bands below and above.
 NOT_DRILLED, NOTHING, LEAST_MS, BROKEN = -1.0, 0.0, 0.1, 8.0
@@ -175,7 +176,7 @@ def _draw(plot: figure, points: Sequence[Point]) -> None:
             "marker": [MARKS[point.seen][1] for point in points],
             "number": [str(point.number) for point in points],
             "what": [f"{point.number}  {point.title}" for point in points],
-            "gain": [f"{numbers.times(p.gain)} {numbers.interval(p.lo, p.hi)}" for p in points],
+            "gain": [effect_words(p.gain, p.lo, p.hi) for p in points],
             "took": [point.says for point in points],
         }
     )

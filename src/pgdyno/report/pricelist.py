@@ -8,6 +8,7 @@ from typing import Any
 from pgdyno.report import numbers
 from pgdyno.report.story import Story
 from pgdyno.report.tables import Table
+from pgdyno.stats.words import effect_words
 
 Row = Mapping[str, Any]
 _TAIL = 6
@@ -120,13 +121,9 @@ def _gain_cells(gain: Row | None) -> list[str]:
     if not gain["measured"]:
         return ["not measured", ""]
     return [
-        _ratio(gain["throughput_ratio"], gain["ci95"]),
-        _ratio(gain["latency_p99_ratio"], gain["latency_p99_ci95"]),
+        effect_words(gain["throughput_ratio"], *gain["ci95"]),
+        effect_words(gain["latency_p99_ratio"], *gain["latency_p99_ci95"]),
     ]
-
-
-def _ratio(ratio: float, ci95: Sequence[float]) -> str:
-    return f"{numbers.times(ratio)} {numbers.interval(ci95[0], ci95[1])}"
 
 
 def _loss_cells(loss: Row) -> list[str]:

@@ -39,21 +39,19 @@ def headline(run: RunFile, story: Story) -> list[Headline]:
     figures = []
     if before is not None and after is not None:
         changed = story.changed
-        gain = after.throughput_tps / before.throughput_tps if before.throughput_tps else None
-        p99_gain = after.latency_p99_ms / before.latency_p99_ms if before.latency_p99_ms else None
         figures = [
             Headline(
                 "Throughput",
                 numbers.tps(after.throughput_tps),
                 "tps",
                 numbers.tps(before.throughput_tps) if changed else "",
-                _gain_note(story, gain) if changed else "",
+                story.gain_words if changed else "",
             ),
             Headline(
                 "Response time p99",
                 *(_value_and_unit(after.latency_p99_ms)),
                 _value_and_unit(before.latency_p99_ms)[0] if changed else "",
-                numbers.change_percent(p99_gain) if changed else _median_note(run, story),
+                story.p99_gain_words if changed else _median_note(run, story),
             ),
         ]
     if taken := wording.time_taken(run.run):
@@ -74,13 +72,6 @@ def _trust(story: Story) -> Headline:
 def _value_and_unit(value_ms: float) -> tuple[str, str]:
     value, _, unit = numbers.ms(value_ms).partition(" ")
     return value, unit
-
-
-def _gain_note(story: Story, gain: float | None) -> str:
-    if story.comparison and story.comparison.throughput:
-        held = story.comparison.rate_held
-        return "held by the clients" if held else str(story.comparison.throughput)
-    return numbers.times(gain)
 
 
 def _median_note(run: RunFile, story: Story) -> str:

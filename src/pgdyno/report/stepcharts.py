@@ -52,24 +52,28 @@ def chain_charts(story: Story) -> list[Chart]:
 def _throughput_chart(attempts: Sequence[Attempt]) -> Chart | None:
     rows = []
     for attempt in attempts:
-        before, effect = attempt.trial.baseline_tps, attempt.throughput
-        if before and effect and not attempt.rate_held:
-            rows.append(_row(attempt, before, effect, attempt.trial.predicted_ratio))
+        trial, effect = attempt.trial, attempt.throughput
+        before, after = trial.baseline_tps, trial.changed_tps
+        if before and after and effect and not attempt.rate_held:
+            rows.append(_row(attempt, before, after, effect, trial.predicted_ratio))
     return _dumbbells("chain-tps", "Throughput before and after, tps", rows, numbers.tps, "0,0")
 
 
 def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
     rows = []
     for attempt in attempts:
-        before, effect = attempt.p99_before_ms, attempt.latency_p99
-        if before and effect:
-            rows.append(_row(attempt, before, effect, None))
+        before, after, effect = attempt.p99_before_ms, attempt.p99_after_ms, attempt.latency_p99
+        if before and after and effect:
+            rows.append(_row(attempt, before, after, effect, None))
     return _dumbbells(
         "chain-p99", "p99 of response time before and after, ms", rows, numbers.ms, "0,0.[0]"
     )
 
 
-def _row(attempt: Attempt, before: float, effect: Ratio, predicted: float | None) -> Row:
+def _row(
+    attempt: Attempt, before: float, after: float, effect: Ratio, predicted: float | None
+) -> Row:
+    """A row whose whiskers are as far from ``after`` as the interval's ends are from the ratio."""
     title = attempt.title
     if len(title) > LABEL_MAX:
         title = f"{title[: LABEL_MAX - 1]}…"
@@ -77,9 +81,9 @@ def _row(attempt: Attempt, before: float, effect: Ratio, predicted: float | None
         label=title,
         outcome=attempt.outcome,
         before=before,
-        after=before * effect.ratio,
-        lo=before * effect.lo,
-        hi=before * effect.hi,
+        after=after,
+        lo=after * effect.lo / effect.ratio,
+        hi=after * effect.hi / effect.ratio,
         predicted=None if predicted is None else before * predicted,
     )
 

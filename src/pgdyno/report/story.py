@@ -13,9 +13,9 @@ from typing import Any
 
 from pgdyno.record import FindingRow, RunFile, Trial, throughput_tps
 from pgdyno.remedy import Remedy, catalogue
-from pgdyno.report import numbers
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import emulated_in_words
+from pgdyno.stats.words import change_words, effect_words, ratio_words
 
 NOT_MEASURED = "not measured"
 
@@ -29,7 +29,7 @@ class Ratio:
     hi: float
 
     def __str__(self) -> str:
-        return f"{numbers.times(self.ratio)} {numbers.interval(self.lo, self.hi)}"
+        return effect_words(self.ratio, self.lo, self.hi)
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Attempt:
     slices: Mapping[str, list[int]]
     """Ids of the slices of side ``a`` (as it was) and ``b`` (changed)."""
     p99_before_ms: float | None
+    p99_after_ms: float | None
+    """Of all responses in the slices of either side."""
 
     @property
     def title(self) -> str:
@@ -167,7 +169,10 @@ class Story:
     @cached_property
     def before(self) -> State | None:
         """At the start: the baseline, or the first trial's unchanged side, or all there is."""
-        result = self.info.result
+        result, compared = self.info.result, self.comparison
+        if compared is not None and compared.slices["a"] and compared.throughput:
+            tps, p99_ms = compared.trial.baseline_tps, compared.p99_before_ms
+            return State(compared.slices["a"], tps or 0.0, p99_ms or 0.0)
         return self._state(
             self._ids_before(),
             result.get("baseline_tps"),
@@ -177,7 +182,10 @@ class Story:
     @cached_property
     def after(self) -> State | None:
         """At the end, with what was kept in force."""
-        result = self.info.result
+        result, compared = self.info.result, self.comparison
+        if compared is not None and compared.slices["b"] and compared.throughput:
+            tps, p99_ms = compared.trial.changed_tps, compared.p99_after_ms
+            return State(compared.slices["b"], tps or 0.0, p99_ms or 0.0)
         return self._state(
             self._ids_after(), result.get("final_tps"), result.get("final_latency_ms_p99")
         )
@@ -195,6 +203,26 @@ class Story:
             name = "all of the run" if self.before.slice_ids is None else "measured"
             return {name: self.before.slice_ids}
         return {"before": self.before.slice_ids, "after": self.after.slice_ids}
+
+    @property
+    def gain_words(self) -> str:
+        """What all of it gave in throughput: of a comparison the paired effect; '' for nothing."""
+        compared, before, after = self.comparison, self.before, self.after
+        if compared is not None and compared.throughput is not None:
+            return "held by the clients" if compared.rate_held else str(compared.throughput)
+        if before is None or after is None or not before.throughput_tps:
+            return ""
+        return ratio_words(after.throughput_tps / before.throughput_tps)
+
+    @property
+    def p99_gain_words(self) -> str:
+        """What became of p99: of a comparison the paired effect; '' for nothing."""
+        compared, before, after = self.comparison, self.before, self.after
+        if compared is not None and compared.latency_p99 is not None:
+            return str(compared.latency_p99)
+        if before is None or after is None or not before.latency_p99_ms:
+            return ""
+        return change_words(after.latency_p99_ms / before.latency_p99_ms)
 
     @property
     def verdict(self) -> str:
@@ -311,7 +339,6 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
     slices = run.slices(trial_id=trial.id)
     sides = {side: [s.id for s in slices if s.side == side] for side in ("a", "b")}
     base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
-    p99_ns = run.histogram("response", sides["a"]).percentile(99) if sides["a"] else 0
     change = without(Change.from_json(trial.change), base)
     return Attempt(
         trial=trial,
@@ -324,8 +351,14 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
             trial.latency_p99_ratio, trial.latency_p99_ratio_lo, trial.latency_p99_ratio_hi
         ),
         slices=sides,
-        p99_before_ms=p99_ns / 1e6 or None,
+        p99_before_ms=_p99_ms(run, sides["a"]),
+        p99_after_ms=_p99_ms(run, sides["b"]),
     )
+
+
+def _p99_ms(run: RunFile, slice_ids: list[int]) -> float | None:
+    """p99 of the response times in some slices; None if nothing ended in them."""
+    return run.histogram("response", slice_ids).percentile(99) / 1e6 or None if slice_ids else None
 
 
 def _like(change: Change) -> Remedy | None:

@@ -168,11 +168,11 @@ def _change_line(story: Story, width: int) -> list[Line]:
         return []
     taken = wording.time_taken(story.info)
     if story.changed:
-        ratio = after.throughput_tps / before.throughput_tps if before.throughput_tps else None
         parts = [
             f"{numbers.tps(before.throughput_tps)} → {numbers.tps(after.throughput_tps)} tps"
-            f" ({numbers.times_short(ratio)})",
-            f"p99 {numbers.from_to_ms(before.latency_p99_ms, after.latency_p99_ms)}",
+            f" ({story.gain_words})",
+            f"p99 {numbers.from_to_ms(before.latency_p99_ms, after.latency_p99_ms)}"
+            f" ({story.p99_gain_words})",
         ]
     else:
         parts = [
@@ -201,8 +201,7 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
     if attempt.latency_p99 is not None:
         moved = ""
         if attempt.p99_before_ms:
-            after_ms = attempt.p99_before_ms * attempt.latency_p99.ratio
-            moved = f"{GAP}{numbers.from_to_ms(attempt.p99_before_ms, after_ms)}"
+            moved = f"{GAP}{numbers.from_to_ms(attempt.p99_before_ms, attempt.p99_after_ms)}"
         lines += labelled("p99", f"{attempt.latency_p99}{moved}", width)
     lines.append(Line(""))
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno._engine import student_t_quantile
+from pgdyno.stats.words import effect_words, kept, percent_words
 
 CONFIDENCE = 0.95
 PAIRS_MIN = 6
@@ -96,8 +97,9 @@ def noise_floor(a: Sequence[float], b: Sequence[float]) -> NoiseFloor:
     slices is ruled out, so no smaller effect is called one.
     """
     effect = paired_effect(a, b)
-    farther = max(abs(math.log(effect.lo)), abs(math.log(effect.hi)))
-    return NoiseFloor(effect.lo, effect.hi, math.expm1(farther))
+    # From the bounds as they are kept, of which reports reckon it again.
+    half_width = max(1 / kept(effect.lo), kept(effect.hi)) - 1
+    return NoiseFloor(effect.lo, effect.hi, half_width)
 
 
 def decide(
@@ -118,13 +120,13 @@ def decide(
     low, high = math.log(effect.lo), math.log(effect.hi)
     floor = math.log1p(noise.half_width) if noise else 0.0
     bound = max(math.log1p(effect_matters), floor)
-    measured = f"{_ratio(effect)} in {effect.pairs} pairs"
+    measured = f"{effect_words(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
     if -bound <= low and high <= bound:
-        within = f"all within ±{100 * math.expm1(bound):.1f} %"
+        within = f"all within ±{percent_words(math.expm1(bound))}"
         return Verdict("no difference", None, f"no difference: {measured}, {within}")
     if (low > 0 or high < 0) and abs(mean) > floor:
         outcome: Outcome = "better" if (mean > 0) == higher_is_better else "worse"
-        beyond = f"; identical slices differ by up to {100 * math.expm1(floor):.1f} %"
+        beyond = f"; identical slices differ by up to {percent_words(math.expm1(floor))}"
         return Verdict(outcome, None, f"{outcome}: {measured}{beyond if noise else ''}")
     # Narrower by enough, the interval would exclude 1, or come to lie within the bound.
     target = max(abs(mean) if abs(mean) > floor else 0.0, bound - abs(mean))
@@ -174,7 +176,3 @@ def pairs_needed(log_sd: float, log_half_width: float, *, pairs_done: int = 0) -
 
 def _half_width(log_sd: float, pairs: int) -> float:
     return student_t_quantile(pairs - 1, (1 + CONFIDENCE) / 2) * log_sd / math.sqrt(pairs)
-
-
-def _ratio(effect: Effect) -> str:
-    return f"{effect.ratio:.2f}x [{effect.lo:.2f}, {effect.hi:.2f}]"

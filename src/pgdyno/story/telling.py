@@ -138,7 +138,8 @@ def _drill(
         spec_text=spec_text,
         asked=(
             *("--fault", options.fault, *variant),
-            *("--cuts", str(options.cuts), "--seed", str(options.seed)),
+            *("--cuts", str(options.cuts)),
+            *(() if spec.load.seed is None else ("--seed", str(options.seed))),
         ),
         besides=lambda drill: {"chapter": {**_told(number, chapter, _drilled(drill)), "of": of}},
     )
