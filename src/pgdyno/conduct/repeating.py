@@ -25,9 +25,9 @@ def recorded_fields(spec: Spec) -> dict[str, Any]:
     fields = spec.model_dump(
         mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
     )
-    for table, key in _PATHS:
-        if fields[table][key] is not None:
-            fields[table][key] = str(Path(fields[table][key]).expanduser().absolute())
+    for name, key in _PATHS:
+        if fields[name][key] is not None:
+            fields[name][key] = str(Path(fields[name][key]).expanduser().absolute())
     for table, file, text in _files(fields):
         if table[text] is not None and blank(table[text]) != table[text]:
             table[text] = None  # without its password it would be another script
@@ -83,6 +83,8 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
                 hint="the text of a file with a password in it is not recorded; put the file back",
             )
     kept: dict[str, Any] = _without_none(fields)
+    # To drop tables is asked for anew each time, with -i.
+    kept.get("workload", {}).pop("initialize", None)
     return kept
 
 

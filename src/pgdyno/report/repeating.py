@@ -33,6 +33,8 @@ def command_of(info: RunInfo, source: str) -> str:
         words.append(str(info.server.get("entrance_uri") or info.server.get("uri") or "CONNINFO"))
         if info.server.get("entrance_uri"):
             words += ["--control", str(info.server.get("uri"))]
+    if (info.spec.get("workload") or {}).get("initialize"):
+        words.append("--initialize")
     return shlex.join([*words, *(info.asked or _asked_by(info))])
 
 
