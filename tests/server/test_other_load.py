@@ -1,4 +1,4 @@
-"""What others do beside a run is seen and told: programs on the machine."""
+"""What others do beside a run is seen and told: programs on the machine, load on the server."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
+
+from pgdyno.diagnose.others import other_programs
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster
 
 pytestmark = pytest.mark.server
 
@@ -53,8 +59,73 @@ def test_busy_loops_beside_a_run_are_named_and_the_run_is_not_trusted(open_dir: 
         status, result = run_here(open_dir, "select-only", "-c", "2", "-s", "1", "-T", "4")
     assert status == 4
     assert result["trustworthy"] is False
-    assert "busyloop" in str(result["distrust"])
+    assert "busy with other programs" in str(result["distrust"])
     assert result["verdict"]["finding"] in ("other-programs", "client-limited")  # type: ignore[index]
     findings = {each["id"]: each for each in result["findings"]}  # type: ignore[attr-defined]
     assert findings["other-programs"]["status"] == "found"
-    assert "busyloop" in findings["other-programs"]["sentence"]
+    with RunFile(open_dir / "run.db") as run:
+        others = other_programs(run, [part.id for part in run.slices()])
+    # Whatever else runs here may use more than they do.
+    assert others is not None
+    assert next(each.cores for each in others.programs if each.name == "busyloop") > 0
+
+
+@contextmanager
+def sessions_at_work(cluster: Cluster, count: int) -> Iterator[None]:
+    """Others in the database ``postgres``, at work nearly always and in need of no CPU."""
+    stopping = threading.Event()
+
+    def work() -> None:
+        values = {**cluster.conninfo.kwargs(), "dbname": "postgres", "application_name": "shop"}
+        with psycopg.connect(**values, autocommit=True) as connection:
+            while not stopping.is_set():
+                connection.execute("select pg_sleep(0.05)")
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_load_of_others_on_the_server_is_named_and_not_trusted(pg: Cluster, open_dir: Path) -> None:
+    to = ["-d", pg.conninfo.uri_without_password, "-R", "100", "-c", "1", "-s", "1", "-T", "4"]
+    with sessions_at_work(pg, 8):
+        status, result = run_here(open_dir, "select-only", *to, limit="100%")
+    assert status == 4, result["distrust"]
+    assert "postgres (" in str(result["distrust"])
+    (open_dir / "run.db").unlink()
+    status, result = run_here(open_dir, "select-only", *to, limit="100%")
+    assert status == 0, result["distrust"]
+    findings = {each["id"]: each for each in result["findings"]}  # type: ignore[attr-defined]
+    assert findings["other-load"]["status"] == "cleared"
+
+
+def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
+    pg: Cluster, open_dir: Path
+) -> None:
+    command = [sys.executable, "-m", "pgdyno", "run", "select-only", "-s", "1", "-c", "1"]
+    to = [*command, "-d", pg.conninfo.uri_without_password]
+    first = subprocess.Popen(
+        [*to, "-T", "60", "-P", "1"], cwd=open_dir, stderr=subprocess.PIPE, text=True
+    )
+    assert first.stderr is not None
+    try:
+        assert any("measuring" in line for line in first.stderr)
+        second = subprocess.run(
+            [*to, "-T", "1", "--server-wait", "0"],
+            cwd=open_dir,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+    finally:
+        first.kill()
+        first.communicate()
+    assert second.returncode == 1
+    assert f"another pgdyno loads this server: process {first.pid} on " in second.stderr

@@ -158,6 +158,11 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
                 "--control goes with a server that you name for the clients, with -h or -d",
                 code="contradiction",
             )
+        if given["server_wait"] is not None:
+            raise UsageError(
+                "--server-wait goes with a server that you name, with -h or -d",
+                code="contradiction",
+            )
         settings = parse_assignments(given.get("settings", ()), "--set")
         return _without_none(
             {
@@ -185,6 +190,7 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
             "kind": "existing",
             "conninfo": _join_conninfo(conninfo, parts),
             "control": given["control"],
+            "wait": _ms(given["server_wait"]),
         }
     )
 

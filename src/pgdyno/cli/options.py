@@ -203,6 +203,11 @@ _SERVER_OPTIONS = [
         metavar="CONNINFO",
         help="The server behind the pooler that you named, for set-up and probes.",
     ),
+    click.option(
+        "--server-wait",
+        type=Duration(),
+        help="How long to wait while another pgdyno loads your server (default 1 min; 0: not).",
+    ),
     click.option("--pg-version", type=int, metavar="N", help="Major version to start."),
 ]
 

@@ -26,6 +26,7 @@ from pgdyno.server import (
 )
 from pgdyno.server.receivers import Receivers
 from pgdyno.server.startup import check_before_start
+from pgdyno.server.turn import SESSIONS, only_one
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import StandbySpec
 from pgdyno.workload import Workload, own_database_needed
@@ -36,8 +37,9 @@ _EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
 # Connections beside the clients': probes, control, the server's own reserve, room to look in.
 _CONNECTIONS_BESIDE = 20
 _MAX_CONNECTIONS_DEFAULT = 100
-# Of those the ones that are there in any case: probes, control, a statement of an event.
-_SESSIONS_BESIDE = 4
+# Of those the ones that are there in any case: probes, control, a statement of an event, and what
+# keeps other pgdynos away.
+_SESSIONS_BESIDE = 4 + SESSIONS
 # Files beside the connections: probes, the run file, libraries, what the threads wait on.
 _FILES_BESIDE = 100
 
@@ -241,6 +243,8 @@ def _open_existing(
     watcher.phase("connecting")
     entrance = resolve_conninfo(spec.server.conninfo)
     conninfo = server_behind(entrance, spec.server.control)
+    wait_ms = spec.server.wait_ms
+    stack.enter_context(only_one(conninfo, wait_ms=wait_ms, note=watcher.note))
     pooled = conninfo is not entrance
     conninfo = replace(conninfo, database_named=entrance.database_named)
     named = entrance.database if entrance.database_named else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.probe.checkpoints import Checkpoint, CheckpointWatch
+from pgdyno.probe.foreign import ForeignLoad
 from pgdyno.probe.link import Link, Row
 from pgdyno.probe.locks import summarise
 from pgdyno.probe.missing import Missing
@@ -42,6 +43,7 @@ class ServerSampler:
         self._missing = missing
         self._checkpoints = watch
         self._vacuums = VacuumWatch()
+        self._foreign = ForeignLoad()
         self._sizes: dict[str, int] = {}
         self._samples = 0
         self._connections = 0
@@ -78,7 +80,7 @@ class ServerSampler:
         """
         asked_ns = time.monotonic_ns()
         slice_id = self._recorder.current_slice
-        extra = ("lock", "process") if with_roles else ("lock",)
+        extra = ("lock", "foreign", "process") if with_roles else ("lock", "foreign")
         answers = self._link.fetch([*PLAIN, *extra])
         self._note_presence(answers is not None)
         if answers is None:
@@ -111,6 +113,8 @@ class ServerSampler:
             ]
         if "lock" in answers:
             rows["lock"] = [summarise(answers["lock"])]
+        if "foreign" in answers:
+            rows["foreign"] = self._foreign.moved(answers["foreign"])
         return rows
 
     def _look_up_sizes(self) -> None:

@@ -36,6 +36,7 @@ GAUGES = frozenset(
         *("write_lag_ms", "flush_lag_ms", "replay_lag_ms", "lag_bytes", "automatic"),
         *("to_prevent_wraparound", "heap_blks_total", "heap_blks_scanned", "heap_blks_vacuumed"),
         *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
+        "at_work",
         *("free_bytes", "wal_dir_bytes"),
     }
 )
@@ -47,6 +48,7 @@ KEY_COLUMNS = {
     "metric_replication": ("application_name",),
     "metric_vacuum": ("pid", "relation"),
     "metric_age": ("database",),
+    "metric_foreign": ("database",),
     "metric_activity": ("state",),
     "metric_disk": ("device",),
     "metric_space": ("holds",),

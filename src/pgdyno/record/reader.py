@@ -219,6 +219,10 @@ class RunFile(Latencies):
                 for (name, kind), column in zip(types.items(), columns, strict=True)
             }
 
+    def has_table(self, table: str) -> bool:
+        """Whether the file has a table; one of an older pgdyno lacks those that came later."""
+        return self._db.has(table)
+
     def delta(
         self,
         table: str,

@@ -204,6 +204,12 @@ create table metric_activity (
     state text not null,                  -- all six states, zero-filled; client backends only
     count integer not null, xact_age_ms_max real
 );
+create table metric_foreign (
+    at_ms integer not null, slice_id integer,
+    database text not null,
+    at_work integer not null,             -- sessions of others
+    transactions integer, rows_written integer, active_time_ms real   -- NULL: the one under load
+);
 create table metric_lock (
     at_ms integer not null, slice_id integer,
     waiting integer not null,             -- backends waiting for a heavyweight lock

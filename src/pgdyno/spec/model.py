@@ -48,6 +48,11 @@ class ServerSpec(Part):
         description="For kind = existing, when conninfo leads to a pooler: the server itself, for"
         " set-up and probes; default where the server says it listens",
     )
+    wait_ms: Duration = Field(
+        60_000,
+        alias="wait",
+        description="For kind = existing: how long to wait while another pgdyno loads it",
+    )
     version: int | None = Field(
         None, ge=14, le=99, description="For kind = embedded: major version; default the newest"
     )

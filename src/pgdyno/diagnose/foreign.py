@@ -1,0 +1,154 @@
+"""What was not pgdyno's doing: load of others on the server that is measured.
+
+Two shares, each of others' and pgdyno's together, and the larger one counts:
+
+    sessions at work   of others: the time that sessions of other databases were active, by
+                       pg_stat_database, and sessions with another name in the database under load,
+                       as sampled; of pgdyno: connections in service
+    rows written       in other databases, against the database under load
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.diagnose.words import counted, figure, percent
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile
+
+FOUND_SHARE = 0.1
+"""Of sessions at work or of rows written, from which on others' load is a finding."""
+SPOILT_SHARE = 1 / 3
+"""Of either, above which the measurement is not trusted."""
+ROWS_S_MIN = 100.0
+"""Rows per second that others write at least; fewer are nothing beside any load worth measuring."""
+_NAMED_MAX = 3
+_WRITES = ("tup_inserted", "tup_updated", "tup_deleted")
+
+
+@dataclass(frozen=True)
+class Database:
+    """What others did in one database."""
+
+    name: str
+    at_work: float
+    """Sessions, on average."""
+    transactions_s: float
+    rows_written_s: float
+
+
+@dataclass(frozen=True)
+class ForeignLoad:
+    """Load of others over some slices."""
+
+    databases: tuple[Database, ...]
+    """Those in which something happened, the busiest first."""
+    own_at_work: float
+    own_rows_written_s: float
+
+    @property
+    def at_work(self) -> float:
+        """Sessions of others at work, on average."""
+        return sum(each.at_work for each in self.databases)
+
+    @property
+    def rows_written_s(self) -> float:
+        """Rows that others wrote in other databases."""
+        return sum(each.rows_written_s for each in self.databases)
+
+    @property
+    def transactions_s(self) -> float:
+        """Transactions of others in other databases."""
+        return sum(each.transactions_s for each in self.databases)
+
+    @property
+    def sessions_share(self) -> float:
+        """Of the sessions at work, the part that is others'."""
+        return _part(self.at_work, self.own_at_work)
+
+    @property
+    def rows_share(self) -> float:
+        """Of the rows written, the part that is others'."""
+        written = self.rows_written_s
+        return _part(written, self.own_rows_written_s) if written >= ROWS_S_MIN else 0.0
+
+    @property
+    def share(self) -> float:
+        """The larger of the two."""
+        return max(self.sessions_share, self.rows_share)
+
+    @property
+    def spoils(self) -> bool:
+        """Whether it is so much that the measurement cannot be trusted."""
+        return self.share > SPOILT_SHARE
+
+    @property
+    def sentence(self) -> str:
+        """What a finding says of it, and why a measurement is not trusted."""
+        if self.sessions_share >= self.rows_share:
+            what = f"{percent(self.sessions_share)} of the server's sessions at work"
+        else:
+            what = f"{percent(self.rows_share)} of the rows that the server writes"
+        busiest = ", ".join(_in_words(each) for each in self.databases[:_NAMED_MAX])
+        return f"{what} are not this load's: {busiest}"
+
+
+def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None:
+    """What others did on the server over these slices; None where that was not recorded."""
+    seconds = run.seconds(slice_ids)
+    looks = len(run.series("metric_database", slice_ids)["at_ms"])
+    if seconds <= 0 or looks < 2 or not _has_answers(run):
+        return None
+    service = run.histogram("service", slice_ids)
+    written = [run.delta("metric_database", name, slice_ids) or 0.0 for name in _WRITES]
+    rows = run.series("metric_foreign", slice_ids)
+    sampled: dict[str, float] = {}
+    for name, at_work in zip(rows["database"], rows["at_work"], strict=True):
+        sampled[str(name)] = sampled.get(str(name), 0.0) + float(at_work) / looks
+    databases = [_database(run, slice_ids, seconds, each) for each in sampled.items()]
+    moved = [each for each in databases if each.at_work or each.transactions_s]
+    return ForeignLoad(
+        tuple(sorted(moved, key=lambda each: (-each.at_work, -each.rows_written_s))),
+        own_at_work=service.count * service.mean / 1e9 / seconds,
+        own_rows_written_s=sum(written) / seconds,
+    )
+
+
+def _has_answers(run: RunFile) -> bool:
+    """Whether the server was asked and answered; files of older versions lack the table."""
+    unasked = any(event.detail.get("probe") == "foreign" for event in run.events("probe"))
+    return run.has_table("metric_foreign") and not unasked
+
+
+def _database(
+    run: RunFile, slice_ids: Collection[int], seconds: float, sampled: tuple[str, float]
+) -> Database:
+    name, at_work = sampled
+    rises = {
+        column: run.delta("metric_foreign", column, slice_ids, where={"database": name})
+        for column in ("active_time_ms", "transactions", "rows_written")
+    }
+    active_ms = rises["active_time_ms"]
+    return Database(
+        name,
+        # Sessions are sampled where the statistics do not tell whose the time was.
+        at_work if active_ms is None else max(at_work, active_ms / 1000 / seconds),
+        (rises["transactions"] or 0.0) / seconds,
+        (rises["rows_written"] or 0.0) / seconds,
+    )
+
+
+def _part(others: float, own: float) -> float:
+    return others / (others + own) if others > 0 else 0.0
+
+
+def _in_words(database: Database) -> str:
+    parts = [counted(database.at_work, "session", "sessions")]
+    if database.transactions_s >= 1:
+        parts.append(f"{figure(database.transactions_s)} transactions/s")
+    if database.rows_written_s >= 1:
+        parts.append(f"{figure(database.rows_written_s)} rows/s written")
+    return f"{database.name} ({', '.join(parts)})"

@@ -1,0 +1,58 @@
+"""Other load: the server works for others than pgdyno's clients while it is measured.
+
+Trigger: of the sessions at work, or of the rows written, at least ``FOUND_SHARE`` are others'.
+Above ``SPOILT_SHARE`` they spoil what else is found, and the measurement is not trusted.
+
+Thresholds: as for other programs. WAL is not counted by database, so rows written stand in for it.
+"""
+
+from __future__ import annotations
+
+from pgdyno.diagnose.finding import Evidence
+from pgdyno.diagnose.foreign import FOUND_SHARE, SPOILT_SHARE, ForeignLoad, foreign_load
+from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
+from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.words import figure, percent
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Looks at sessions that are not pgdyno's and at other databases' statistics."""
+    load = foreign_load(s.run, s.slice_ids)
+    if load is None:
+        raise Skip("what others do on the server was not recorded")
+    evidence = _evidence(s, load)
+    if load.share < FOUND_SHARE:
+        return Cleared(f"others have {figure(load.at_work)} sessions at work", evidence)
+    return Found(
+        sentence=load.sentence,
+        share=0.0,
+        liftable=0.0,
+        confidence=0.9,
+        evidence=evidence,
+        spoils=load.spoils,
+    )
+
+
+def _evidence(s: Situation, load: ForeignLoad) -> list[Evidence]:
+    bar = f"at least {percent(FOUND_SHARE)}; above {percent(SPOILT_SHARE)} nothing is trusted"
+    return [
+        s.evidence("others' sessions / sessions at work", load.sessions_share, "share", bar),
+        s.evidence("rows that others write / rows written", load.rows_share, "share", bar),
+        s.evidence("sessions of others at work", load.at_work, "sessions"),
+        s.evidence("transactions in other databases", load.transactions_s, "tps"),
+        *(
+            s.evidence("WAL of all", wal.bytes / s.seconds, "bytes/s")
+            for wal in [s.wal_if_recorded]
+            if wal is not None
+        ),
+    ]
+
+
+SIGNATURE = Signature(
+    id="other-load",
+    false_positives=(
+        "scripts that set another application_name; a pooler that gives its connections a name of"
+        " its own; work in other databases that the load itself causes (dblink, a queue of jobs)"
+    ),
+    examine=examine,
+)

@@ -1,0 +1,20 @@
+-- Load that is not pgdyno's, by database: sessions of others at work this instant and, of databases
+-- other than the one under load, what their statistics count. Clients of a load have the name
+-- 'pgdyno'; in another database they are another one's. state is NULL where we may not see it.
+with others as (
+    select datid, count(*) as at_work
+      from pg_stat_activity
+     where state = 'active' and backend_type = 'client backend' and pid <> pg_backend_pid()
+       and application_name not like 'pgdyno %'
+       and (application_name not like 'pgdyno%' or datname <> current_database())
+     group by datid
+)
+select d.datname as database, coalesce(w.at_work, 0) as at_work,
+       case when d.datname <> current_database() then xact_commit + xact_rollback end
+           as transactions,
+       case when d.datname <> current_database() then tup_inserted + tup_updated + tup_deleted end
+           as rows_written,
+       case when d.datname <> current_database() then active_time end as active_time_ms
+  from pg_stat_database d
+  left join others w using (datid)
+ where d.datname is not null

@@ -1,0 +1,117 @@
+"""One pgdyno at a time on a server: a second one waits or is refused, and kill -9 lets go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from pgdyno.errors import SetupError
+from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server.turn import only_one
+
+pytestmark = pytest.mark.server
+HOLDER = """
+import sys
+from pgdyno.server import resolve_conninfo
+from pgdyno.server.turn import only_one
+with only_one(resolve_conninfo(sys.argv[1]), wait_ms=0, note=print):
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+def take(conninfo: ConnInfo, wait_ms: int = 0) -> list[str]:
+    """Take the turn and give it back; what was said meanwhile."""
+    said: list[str] = []
+    with only_one(conninfo, wait_ms=wait_ms, note=said.append):
+        return said
+
+
+@contextmanager
+def another_pgdyno(conninfo: ConnInfo) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the turn."""
+    command = [sys.executable, "-c", HOLDER, conninfo.uri_without_password]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "mine\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def second_database(pg: Cluster) -> Iterator[ConnInfo]:
+    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("create database second")
+        yield replace(pg.conninfo, database="second")
+        connection.execute("drop database second with (force)")
+
+
+def test_the_second_is_refused_with_who_the_first_is(pg: Cluster) -> None:
+    with another_pgdyno(pg.conninfo) as first:
+        with pytest.raises(SetupError) as refused:
+            take(pg.conninfo)
+        assert f"process {first.pid} on " in refused.value.message
+        assert "since" in refused.value.message
+        assert "--server-wait" in str(refused.value.hint)
+    assert take(pg.conninfo, wait_ms=60_000) is not None
+
+
+def test_runs_in_different_databases_meet_too(pg: Cluster, second_database: ConnInfo) -> None:
+    with another_pgdyno(second_database), pytest.raises(SetupError, match="another pgdyno"):
+        take(pg.conninfo)
+    with another_pgdyno(pg.conninfo), pytest.raises(SetupError, match="another pgdyno"):
+        take(second_database)
+
+
+def test_kill_9_lets_go_and_who_waits_has_its_turn(pg: Cluster) -> None:
+    with another_pgdyno(pg.conninfo) as first:
+        said: list[str] = []
+
+        def note(text: str) -> None:
+            said.append(text)
+            os.kill(first.pid, signal.SIGKILL)
+
+        with only_one(pg.conninfo, wait_ms=60_000, note=note):
+            assert len(said) == 1
+            assert said[0].startswith("waiting up to 60 s for process ")
+
+
+def test_a_role_that_may_not_enter_postgres_has_a_turn(
+    pg: Cluster, second_database: ConnInfo
+) -> None:
+    mine = replace(second_database, user="visitor", password="v")
+    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("create role visitor login password 'v'")
+        connection.execute("revoke connect on database postgres from public")
+        try:
+            assert take(mine) == []
+            with only_one(second_database, wait_ms=0, note=print), pytest.raises(SetupError):
+                take(mine)
+        finally:
+            connection.execute("grant connect on database postgres to public")
+            connection.execute("drop role visitor")
+
+
+def test_time_limits_of_the_role_do_not_end_the_turn(pg: Cluster) -> None:
+    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("alter role current_user set idle_session_timeout = '1ms'")
+        try:
+            with (
+                only_one(pg.conninfo, wait_ms=0, note=print),
+                pytest.raises(SetupError, match="another pgdyno"),
+            ):
+                take(pg.conninfo)
+        finally:
+            connection.execute("alter role current_user reset idle_session_timeout")

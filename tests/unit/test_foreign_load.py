@@ -1,0 +1,124 @@
+"""Load of others on the server, from run files made by hand and from the server's answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnose_runs import _times
+from record_samples import add_second, at, group_row, new_recorder, script_row
+
+from pgdyno.diagnose import diagnose, verdict
+from pgdyno.investigate.doubts import doubts
+from pgdyno.probe.foreign import ForeignLoad
+from pgdyno.record import RunFile
+
+SECONDS = 10
+
+
+def run_file(tmp_path: Path, *databases: dict[str, Any]) -> RunFile:
+    """Four connections in service, 1,000 rows a second written; and what ``databases`` did beside:
+    rates per second."""
+    path = tmp_path / f"run-{len(list(tmp_path.iterdir()))}.db"
+    spec = {"name": "sample", "clients": [{"name": "web", "count": 4}]}
+    recorder = new_recorder(path, spec=spec)
+    slice_id = recorder.open_slice("run", ns=at(recorder, 0))
+    times = {"service": _times(4, 1000), "response": _times(4, 1000)}
+    for second in range(SECONDS):
+        row = script_row(intended=1000, sent=1000, done=1000, **times)
+        add_second(recorder, second, [row], groups=[group_row(clients=4, connections=4)])
+    for edge in range(SECONDS + 1):
+        ns = at(recorder, edge)
+        own = {"tup_inserted": 0, "tup_updated": 1000 * edge, "tup_deleted": 0}
+        recorder.add_rows("metric_database", [own], ns=ns)
+        recorder.add_rows("metric_foreign", [_at(edge, each) for each in databases], ns=ns)
+    recorder.close_slice(slice_id, ns=at(recorder, SECONDS))
+    recorder.finish("done")
+    return RunFile(path)
+
+
+def _at(edge: int, rates: dict[str, Any]) -> dict[str, Any]:
+    counted = {
+        name: rate * edge for name, rate in rates.items() if name not in ("database", "at_work")
+    }
+    return {"database": rates["database"], "at_work": rates.get("at_work", 0), **counted}
+
+
+def busy(database: str, *, active: float, transactions: float, rows: float = 0.0) -> dict[str, Any]:
+    """Another database, its sessions at work, transactions and rows written per second."""
+    moved = {"active_time_ms": active * 1000, "transactions": transactions, "rows_written": rows}
+    return {"database": database, **moved}
+
+
+def finding(run: RunFile) -> Any:
+    found = diagnose(run, [part.id for part in run.slices()])
+    return next(each for each in found if each.id == "other-load"), found
+
+
+def test_a_server_of_our_own_is_cleared(tmp_path: Path) -> None:
+    with run_file(tmp_path, busy("postgres", active=0.01, transactions=3, rows=1)) as run:
+        load, _ = finding(run)
+        assert (load.status, doubts(run)) == ("cleared", [])
+
+
+def test_sessions_in_another_database_are_found_and_named(tmp_path: Path) -> None:
+    with run_file(tmp_path, busy("shop", active=1.0, transactions=120, rows=50)) as run:
+        load, found = finding(run)
+        assert load.sentence == (
+            "20 % of the server's sessions at work are not this load's: shop (1 session, 120"
+            " transactions/s, 50 rows/s written)"
+        )
+        assert verdict(found)["finding"] == "other-load"
+        assert doubts(run) == [], "less than a third"
+
+
+def test_more_than_a_third_is_not_trusted(tmp_path: Path) -> None:
+    with run_file(tmp_path, busy("shop", active=3.0, transactions=120)) as run:
+        load, found = finding(run)
+        assert found[0].id == "other-load"
+        assert doubts(run) == [load.sentence]
+
+
+def test_one_session_that_writes_more_than_all_clients_counts_by_its_rows(tmp_path: Path) -> None:
+    with run_file(tmp_path, busy("loading", active=0.3, transactions=1, rows=9000)) as run:
+        load, _ = finding(run)
+        assert "90 % of the rows that the server writes are not this load's" in load.sentence
+        assert doubts(run)
+
+
+def test_sessions_of_others_in_the_database_under_load_are_sampled(tmp_path: Path) -> None:
+    with run_file(tmp_path, {"database": "pgdyno", "at_work": 4}) as run:
+        load, _ = finding(run)
+        assert "50 % of the server's sessions at work are not this load's: pgdyno" in load.sentence
+
+
+def test_without_a_look_it_is_not_checked(tmp_path: Path) -> None:
+    recorder = new_recorder(tmp_path / "run.db")
+    slice_id = recorder.open_slice("run", ns=at(recorder, 0))
+    recorder.close_slice(slice_id, ns=at(recorder, 1))
+    recorder.finish("done")
+    with RunFile(tmp_path / "run.db") as run:
+        assert finding(run)[0].status == "skipped"
+
+
+def answer(database: str, transactions: int | None, at_work: int = 0) -> dict[str, Any]:
+    return {"database": database, "transactions": transactions, "at_work": at_work}
+
+
+def test_databases_in_which_nothing_moves_have_no_rows() -> None:
+    load = ForeignLoad()
+    first = [answer("quiet", 5), answer("own", None), answer("shop", 7)]
+    assert load.moved(first) == []
+    moved = load.moved([answer("quiet", 5), answer("own", None), answer("shop", 9)])
+    assert moved == [answer("shop", 7), answer("shop", 9)]
+    again = load.moved([answer("quiet", 5), answer("own", None, at_work=1), answer("shop", 9)])
+    assert again == [answer("own", None), answer("own", None, at_work=1), answer("shop", 9)]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_database_that_goes_leaves_its_rows(gone: bool) -> None:
+    load = ForeignLoad()
+    load.moved([answer("shop", 1)])
+    assert len(load.moved([answer("shop", 2)])) == 2
+    assert load.moved([] if gone else [answer("shop", 2)]) == ([] if gone else [answer("shop", 2)])
