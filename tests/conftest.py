@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError
-from pgdyno.server import Cluster, Installation, find_installation, sweep
+from pgdyno.server import Cluster, Installation, find_installation, sweep, undo_left
 
 pytest_plugins = ["pooler_fixtures"]
 # Property tests find faults of the code, not of a busy machine.
@@ -34,6 +34,7 @@ def _pgdyno_home() -> Iterator[None]:
         for left in _left_by_dead_sessions():
             patch.setenv("PGDYNO_HOME", str(left))
             sweep(dismantle)
+            undo_left(quick=True)
             shutil.rmtree(left, ignore_errors=True)
         with _open_directory() as home:
             patch.setenv("PGDYNO_HOME", str(home))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from pgdyno.errors import PgdynoError
+    from pgdyno.server import Undone
 
 _CAPABILITIES = ("lz4", "zstd", "ssl", "jit", "io_uring", "icu")
 
@@ -50,10 +56,51 @@ def list_servers(pg_bindir: str | None, output_format: str) -> None:
 
 
 @command.command("sweep")
-def sweep_leftovers() -> None:
-    """Remove what crashed runs left, and undo what they changed on your servers."""
+@click.argument("conninfo", required=False)
+def sweep_leftovers(conninfo: str | None) -> None:
+    """Remove what killed runs left, and undo what they changed on your servers.
+
+    With CONNINFO, the server that it leads to is reached by it, and not as the killed run was.
+    """
     from pgdyno.disk import dismantle
-    from pgdyno.server import sweep
+    from pgdyno.server import sweep, undo_left
 
     for line in sweep(dismantle):
         click.echo(line)
+    undone = undo_left(quick=False)
+    if conninfo is not None:
+        for line in _settled(conninfo):
+            click.echo(line)
+    true = [each for each in undone if each.still_true]
+    for line in (line for each in true for line in each.sentences):
+        click.echo(line)
+    if left := [each for each in true if each.failed]:
+        raise _not_undone(left)
+
+
+def _settled(conninfo: str) -> list[str]:
+    from pgdyno.server import resolve_conninfo, server_behind, settle
+
+    return settle(server_behind(resolve_conninfo(conninfo), None))
+
+
+def _not_undone(left: Sequence[Undone]) -> PgdynoError:
+    """The error for records that could not be carried out, with every way to mend it."""
+    from pgdyno.errors import SetupError
+
+    ways = [
+        f"as a superuser of that server: {' '.join(each.by_hand)} Then, or if that server is gone"
+        f" for good: rm {each.path}"
+        for each in left
+        if each.by_hand
+    ]
+    return SetupError(
+        f"{len(left)} undo record{'s are' if len(left) > 1 else ' is'} left",
+        code="undo-pending",
+        hint="\n".join(
+            (
+                "pgdyno server sweep CONNINFO reaches a server in another way, or as another role",
+                *ways,
+            )
+        ),
+    )

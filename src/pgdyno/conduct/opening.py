@@ -24,7 +24,7 @@ from pgdyno.disk import dismantle
 from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
-from pgdyno.server import sweep
+from pgdyno.server import Undone, sweep, undo_left
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.spec.units import parse_size_bytes
@@ -63,7 +63,11 @@ def open_session(
         stack.enter_context(stop_signals(hint=_kept(run_path)))
         for line in sweep(dismantle):
             watcher.note(line)
+        undone = undo_left(quick=True)
+        _tell(watcher, [each for each in undone if not each.failed])
         target = open_target(spec, workloads.values(), stack, watcher, may_apply=may_apply)
+        # With the credentials for this server, open_target may have put back what failed before.
+        _tell(watcher, [each for each in undone if each.failed and each.still_true])
         stack.callback(hold_stop_signals)
         prepared = _make_tables(spec, target, workloads, watcher, stack)
         spec = spec.with_scale(prepared.scale)
@@ -77,6 +81,12 @@ def open_session(
             _warn_of_unset_variables(session)
             inner.callback(hold_stop_signals)
             yield session
+
+
+def _tell(watcher: Watcher, undone: list[Undone]) -> None:
+    for each in undone:
+        for sentence in each.sentences:
+            watcher.note(sentence)
 
 
 def _make_tables(

@@ -23,6 +23,8 @@ from pgdyno.server import (
     resolve_conninfo,
     server_behind,
     server_facts,
+    settle,
+    steady,
 )
 from pgdyno.server.receivers import Receivers
 from pgdyno.server.startup import check_before_start
@@ -223,13 +225,18 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
     return Target(
         conninfo=conninfo,
         entrance=conninfo,
-        settings=Settings(conninfo, undo_path=None, may_apply=True),
+        settings=Settings(conninfo),
         facts=facts,
         cluster=cluster,
         places=opened[0],
         wal_disk=spec.disk.wal,
         receivers=receivers,
     )
+
+
+def _restore(settings: Settings, watcher: Watcher) -> None:
+    for sentence in settings.restore_all().sentences():
+        watcher.note(sentence)
 
 
 def _open_existing(
@@ -246,6 +253,8 @@ def _open_existing(
     wait_ms = spec.server.wait_ms
     stack.enter_context(only_one(conninfo, wait_ms=wait_ms, note=watcher.note))
     pooled = conninfo is not entrance
+    for sentence in settle(conninfo):
+        watcher.note(sentence)
     conninfo = replace(conninfo, database_named=entrance.database_named)
     named = entrance.database if entrance.database_named else None
     if own_database_needed(conninfo, workloads, spec.workload):
@@ -253,8 +262,8 @@ def _open_existing(
         entrance = replace(entrance, database=conninfo.database)
         if named is not None:
             watcher.note(_why_not(named, spec))
-    settings = Settings.with_undo_file(conninfo, may_apply=may_apply)
-    stack.callback(settings.restore_all)
+    settings = Settings.of_user(conninfo, may_apply=may_apply)
+    stack.callback(_restore, settings, watcher)
     facts = {
         **server_facts(conninfo),
         "kind": "existing",
@@ -266,7 +275,12 @@ def _open_existing(
     else:
         _check_connections(spec, facts)
     return Target(
-        conninfo=conninfo, entrance=entrance, settings=settings, facts=facts, cluster=None
+        # What is tried on the clients does not cut probes and set-up short.
+        conninfo=steady(conninfo),
+        entrance=entrance,
+        settings=settings,
+        facts=facts,
+        cluster=None,
     )
 
 

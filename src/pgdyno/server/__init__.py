@@ -9,7 +9,9 @@ from pgdyno.server.connecting import connect, own_database, resolve_conninfo
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.facts import server_facts
 from pgdyno.server.installation import Installation, discover_installations, find_installation
+from pgdyno.server.kept import steady
 from pgdyno.server.layout import Disks, OwnFolder, Places
+from pgdyno.server.pending import Undone, settle, undo_left
 from pgdyno.server.pooler import server_behind
 from pgdyno.server.setting_values import Setting
 from pgdyno.server.settings import Settings
@@ -26,6 +28,7 @@ __all__ = [
     "Places",
     "Setting",
     "Settings",
+    "Undone",
     "connect",
     "discover_installations",
     "find_installation",
@@ -33,5 +36,8 @@ __all__ = [
     "resolve_conninfo",
     "server_behind",
     "server_facts",
+    "settle",
+    "steady",
     "sweep",
+    "undo_left",
 ]

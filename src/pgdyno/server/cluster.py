@@ -221,7 +221,7 @@ class Cluster:
         if self.running:
             self._write_configuration()
             with connect(self.conninfo) as conn:
-                reload(self.conninfo, conn)
+                reload(conn)
 
     def forget_settings(self, names: Collection[str]) -> None:
         """Drop what ALTER SYSTEM wrote for ``names``, while the server is down.

@@ -278,6 +278,7 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
         password=info.password or None,
         database=info.dbname,
         options=options,
+        version=info.server_version,
     )
 
 

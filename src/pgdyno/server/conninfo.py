@@ -58,6 +58,8 @@ class ConnInfo:
     hosts: tuple[Host, ...] = ()
     database_named: bool = True
     """Whether the user named the database; else it is what pgdyno takes by default."""
+    version: int | None = None
+    """The server's, as 180006, where it has answered already."""
 
     @property
     def is_socket(self) -> bool:

@@ -6,8 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
-from pgdyno.server.connecting import connect
-from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.queries import query
 
 if TYPE_CHECKING:
@@ -17,19 +15,18 @@ _RELOAD_S_MAX = 15.0
 _RELOAD_POLL_S = 0.005
 
 
-def reload(conninfo: ConnInfo, conn: psycopg.Connection) -> None:
+def reload(conn: psycopg.Connection) -> None:
     """Make the postmaster reread its files and wait until it has; SetupError if it does not.
 
-    ``conn`` is a connection to the server at ``conninfo``.
+    The postmaster rereads first and then tells its sessions: once this one has reread, every
+    connection made from now on starts with the new values.
     """
     before = _load_time(conn)
-    _signal_reload(conn)
+    conn.execute("select pg_reload_conf()")
     deadline = time.monotonic() + _RELOAD_S_MAX
     while time.monotonic() < deadline:
-        # A new connection inherits the postmaster's view; an old one would have its own.
-        with connect(conninfo) as fresh:
-            if _load_time(fresh) > before:
-                return
+        if _load_time(conn) > before:
+            return
         time.sleep(_RELOAD_POLL_S)
     raise SetupError(
         "the server did not reload its configuration",
@@ -42,19 +39,6 @@ def _load_time(conn: psycopg.Connection) -> float:
     row = conn.execute("select extract(epoch from pg_conf_load_time())::float8").fetchone()
     assert row is not None
     return float(row[0])
-
-
-def _signal_reload(conn: psycopg.Connection) -> None:
-    import psycopg
-
-    try:
-        conn.execute("select pg_reload_conf()")
-    except psycopg.errors.InsufficientPrivilege:
-        raise SetupError(
-            f"the role {conn.info.user} may not reload the server's configuration",
-            code="no-permission",
-            hint=f"as a superuser: GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {conn.info.user}",
-        ) from None
 
 
 def _file_error(conn: psycopg.Connection) -> str | None:

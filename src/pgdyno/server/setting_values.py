@@ -132,6 +132,24 @@ def same_value(setting: Setting, value: str) -> bool:
     return value == setting.value
 
 
+def as_shown(setting: Setting, value: str) -> str:
+    """``value`` as pg_settings would show it, where that can be told."""
+    if setting.vartype == "bool":
+        return "on" if _as_bool(value) else "off"
+    if setting.vartype in ("integer", "real"):
+        return (
+            f"{in_base_unit(setting, value):.6g}"
+            if setting.vartype == "real"
+            else (f"{in_base_unit(setting, value):.0f}")
+        )
+    return _spelling_of_switch(setting, value) if setting.vartype == "enum" else value
+
+
+def unquoted_list(value: str) -> str:
+    """A value of a list without what its elements may be quoted with; any other text as it is."""
+    return ",".join(element.strip().strip("\"'") for element in value.split(","))
+
+
 def _spelling_of_switch(setting: Setting, value: str) -> str:
     """A value of an enumeration, "on" or "off" for the other words that some take for these."""
     word = value.strip().lower()

@@ -1,38 +1,39 @@
 """Changing the settings of a running server by ALTER SYSTEM, and putting them back.
 
-Former values are kept (in an undo file for a server that is not ours) before the first change, see
-undo.py. A change counts as made when a fresh connection has it: the postmaster has reread its
-files, so every later connection starts with the new value, and older ones take it up at their next
-command.
+On a server that is not ours, former values are kept in an undo record (undo.py) and a guardian
+process stands by (undo_guardian.py) before the first change. All is done through one kept session
+(kept.py). A change counts as made when a fresh connection, made as the clients make theirs, has
+been had and shows it; else it is taken back at once. A value that somebody else has set meanwhile
+is never overwritten.
 """
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.kept import PINNED, KeptSession, steady
 from pgdyno.server.queries import query
-from pgdyno.server.reloading import reload
-from pgdyno.server.setting_values import Setting, check_value, same_value, unknown_setting
-from pgdyno.server.undo import UndoLog, undo_path_for
+from pgdyno.server.restoring import Restored, by_hand, put_back, restore
+from pgdyno.server.setting_values import (
+    Setting,
+    as_shown,
+    check_value,
+    same_value,
+    unknown_setting,
+)
+from pgdyno.server.undo import MARK, UndoFile, UndoRecord
+from pgdyno.server.undo_guard import UndoGuard
 
 if TYPE_CHECKING:
     import psycopg
 
-_LISTS = frozenset(  # Settings whose elements ALTER SYSTEM wants quoted one by one.
-    (
-        "local_preload_libraries",
-        "search_path",
-        "session_preload_libraries",
-        "shared_preload_libraries",
-        "temp_tablespaces",
-        "unix_socket_directories",
-    )
-)
 _STRONGER = {  # pg_settings.source → what outweighs ALTER SYSTEM in a session
     "command line": "the server's command line",
     "environment variable": "the server's environment",
@@ -42,28 +43,42 @@ _STRONGER = {  # pg_settings.source → what outweighs ALTER SYSTEM in a session
     "database user": "ALTER ROLE IN DATABASE",
     "client": "the connection's options",
 }
+_PROOF_S = 5
+_IN_FORCE_S_MAX = 5.0
+_POLL_S = 0.02
+_EXCLUSION_TRIES = 5
 
 
 class Settings:
     """The settings of one server. ``may_apply`` False: looking is allowed, changing is not."""
 
-    def __init__(self, conninfo: ConnInfo, *, undo_path: Path | None, may_apply: bool) -> None:
+    def __init__(self, conninfo: ConnInfo, *, theirs: bool = False, may_apply: bool = True) -> None:
+        """``theirs`` for a server that pgdyno did not start: with undo record and guardian.
+
+        ``conninfo`` reaches the server itself, as a client of the user's would.
+        """
         self._conninfo = conninfo
-        self._undo_path = undo_path
+        self._theirs = theirs
         self._may_apply = may_apply
-        self._undo: UndoLog | None = None
+        self._kept: KeptSession | None = None
+        self._record: UndoRecord | None = None
+        self._file: UndoFile | None = None
+        self._guard: UndoGuard | None = None
+        self._ours: set[str] = set()
+        """Settings that have a value of ours now."""
+        self._texts: set[str] = set()
+        """Settings whose values are text, which may hold secrets."""
 
     @classmethod
-    def with_undo_file(cls, conninfo: ConnInfo, *, may_apply: bool) -> Self:
-        """For a server that pgdyno did not start: with the undo file of that server."""
-        return cls(conninfo, undo_path=undo_path_for(conninfo), may_apply=may_apply)
+    def of_user(cls, conninfo: ConnInfo, *, may_apply: bool) -> Self:
+        """For a server that pgdyno did not start."""
+        return cls(conninfo, theirs=True, may_apply=may_apply)
 
     def describe(self, names: Iterable[str]) -> dict[str, Setting]:
         """The named settings as a fresh connection sees them; UsageError for an unknown one."""
         wanted = [name.lower() for name in names]
         with connect(self._conninfo) as conn:
-            rows = conn.execute(query("describe_settings"), {"names": _spellings(conn, wanted)})
-            found = {row[0].lower(): Setting.from_row(row) for row in rows}
+            found = {each.name.lower(): each for each in _described(conn, wanted)}
             for name in wanted:
                 if name not in found:
                     known = [row[0] for row in conn.execute(query("setting_names"))]
@@ -95,10 +110,12 @@ class Settings:
         return {setting.name for setting in described if setting.context == "postmaster"}
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """ALTER SYSTEM, reload, and wait until in force; restart-only ones are left pending.
+        """ALTER SYSTEM, reload, and a fresh connection; restart-only ones are left pending.
 
         Raises UsageError for a wrong value or when changes are not allowed, SetupError when the
-        role may not, or when something outweighs ALTER SYSTEM.
+        role may not, when something outweighs ALTER SYSTEM, or when the server cannot be connected
+        to with the change, which has then been taken back; RunError when somebody else has changed
+        one of the settings meanwhile.
         """
         if not settings:
             return
@@ -109,78 +126,221 @@ class Settings:
                 hint="add --apply; every setting goes back to what it was when the run ends",
             )
         settings = self.check(settings)
-        with connect(self._conninfo) as conn:
-            log = self._undo_log(conn)
-            log.remember(_altered_before(conn, list(settings)))
-            for name, value in settings.items():
-                self._alter(conn, name, value)
-            reload(self._conninfo, conn)
-        self._check_in_force(settings)
+        described = self.describe(settings)
+        _refuse_outweighed(described.values())
+        kept = self._begun()
+        try:
+            self._remember(kept, settings, described)
+            self._change(kept, settings)
+        finally:
+            self._rest()
 
     def reset(self, names: Iterable[str]) -> None:
-        """Back to what they were before pgdyno touched them; others are left alone."""
-        if self._undo is not None:
-            self._restore({name.lower() for name in names})
+        """Back to what they were before pgdyno touched them; others are left alone.
 
-    def restore_all(self) -> None:
-        """Everything back, the undo file removed and its lock given up."""
-        if self._undo is not None:
-            self._restore(set(self._undo.before))
-            self._undo.close()
-            self._undo = None
-
-    def take_over(self) -> bool:
-        """Read in what a crashed run left in the undo file, so that ``restore_all`` undoes it.
-
-        ``False`` when there is nothing, or it is about another server than the one that answers.
+        Raises RunError when somebody else has changed one of them meanwhile.
         """
-        with connect(self._conninfo) as conn:
-            return bool(self._undo_log(conn).before)
+        wanted = {name.lower() for name in names}
+        back = [name for name in self._touched() if name.lower() in wanted and name in self._ours]
+        if back:
+            kept = self._begun()
+            try:
+                done = put_back(kept, self._touched_record(), back)
+                self._ours -= {*back}
+            finally:
+                self._rest()
+            for name, value in done.theirs.items():
+                raise _changed_by_others(name, value)
 
-    def _restore(self, names: set[str]) -> None:
-        assert self._undo is not None
-        back = {name: old for name, old in self._undo.before.items() if name.lower() in names}
-        if not back:
-            return
-        with connect(self._conninfo) as conn:
-            for name, old in back.items():
-                self._alter(conn, name, old)
-            reload(self._conninfo, conn)
-        self._undo.forget(set(back))
+    def restore_all(self) -> Restored:
+        """Everything back, the undo record removed and the guardian dismissed.
 
-    def _undo_log(self, conn: psycopg.Connection) -> UndoLog:
-        if self._undo is None:
-            row = conn.execute("select system_identifier::text from pg_control_system()").fetchone()
-            assert row is not None
-            self._undo = UndoLog.open(self._conninfo, self._undo_path, row[0])
-        return self._undo
-
-    def _alter(self, conn: psycopg.Connection, name: str, value: str | None) -> None:
-        import psycopg
-        from psycopg import sql
-
-        target = sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))
-        statement = sql.SQL("alter system reset {}").format(target)
-        if value is not None:
-            literals = sql.SQL(", ").join(_literals(name, value))
-            statement = sql.SQL("alter system set {} = {}").format(target, literals)
+        Raises RunError when that is not possible now: the record stays, and the guardian tries on.
+        """
+        if self._record is None:
+            return Restored()
+        record = self._record
         try:
-            conn.execute(statement)
-        except psycopg.Error as error:
-            raise _alter_error(name, error, conn) from None
+            kept = self._begun()
+            done = restore(kept, record) if record.settings else Restored()
+        except PgdynoError as problem:
+            if self._guard is not None:
+                self._guard.leave()
+            self._forget()
+            raise _not_restored(record, problem) from None
+        if self._file is not None:
+            self._file.remove()
+        if self._guard is not None:
+            self._guard.dismiss()
+        self._forget()
+        return done
 
-    def _check_in_force(self, settings: Mapping[str, str]) -> None:
-        for setting in self.describe(settings).values():
-            if not setting.pending_restart and setting.source in _STRONGER:
+    def _touched(self) -> list[str]:
+        return list(self._record.settings) if self._record else []
+
+    def _touched_record(self) -> UndoRecord:
+        assert self._record is not None
+        return self._record
+
+    def _begun(self) -> KeptSession:
+        """The kept session; before the first change of a user's server all that undoes it too."""
+        if self._kept is not None:
+            return self._kept
+        record = self._record
+        if record is None:
+            record = UndoRecord.new(self._conninfo)
+        name = f"pgdyno undo {record.run}"
+        kept = _alone(self._conninfo, name) if self._theirs else KeptSession(self._conninfo, name)
+        record.server = kept.identity
+        self._kept, self._record = kept, record
+        return kept
+
+    def _rest(self) -> None:
+        """A server of ours is stopped and started at will: no session is kept there."""
+        if not self._theirs and self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _forget(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+        if self._file is not None:
+            self._file.close()
+        self._kept = self._record = self._file = self._guard = None
+        self._ours = set()
+
+    def _remember(
+        self, kept: KeptSession, settings: Mapping[str, str], described: Mapping[str, Setting]
+    ) -> None:
+        """Have it known, wherever it must be, what is about to be changed."""
+        record = self._touched_record()
+        kept.require_reload()
+        held = kept.altered(settings)
+        for name, value in held.items():
+            touched = record.settings.get(name)
+            if touched and value != touched.before and not touched.owns(value):
+                raise _changed_by_others(name, value)
+        new = record.add(held, settings)
+        for name, setting in described.items():
+            record.settings[name].ours.add(as_shown(setting, settings[name]))
+        if new and self._theirs:
+            self._write_down(kept, record, described)
+
+    def _write_down(
+        self, kept: KeptSession, record: UndoRecord, described: Mapping[str, Setting]
+    ) -> None:
+        """The record on the disk, with the guardian, and on the server itself."""
+        if self._file is None:
+            self._file = UndoFile.of(record)
+        record.marked = record.marked or _may_mark(kept)
+        self._file.write(record)
+        if self._guard is None:
+            self._guard = UndoGuard(self._conninfo, record, self._file)
+        self._guard.tell(record)
+        self._texts |= {name for name, each in described.items() if each.vartype == "string"}
+        if record.marked:
+            kept.alter(MARK, record.mark(self._texts))
+
+    def _change(self, kept: KeptSession, settings: Mapping[str, str]) -> None:
+        """Carry the change out, or nothing of it."""
+        try:
+            for name, value in settings.items():
+                self._ours.add(name)
+                kept.alter(name, value)
+            kept.reload()
+            self._prove(kept, settings)
+        except PgdynoError:
+            put_back(kept, self._touched_record(), settings)
+            self._ours -= {*settings}
+            raise
+
+    def _prove(self, kept: KeptSession, settings: Mapping[str, str]) -> None:
+        """Connect as the clients do, and look that what was changed is in force there."""
+        change = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        timely = {**self._conninfo.options, "connect_timeout": str(_PROOF_S)}
+        try:
+            connect(replace(self._conninfo, options=timely)).close()
+        except PgdynoError as problem:
+            raise SetupError(
+                f"with {change} nobody can connect any more: {problem.message}",
+                code="locked-out",
+                hint="it was taken back at once",
+            ) from None
+        deadline = time.monotonic() + _IN_FORCE_S_MAX
+        while missing := self._not_in_force(kept, settings):
+            if time.monotonic() > deadline:
                 raise SetupError(
-                    f"{setting.name}: {_STRONGER[setting.source]} sets it to {setting.value},"
-                    " which outweighs ALTER SYSTEM",
-                    code="setting-outweighed",
-                    hint="take that away, or connect in a way that does not meet it",
+                    f"the server did not put {', '.join(missing)} in force",
+                    code="not-in-force",
+                    hint="its log says why; it was taken back",
                 )
+            time.sleep(_POLL_S)
+
+    def _not_in_force(self, kept: KeptSession, settings: Mapping[str, str]) -> list[str]:
+        """Settings that a new connection has otherwise, and not for want of a restart."""
+        with connect(steady(kept.conninfo)) as conn:
+            found = _described(conn, [name.lower() for name in settings])
+        return [
+            each.name
+            for each in found
+            if each.name not in PINNED
+            and each.vartype != "string"
+            and not each.pending_restart
+            and each.context != "postmaster"
+            and not same_value(each, settings[each.name])
+        ]
 
 
-def _spellings(conn: psycopg.Connection, names: list[str]) -> list[str]:
+def _alone(conninfo: ConnInfo, name: str) -> KeptSession:
+    """A kept session while no other pgdyno has one on this server; SetupError when one has.
+
+    Each is on the server before it looks. Two that begin at the same moment both see the other,
+    and try again.
+    """
+    run = name.split()[-1]
+    for attempt in range(_EXCLUSION_TRIES):
+        kept = KeptSession(conninfo, name)
+        others = [row[1] for row in kept.rows(query("undo_sessions")) if not row[1].endswith(run)]
+        if not others:
+            return kept
+        kept.close()
+        if attempt < _EXCLUSION_TRIES - 1:
+            time.sleep(random.uniform(0.05, 0.5))
+    raise in_use()
+
+
+def in_use() -> SetupError:
+    """The error for a server that another pgdyno is at."""
+    return SetupError(
+        "another pgdyno is changing the settings of this server",
+        code="settings-in-use",
+        hint="wait until it ends",
+    )
+
+
+def _may_mark(kept: KeptSession) -> bool:
+    if kept.rows(query("may_mark"))[0][0]:
+        return True
+    if kept.version < 150000:
+        return False
+    asked = b"select has_parameter_privilege('pgdyno.undo', 'alter system')"
+    return bool(kept.rows(asked)[0][0])
+
+
+def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
+    import psycopg
+
+    wanted = {"names": _spellings(names)}
+    try:
+        rows = conn.execute(query("describe_settings"), wanted).fetchall()
+    except psycopg.errors.QueryCanceled:
+        # A time limit that is too short to look at it: it is lifted, and seen no more.
+        conn.execute("set statement_timeout = 0")
+        rows = conn.execute(query("describe_settings"), wanted).fetchall()
+    return [Setting.from_row(row) for row in rows]
+
+
+def _spellings(names: list[str]) -> list[str]:
     """pg_settings knows some names with capitals (DateStyle, TimeZone)."""
     mixed = {"datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle"}
     return [mixed.get(name, name) for name in names]
@@ -190,49 +350,30 @@ def _major(conn: psycopg.Connection) -> str:
     return str(conn.info.server_version // 10000)
 
 
-def _literals(name: str, value: str) -> list[psycopg.sql.Composable]:
-    from psycopg import sql
+def _refuse_outweighed(described: Iterable[Setting]) -> None:
+    for setting in described:
+        if setting.source in _STRONGER:
+            raise SetupError(
+                f"{setting.name}: {_STRONGER[setting.source]} sets it to {setting.value},"
+                " which outweighs ALTER SYSTEM",
+                code="setting-outweighed",
+                hint="take that away, or connect in a way that does not meet it",
+            )
 
-    if name not in _LISTS:
-        return [sql.Literal(value)]
-    elements = [element.strip().strip('"') for element in value.split(",")]
-    return [sql.Literal(element) for element in elements]
 
-
-def _altered_before(conn: psycopg.Connection, names: list[str]) -> dict[str, str | None]:
-    """What ALTER SYSTEM held for each name, ``None`` for nothing; SetupError if that is hidden."""
-    import psycopg
-
-    for source in ("altered_from_file", "altered_in_force"):
-        if source == "altered_in_force" and not _sees_sources(conn):
-            break
-        try:
-            rows: dict[str, str] = dict(conn.execute(query(source), {"names": names}).fetchall())
-        except psycopg.errors.InsufficientPrivilege:
-            continue
-        return {name: rows.get(name) for name in names}
-    raise SetupError(
-        f"{', '.join(names)}: cannot see what is set now, so it could not be put back",
-        code="settings-hidden",
-        hint=f"as a superuser: GRANT pg_read_all_settings TO {conn.info.user}",
+def _changed_by_others(name: str, value: str | None) -> RunError:
+    now = "reset it" if value is None else f"set it to {value}"
+    return RunError(
+        f"{name}: somebody else {now} by ALTER SYSTEM while pgdyno was changing it",
+        code="settings-contested",
+        hint="it is left so; run again when nobody else changes it",
     )
 
 
-def _sees_sources(conn: psycopg.Connection) -> bool:
-    row = conn.execute("select pg_has_role(current_user, 'pg_read_all_settings', 'usage')")
-    return bool((row.fetchone() or (False,))[0])
-
-
-def _alter_error(name: str, error: psycopg.Error, conn: psycopg.Connection) -> PgdynoError:
-    message = error.diag.message_primary or str(error)
-    if error.sqlstate == "42501":
-        fifteen = conn.info.server_version >= 150000
-        grant = f"GRANT ALTER SYSTEM, SET ON PARAMETER {name} TO {conn.info.user}"
-        return SetupError(
-            f"{name}: the role {conn.info.user} may not change it",
-            code="no-permission",
-            hint=f"as a superuser: {grant}" if fifteen else "only a superuser may, before 15",
-        )
-    if error.sqlstate in ("22023", "42704", "22P02"):
-        return UsageError(f"{name}: {message}", code="setting-value", hint=error.diag.message_hint)
-    return SetupError(f"{name}: {message}", code="alter-failed", hint=error.diag.message_hint)
+def _not_restored(record: UndoRecord, problem: PgdynoError) -> RunError:
+    return RunError(
+        f"{', '.join(record.settings)}: still changed on your server: {problem.message}",
+        code="settings-not-restored",
+        hint="pgdyno goes on trying for 10 minutes; after that, pgdyno server sweep does it, or by"
+        f" hand: {' '.join(by_hand(record))}",
+    )

@@ -1,7 +1,8 @@
-"""Clears away what crashed runs left: servers, folders, sockets, shared memory, changed settings.
+"""Clears away what crashed runs left: servers, folders, sockets, shared memory.
 
-Only what is provably ours and ownerless is touched: a cluster's folder or an undo file is dead when
-its lock is free, because the kernel frees it with the process that held it.
+Only what is provably ours and ownerless is touched: a cluster's folder is dead when its lock is
+free, because the kernel frees it with the process that held it. What crashed runs have changed on
+servers that are not ours is put back by ``pending.py``.
 """
 
 from __future__ import annotations
@@ -11,28 +12,21 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from pgdyno.errors import PgdynoError, SetupError
-from pgdyno.server.conninfo import ConnInfo
+from pgdyno.errors import PgdynoError
 from pgdyno.server.layout import described
 from pgdyno.server.leftovers import end_leftovers
 from pgdyno.server.locks import locked, try_lock
-from pgdyno.server.places import clusters_dir, undo_dir
-from pgdyno.server.settings import Settings
-from pgdyno.server.undo import conninfo_of, read_undo, try_lock_undo
+from pgdyno.server.places import clusters_dir
 
 Release = Callable[[Path], list[str]]
 """Gives back what holds the disks of the cluster in a folder; a sentence for each thing done."""
 
 
 def sweep(release: Release) -> list[str]:
-    """Clear up after crashed runs; a sentence for each thing done or found impossible.
+    """Remove servers of crashed runs; a sentence for each thing done or found impossible.
 
     ``release`` is called with the folder of each dead cluster, once its server has ended.
     """
-    return [*_sweep_clusters(release), *_sweep_undo_files()]
-
-
-def _sweep_clusters(release: Release) -> list[str]:
     done = []
     home = clusters_dir()
     with locked(home / ".lock"):
@@ -61,35 +55,3 @@ def _sweep_cluster(folder: Path, release: Release) -> list[str]:
     done = f"removed the server of a crashed run in {folder}"
     left = f"could not remove all of the server of a crashed run in {folder}"
     return [*released, left if folder.exists() else done]
-
-
-def _sweep_undo_files() -> list[str]:
-    done = []
-    for path in sorted(undo_dir().glob("*.json")):
-        lock = try_lock_undo(path)
-        if lock is None:
-            continue
-        os.close(lock)
-        try:
-            done.append(_undo(path))
-        except PgdynoError as error:
-            done.append(f"settings that a crashed run changed are not yet back: {error.message}")
-    return done
-
-
-def _undo(path: Path) -> str:
-    fields = read_undo(path)
-    conninfo = conninfo_of(fields)
-    names = ", ".join(fields["before"])
-    settings = Settings(conninfo, undo_path=path, may_apply=True)
-    if not settings.take_over():
-        raise _not_the_same(path, conninfo)
-    settings.restore_all()
-    return f"restored {names} on {conninfo.uri_without_password} after a crashed run"
-
-
-def _not_the_same(path: Path, conninfo: ConnInfo) -> SetupError:
-    return SetupError(
-        f"another server answers at {conninfo.uri_without_password} than the one in {path}",
-        code="undo-file",
-    )

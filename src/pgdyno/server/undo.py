@@ -1,9 +1,14 @@
-"""What to put back on a server that is not ours: a file written before the first change.
+"""The undo record: what to put back on a server that is not ours, written before the first change.
 
-The file names the server (never a password) and, for every setting that pgdyno touches, what ALTER
-SYSTEM held before: a value, or null for "nothing, so RESET". It is on the disk before the server is
-changed, and goes only when everything is back. A lock beside it is held by the run that uses it, so
-a file whose lock is free belongs to a run that crashed.
+It says which server it is (never a password), and for every setting that pgdyno touches what ALTER
+SYSTEM held before (a value, or null for nothing) and which values pgdyno has put there. So a value
+that somebody else has set meanwhile is told from ours.
+
+There are two copies. The file below pgdyno's state directory is on the disk before the server is
+changed, and goes only when everything is back. A lock beside it is held by the pgdyno that uses it
+and by its guardian: a record whose lock is free belongs to a run that was killed. The mark is the
+parameter ``pgdyno.undo`` in the server's own postgresql.auto.conf: every pgdyno that connects sees
+it, whoever runs it and wherever. It needs a right that not every role has, so it may be missing.
 """
 
 from __future__ import annotations
@@ -11,135 +16,239 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pgdyno.errors import SetupError
 from pgdyno.server.conninfo import ConnInfo
+from pgdyno.server.identity import Identity
 from pgdyno.server.locks import try_lock
 from pgdyno.server.places import undo_dir
+from pgdyno.server.setting_values import unquoted_list
 
-_FORMAT = 1
-
-
-def undo_path_for(conninfo: ConnInfo) -> Path:
-    """The undo file of the server that ``conninfo`` reaches: one, whatever the database."""
-    digest = hashlib.sha256(f"{conninfo.host}\0{conninfo.port}".encode()).hexdigest()
-    return undo_dir() / f"{digest[:16]}.json"
+_FORMAT = 2
+MARK = "pgdyno.undo"
+"""The parameter that marks a server whose settings pgdyno has changed."""
 
 
 @dataclass
-class UndoLog:
-    """The former values, by setting, and the file that keeps them (``path`` None: memory only)."""
+class Touched:
+    """One setting that pgdyno has changed, or is about to."""
 
+    before: str | None
+    """What ALTER SYSTEM held; ``None`` for nothing."""
+    ours: set[str] = field(default_factory=set)
+    """Values that pgdyno has put there."""
+    before_known: bool = True
+    """False where only a mark was found, which does not hold texts: they may be secrets."""
+
+    def owns(self, held: str | None) -> bool:
+        """Whether what ALTER SYSTEM holds now was put there by pgdyno."""
+        if held is None:
+            return False
+        return any(unquoted_list(held) == unquoted_list(each) for each in self.ours)
+
+
+@dataclass
+class UndoRecord:
+    """What one run of pgdyno has changed on one server."""
+
+    run: str
+    server: Identity | None
+    """``None`` until the server has been asked."""
     conninfo: ConnInfo
-    path: Path | None
-    system_identifier: str
-    """Tells whether host and port still lead to the same cluster."""
-    before: dict[str, str | None] = field(default_factory=dict)
-    _lock: int = -1
+    settings: dict[str, Touched] = field(default_factory=dict)
+    marked: bool = False
+    """Whether the server bears the mark."""
 
     @classmethod
-    def open(cls, conninfo: ConnInfo, path: Path | None, system_identifier: str) -> Self:
-        """The log to write to; SetupError when another run is changing this server's settings.
+    def new(cls, conninfo: ConnInfo) -> UndoRecord:
+        """An empty one, for a run that is about to change something."""
+        return cls(secrets.token_hex(4), None, conninfo)
 
-        What a crashed run of the same server has left in the file is taken over, so that the
-        oldest values win.
-        """
-        if path is None:
-            return cls(conninfo, None, system_identifier)
-        lock = try_lock(_lock_path(path))
-        if lock is None:
-            raise SetupError(
-                "another pgdyno is changing the settings of this server",
-                code="settings-in-use",
-                hint="wait until it ends",
-            )
-        log = cls(conninfo, path, system_identifier, _lock=lock)
-        if path.exists():
-            fields = read_undo(path)
-            if fields["system_identifier"] == system_identifier:
-                log.before = dict(fields["before"])
-        return log
+    def add(self, before: Mapping[str, str | None], wanted: Mapping[str, str]) -> bool:
+        """Note what is about to be set; whether that is anything new."""
+        new = False
+        for name, value in wanted.items():
+            touched = self.settings.setdefault(name, Touched(before[name]))
+            new |= value not in touched.ours
+            touched.ours.add(value)
+        return new
 
-    def remember(self, before: dict[str, str | None]) -> None:
-        """Add former values of settings not yet known, and have them on the disk."""
-        new = {name: value for name, value in before.items() if name not in self.before}
-        if new:
-            self.before.update(new)
-            self._write()
-
-    def forget(self, names: set[str]) -> None:
-        """These are back at their former values."""
-        for name in names:
-            self.before.pop(name, None)
-        self._write()
-
-    def close(self) -> None:
-        """Give the lock up; the file stays if something is still to be restored."""
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-    def _write(self) -> None:
-        if self.path is None:
-            return
-        if not self.before:
-            self.path.unlink(missing_ok=True)
-            return
-        fields = {
+    def to_json(self) -> dict[str, Any]:
+        """For the file and for the guardian; without a password."""
+        return {
             "format": _FORMAT,
+            "run": self.run,
+            "server": self.server.to_json() if self.server else None,
             "conninfo": {
                 "host": self.conninfo.host,
+                "hostaddr": self.conninfo.hostaddr,
                 "port": self.conninfo.port,
                 "user": self.conninfo.user,
                 "database": self.conninfo.database,
                 "options": _harmless(self.conninfo),
             },
-            "system_identifier": self.system_identifier,
-            "before": self.before,
+            "marked": self.marked,
+            "settings": {
+                name: {"before": touched.before, "ours": sorted(touched.ours)}
+                for name, touched in self.settings.items()
+            },
         }
-        _write_durably(self.path, json.dumps(fields, indent=1))
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> UndoRecord:
+        """From the file. Raises KeyError, TypeError or ValueError for anything else."""
+        if fields["format"] != _FORMAT:
+            raise ValueError
+        return cls(
+            run=str(fields["run"]),
+            server=Identity.from_json(fields["server"]),
+            conninfo=ConnInfo(password=None, **fields["conninfo"]),
+            settings={
+                str(name): Touched(each["before"], set(each["ours"]))
+                for name, each in fields["settings"].items()
+            },
+            marked=bool(fields["marked"]),
+        )
+
+    def mark(self, texts: Iterable[str]) -> str:
+        """What the server is marked with; of the settings in ``texts`` no value is shown."""
+        hidden = {*texts}
+        shown = {
+            name: _marked_text(touched) if name in hidden else [touched.before, *touched.ours]
+            for name, touched in self.settings.items()
+        }
+        return json.dumps({"run": self.run, "settings": shown})
+
+    @classmethod
+    def from_mark(cls, mark: str, server: Identity, conninfo: ConnInfo) -> UndoRecord:
+        """From a mark found on a server. Raises SetupError for one that nobody of ours wrote."""
+        try:
+            fields = json.loads(mark)
+            settings = {
+                str(name): _touched_from_mark(values) for name, values in fields["settings"].items()
+            }
+            return cls(str(fields["run"]), server, conninfo, settings, marked=True)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+            raise SetupError(
+                f"the server's parameter {MARK} cannot be read: {mark[:80]}",
+                code="undo-mark",
+                hint=f"look at what ALTER SYSTEM has left there, then ALTER SYSTEM RESET {MARK}",
+            ) from None
 
 
-def read_undo(path: Path) -> dict[str, Any]:
-    """The content of an undo file; SetupError when it is damaged."""
+def _marked_text(touched: Touched) -> dict[str, Any]:
+    digests = [_digest(value) for value in touched.ours]
+    return {"nothing_before": touched.before is None, "ours": digests}
+
+
+def _touched_from_mark(values: Any) -> Touched:
+    if isinstance(values, list):
+        return Touched(values[0], set(values[1:]))
+    digests = frozenset(values["ours"])
+    return _TouchedText(None, set(), bool(values["nothing_before"]), digests)
+
+
+@dataclass
+class _TouchedText(Touched):
+    """A text, of whose values only digests are known."""
+
+    digests: frozenset[str] = frozenset()
+
+    def owns(self, held: str | None) -> bool:
+        return held is not None and _digest(held) in self.digests
+
+
+def _digest(value: str) -> str:
+    return hashlib.sha256(unquoted_list(value).encode()).hexdigest()[:16]
+
+
+class UndoFile:
+    """The file of a record, and the lock that tells that somebody sees to it."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self.lock = lock
+        """Descriptor; a guardian inherits it, so that the lock is held as long as either lives."""
+
+    @classmethod
+    def of(cls, record: UndoRecord) -> UndoFile:
+        """The file for a new record, which nobody else knows of; nothing is written yet."""
+        assert record.server is not None
+        path = undo_dir() / f"{record.server.system_identifier}-{record.run}.json"
+        file = cls.try_take(path)
+        assert file is not None
+        return file
+
+    @classmethod
+    def try_take(cls, path: Path) -> UndoFile | None:
+        """The file of a run that was killed; ``None`` when somebody sees to it."""
+        try:
+            lock = try_lock(path.with_suffix(".lock"))
+        except OSError as error:
+            raise _not_writable(path, error) from None
+        return None if lock is None else cls(path, lock)
+
+    def write(self, record: UndoRecord) -> None:
+        """Have the record on the disk. Raises SetupError when that cannot be."""
+        try:
+            _write_durably(self.path, json.dumps(record.to_json(), indent=1))
+        except OSError as error:
+            raise _not_writable(self.path, error) from None
+
+    def remove(self) -> None:
+        """Everything is back."""
+        for suffix in (".json", ".part", ".lock"):
+            self.path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Give the lock up; the file stays if it was not removed."""
+        if self.lock >= 0:
+            os.close(self.lock)
+            self.lock = -1
+        if not self.path.exists():
+            self.path.with_suffix(".lock").unlink(missing_ok=True)
+
+
+def undo_files() -> Iterator[Path]:
+    """The files of all records, of living runs and of killed ones."""
+    return iter(sorted(undo_dir().glob("*.json")))
+
+
+def read_undo(path: Path) -> UndoRecord:
+    """The record in a file; SetupError when it is damaged."""
     try:
-        fields = json.loads(path.read_text())
-        if fields["format"] == _FORMAT and {"conninfo", "system_identifier", "before"} <= {*fields}:
-            return dict(fields)
-    except (OSError, ValueError, TypeError, KeyError):
-        pass
-    raise SetupError(
-        f"the undo file {path} cannot be read",
-        code="undo-file",
-        hint="look at what ALTER SYSTEM has left on that server, then delete the file",
-    )
-
-
-def conninfo_of(fields: dict[str, Any]) -> ConnInfo:
-    """The server of an undo file; the password comes from PGPASSWORD or the password file."""
-    return ConnInfo(password=None, **fields["conninfo"])
-
-
-def try_lock_undo(path: Path) -> int | None:
-    """The lock of an undo file that no living run uses."""
-    return try_lock(_lock_path(path))
-
-
-def _lock_path(path: Path) -> Path:
-    return path.with_suffix(".lock")
+        return UndoRecord.from_json(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise SetupError(
+            f"the undo record {path} cannot be read",
+            code="undo-file",
+            hint="look at what ALTER SYSTEM has left on that server, then delete the file",
+        ) from None
 
 
 def _harmless(conninfo: ConnInfo) -> dict[str, str]:
     return {name: value for name, value in conninfo.options.items() if "password" not in name}
 
 
+def _not_writable(path: Path, error: OSError) -> SetupError:
+    return SetupError(
+        f"the undo record {path} cannot be written: {error.strerror}",
+        code="undo-file",
+        hint="without it no setting is changed; PGDYNO_HOME names another directory",
+    )
+
+
 def _write_durably(path: Path, text: str) -> None:
     """Replace the file so that after a crash either the old or the new one is there, whole."""
     partial = path.with_suffix(".part")
-    with partial.open("w") as file:
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

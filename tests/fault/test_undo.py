@@ -1,0 +1,374 @@
+"""A user's server is as it was, whatever becomes of pgdyno, of its guardian or of the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.errors import RunError, SetupError
+from pgdyno.server import Cluster, ConnInfo, Settings, settle, undo_left
+from pgdyno.server.undo import undo_files
+
+pytestmark = pytest.mark.server
+PATIENCE_S = 60.0
+_CHANGING = """
+import json, sys, time
+from pgdyno.server import ConnInfo, Settings
+settings = Settings.of_user(ConnInfo(**json.loads(sys.argv[1])), may_apply=True)
+settings.apply(json.loads(sys.argv[2]))
+print("changed", flush=True)
+time.sleep(300)
+"""
+Begin = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    """Runs that change settings and hold them, in process groups of their own."""
+    runs: list[subprocess.Popen[str]] = []
+
+    def change(conninfo: ConnInfo, **settings: str) -> subprocess.Popen[str]:
+        run = subprocess.Popen(
+            [sys.executable, "-c", _CHANGING, json.dumps(asdict(conninfo)), json.dumps(settings)],
+            text=True,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        runs.append(run)
+        assert run.stdout is not None
+        assert run.stdout.readline() == "changed\n"
+        return run
+
+    yield change
+    for run in runs:
+        run.kill()
+        run.communicate()
+
+
+@pytest.fixture(params=[18, 15])
+def server(request: pytest.FixtureRequest, new_cluster: Callable[..., Cluster]) -> Cluster:
+    """A user's server, which had something by ALTER SYSTEM before."""
+    cluster = new_cluster(request.param)
+    execute(cluster.conninfo, "alter system set max_wal_size = '2GB'")
+    execute(cluster.conninfo, "select pg_reload_conf()")
+    return cluster
+
+
+def execute(conninfo: ConnInfo, statement: str) -> object:
+    with psycopg.connect(**conninfo.kwargs(), autocommit=True) as conn:
+        cursor = conn.execute(statement.encode())
+        row = cursor.fetchone() if cursor.description else None
+    return row[0] if row else None
+
+
+def state(cluster: Cluster) -> tuple[list[str], list[object]]:
+    """What ALTER SYSTEM holds, and what a client has."""
+    lines = (cluster.data_dir / "postgresql.auto.conf").read_text().splitlines()
+    with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
+        shown = conn.execute("select name, setting, source from pg_settings order by name")
+        return sorted(lines), shown.fetchall()
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.05)
+
+
+def is_as(cluster: Cluster, before: object) -> Callable[[], bool]:
+    def look() -> bool:
+        try:
+            return state(cluster) == before and not list(undo_files())
+        except psycopg.Error:
+            return False
+
+    return look
+
+
+def guardian_of(run: subprocess.Popen[str]) -> int:
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+    (guardian,) = map(int, children)
+    return guardian
+
+
+def test_kill_9_puts_everything_back(server: Cluster, begin: Begin) -> None:
+    before = state(server)
+    run = begin(server.conninfo, max_wal_size="4GB", work_mem="5MB", log_line_prefix="it's %p ")
+    assert execute(server.conninfo, "show max_wal_size") == "4GB"
+    (path,) = undo_files()
+    assert str(server.conninfo.password) not in path.read_text()
+    assert path.stat().st_mode & 0o077 == 0
+    run.kill()
+    wait_until(is_as(server, before), "the guardian puts them back")
+
+
+def test_kill_9_of_the_whole_process_group(
+    new_cluster: Callable[..., Cluster], begin: Begin
+) -> None:
+    server = new_cluster()
+    before = state(server)
+    run = begin(server.conninfo, checkpoint_timeout="20min")
+    os.killpg(run.pid, signal.SIGKILL)
+    wait_until(is_as(server, before), "the guardian puts it back")
+
+
+def test_with_the_guardian_killed_too_the_next_command_does_it(
+    server: Cluster, begin: Begin
+) -> None:
+    before = state(server)
+    run = begin(server.conninfo, max_wal_size="4GB", work_mem="5MB")
+    os.kill(guardian_of(run), signal.SIGKILL)
+    run.kill()
+    run.wait()
+    assert execute(server.conninfo, "show work_mem") == "5MB"
+    # Where the record is not at hand, or is another user's, the server itself tells.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGDYNO_HOME", os.environ["PGDYNO_HOME"] + "/elsewhere")
+        (said,) = settle(replace(server.conninfo, database="postgres"))
+    assert said.endswith("your server's settings are as they were: max_wal_size, work_mem")
+    (done,) = undo_left(quick=False)
+    assert not done.failed
+    assert is_as(server, before)()
+
+
+def test_what_a_mark_does_not_tell_is_asked_for(
+    new_cluster: Callable[..., Cluster], begin: Begin, tmp_path: Path
+) -> None:
+    server = new_cluster()
+    execute(server.conninfo, "alter system set log_line_prefix = 'secret '")
+    run = begin(server.conninfo, log_line_prefix="%p ")
+    assert "secret" not in str(execute(server.conninfo, "show pgdyno.undo"))
+    os.kill(guardian_of(run), signal.SIGKILL)
+    run.kill()
+    run.wait()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGDYNO_HOME", str(tmp_path))
+        with pytest.raises(SetupError, match="log_line_prefix: still as a killed pgdyno set it"):
+            settle(server.conninfo)
+    assert settle(server.conninfo)
+    assert execute(server.conninfo, "show log_line_prefix") == "secret "
+
+
+def test_a_server_that_restarts_or_is_away(server: Cluster, begin: Begin) -> None:
+    before = state(server)
+    run = begin(server.conninfo, max_wal_size="4GB")
+    server.restart()
+    run.kill()
+    wait_until(is_as(server, before), "after a restart the guardian connects again")
+    run = begin(server.conninfo, max_wal_size="4GB")
+    server.stop()
+    run.kill()
+    time.sleep(0.5)
+    assert list(undo_files())
+    server.start()
+    wait_until(is_as(server, before), "when it is back")
+
+
+def test_the_role_that_changed_them_is_dropped(
+    new_cluster: Callable[..., Cluster], begin: Begin
+) -> None:
+    server = new_cluster()
+    before = state(server)
+    execute(server.conninfo, "create role boss superuser login")
+    run = begin(replace(server.conninfo, user="boss"), checkpoint_timeout="20min")
+    execute(server.conninfo, "drop role boss")
+    run.kill()
+    path = next(undo_files())
+    wait_until(lambda: not guardian_lives(path), "the guardian gives up")
+    (left,) = undo_left(quick=True)
+    assert left.failed
+    assert 'ALTER SYSTEM RESET "checkpoint_timeout";' in left.by_hand
+    assert settle(server.conninfo)
+    assert is_as(server, before)()
+
+
+def guardian_lives(path: Path) -> bool:
+    from pgdyno.server.undo import UndoFile
+
+    file = UndoFile.try_take(path)
+    if file is not None:
+        file.close()
+    return file is None
+
+
+def test_its_database_is_dropped(new_cluster: Callable[..., Cluster], begin: Begin) -> None:
+    server = new_cluster()
+    before = state(server)
+    postgres = replace(server.conninfo, database="postgres")
+    run = begin(server.conninfo, checkpoint_timeout="20min")
+    execute(postgres, "drop database pgdyno with (force)")
+    run.kill()
+    try:
+        wait_until(lambda: not list(undo_files()), "the guardian goes through another database")
+    finally:
+        execute(postgres, "create database pgdyno")
+    assert is_as(server, before)()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("session_preload_libraries", "nosuchlib"), ("pre_auth_delay", "60")]
+)
+def test_a_change_that_locks_everybody_out_is_taken_back_at_once(
+    new_cluster: Callable[..., Cluster], name: str, value: str
+) -> None:
+    server = new_cluster()
+    before = state(server)
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    with pytest.raises(SetupError, match=f"with {name} = {value} nobody can connect") as caught:
+        settings.apply({name: value})
+    assert caught.value.hint == "it was taken back at once"
+    settings.restore_all()
+    assert is_as(server, before)()
+
+
+def test_locked_out_and_killed(new_cluster: Callable[..., Cluster], begin: Begin) -> None:
+    server = new_cluster()
+    before = state(server)
+    run = begin(server.conninfo, work_mem="5MB")
+    # As if it were killed between the change and the proof: the record tells of both.
+    os.kill(guardian_of(run), signal.SIGKILL)
+    run.kill()
+    run.wait()
+    (path,) = undo_files()
+    fields = json.loads(path.read_text())
+    fields["settings"]["session_preload_libraries"] = {"before": None, "ours": ["nosuchlib"]}
+    path.write_text(json.dumps(fields))
+    execute(server.conninfo, "alter system set session_preload_libraries = 'nosuchlib'")
+    execute(server.conninfo, "select pg_reload_conf()")
+    with pytest.raises(psycopg.OperationalError):
+        wait_until(lambda: bool(execute(server.conninfo, "select false")), "nobody can connect")
+    (done,) = undo_left(quick=True)
+    assert not done.failed, done
+    assert is_as(server, before)()
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"statement_timeout": "1ms"},
+        {"lock_timeout": "1ms"},
+        {"idle_session_timeout": "10ms"},
+        {"idle_in_transaction_session_timeout": "1ms"},
+        {"default_transaction_read_only": "on"},
+        {"search_path": "nowhere"},
+    ],
+)
+def test_time_limits_do_not_cut_the_way_back_short(
+    pg18: Cluster, begin: Begin, limit: dict[str, str]
+) -> None:
+    before = state(pg18)
+    settings = Settings.of_user(pg18.conninfo, may_apply=True)
+    for _ in range(3):
+        settings.apply(limit)
+        settings.reset(limit)
+    settings.apply(limit)
+    settings.restore_all()
+    assert is_as(pg18, before)()
+    begin(pg18.conninfo, **limit).kill()
+    wait_until(is_as(pg18, before), "the guardian puts it back")
+
+
+def test_a_time_limit_that_may_end_any_connection(pg18: Cluster) -> None:
+    before = state(pg18)
+    settings = Settings.of_user(pg18.conninfo, may_apply=True)
+    try:
+        settings.apply({"transaction_timeout": "1ms"})
+    except SetupError as problem:
+        assert problem.code == "locked-out"
+    settings.restore_all()
+    assert is_as(pg18, before)()
+
+
+def test_what_the_user_sets_meanwhile_is_left(server: Cluster, begin: Begin) -> None:
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    settings.apply({"max_wal_size": "4GB", "work_mem": "5MB"})
+    execute(server.conninfo, "alter system set work_mem = '7MB'")
+    execute(server.conninfo, "alter system set deadlock_timeout = '2s'")
+    with pytest.raises(RunError, match="work_mem: somebody else set it to 7MB by ALTER SYSTEM"):
+        settings.apply({"work_mem": "6MB"})
+    with pytest.raises(RunError, match="work_mem: somebody else"):
+        settings.reset(["work_mem"])
+    done = settings.restore_all()
+    assert done.back == ["max_wal_size"]
+    assert done.theirs == {"work_mem": "7MB"}
+    assert "work_mem was set to 7MB by somebody else meanwhile, and is left so" in done.sentences()
+    assert execute(server.conninfo, "show max_wal_size") == "2GB"
+    assert execute(server.conninfo, "show work_mem") == "7MB"
+    assert "deadlock_timeout = '2s'" in "".join(state(server)[0])
+
+
+def test_one_server_by_socket_and_by_tcp_is_one_server(
+    new_cluster: Callable[..., Cluster], begin: Begin, tmp_path: Path
+) -> None:
+    server = new_cluster()
+    before = state(server)
+    run = begin(server.conninfo, work_mem="5MB")
+    for home in (Path(os.environ["PGDYNO_HOME"]), tmp_path):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PGDYNO_HOME", str(home))
+            other = Settings.of_user(
+                replace(server.conninfo_tcp, database="postgres"), may_apply=True
+            )
+            with pytest.raises(SetupError, match="another pgdyno is changing the settings"):
+                other.apply({"max_wal_size": "4GB"})
+    run.kill()
+    wait_until(is_as(server, before), "one guardian puts back what one run changed")
+
+
+def test_another_server_in_its_place_is_left_alone(
+    new_cluster: Callable[..., Cluster], begin: Begin
+) -> None:
+    first, second = new_cluster(), new_cluster()
+    run = begin(first.conninfo, work_mem="5MB")
+    os.kill(guardian_of(run), signal.SIGKILL)
+    run.kill()
+    run.wait()
+    (path,) = undo_files()
+    fields = json.loads(path.read_text())
+    fields["conninfo"] |= {"host": second.conninfo.host, "port": second.conninfo.port}
+    path.write_text(json.dumps(fields))
+    before = state(second)
+    assert settle(second.conninfo) == []
+    (left,) = undo_left(quick=True)
+    assert "another server answers at" in left.sentences[0]
+    assert state(second) == before
+    assert settle(first.conninfo)
+    assert not list(undo_files())
+
+
+def test_without_room_for_the_record_nothing_is_changed(
+    pg18: Cluster, monkeypatch: pytest.MonkeyPatch, open_dir: Path
+) -> None:
+    before = state(pg18)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(open_dir)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
+        pytest.skip("needs the right to mount")
+    try:
+        monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
+        (open_dir / "undo").mkdir()
+        with suppress(OSError), (open_dir / "filler").open("wb", buffering=0) as filler:
+            while filler.write(b"x" * 4096):
+                pass
+        settings = Settings.of_user(pg18.conninfo, may_apply=True)
+        with pytest.raises(SetupError, match=r"undo record .* cannot be written: No space left"):
+            settings.apply({"work_mem": "5MB"})
+        settings.restore_all()
+        subprocess.run(["mount", "-o", "remount,ro", str(open_dir)], check=True)
+        with pytest.raises(SetupError, match=r"undo record .* cannot be written: Read-only"):
+            settings.apply({"work_mem": "5MB"})
+        settings.restore_all()
+    finally:
+        subprocess.run(["umount", str(open_dir)], check=True)
+    assert state(pg18) == before
