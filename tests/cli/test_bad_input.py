@@ -47,15 +47,15 @@ hint: pgdyno run --help
 
 
 def test_unknown_workload(pgdyno: Pgdyno) -> None:
-    said = pgdyno("run", "tpcc")
+    said = pgdyno("run", "tpcb")
     assert (said.status, said.out, said.err) == snapshot(
         (
             1,
             "",
             """\
-error: "tpcc" is neither a built-in workload, nor a spec (.toml), nor a run file (.db), nor a connection string
+error: "tpcb" is not a workload; tpcb-like is
 
-hint: workloads are tpcb-like, simple-update, select-only, mixed; a script file is given with -f
+hint: workloads are tpcb-like, simple-update, select-only, mixed; a database of that name is given with -d tpcb
 """,
         )
     )
@@ -179,7 +179,7 @@ def test_two_workloads(pgdyno: Pgdyno) -> None:
         (
             1,
             "",
-            'error: "tpcb-like": only one workload or spec and one connection string can be given\n',
+            'error: "tpcb-like": only one workload or spec and one database or connection string can be given\n',
         )
     )
 
@@ -256,7 +256,7 @@ def test_a_server_that_is_not_there(pgdyno: Pgdyno) -> None:
             """\
 error: no PostgreSQL answers at 127.0.0.1:1
 
-hint: is it running there? Without a connection string, pgdyno starts a server of its own
+hint: is it running there? Where no server or database is named, pgdyno starts its own
 """,
         )
     )

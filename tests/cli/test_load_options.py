@@ -270,21 +270,6 @@ hint: pgdyno run --help
     )
 
 
-def test_an_option_of_pgbench(pgdyno: Pgdyno) -> None:
-    said = pgdyno("run", "-i", "-s", "3")
-    assert (said.status, said.out, said.err) == snapshot(
-        (
-            1,
-            "",
-            """\
-error: -i is pgbench's and not pgdyno's
-
-hint: tables are made when they are missing or of another scale (-s); for others, make them in the database pgdyno with pgbench -i, and they are used as they are
-""",
-        )
-    )
-
-
 def test_a_long_option_of_pgbench(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "--aggregate-interval=3")
     assert (said.status, said.out, said.err) == snapshot(

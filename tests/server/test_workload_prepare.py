@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ import pytest
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.spec import ScriptPart
+from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, prepare
 
@@ -23,12 +25,16 @@ pytestmark = pytest.mark.server
 Run = Callable[..., list[tuple[Any, ...]]]
 
 _CATALOGUE = """
-select relname, reloptions::text, relpages > 0 and relallvisible > 0,
+select relname, relkind, relpersistence, reloptions::text, relpages > 0 and relallvisible > 0,
+       pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid),
+       (select spcname from pg_tablespace s where s.oid = c.reltablespace),
        (select array_agg(attname || ' ' || format_type(atttypid, atttypmod) || ' ' || attnotnull
                          order by attnum)
           from pg_attribute where attrelid = c.oid and attnum > 0),
-       (select array_agg(pg_get_indexdef(indexrelid)) from pg_index where indrelid = c.oid)
-  from pg_class c where relname like 'pgbench%' and relkind = 'r' order by relname
+       (select array_agg(pg_get_indexdef(indexrelid)) from pg_index where indrelid = c.oid),
+       (select array_agg(conname || ' ' || pg_get_constraintdef(k.oid) order by conname)
+          from pg_constraint k where conrelid = c.oid)
+  from pg_class c where relname like 'pgbench%' and relkind in ('r', 'p') order by relname
 """
 _CONTENT = """
 select (select (count(*), sum(aid), sum(bid), sum(abalance), min(length(filler)))::text
@@ -73,20 +79,82 @@ def run(pg: Cluster) -> Iterator[Run]:
         conn.execute("drop schema public cascade; create schema public")
 
 
-def test_tables_are_those_of_pgbench(pg: Cluster, run: Run) -> None:
+_WAYS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "default": ([], {}),
+    "by the server": (["-I", "dt G v p", "-F", "80"], {"steps": "dt G v p", "fillfactor": 80}),
+    "range": (
+        ["--partitions", "3", "--foreign-keys", "-F", "70"],
+        {"partitions": 3, "foreign_keys": True, "fillfactor": 70},
+    ),
+    "hash": (
+        ["--partitions", "2", "--partition-method", "hash", "--unlogged-tables"],
+        {"partitions": 2, "partition_method": "hash", "unlogged_tables": True},
+    ),
+    "elsewhere": (
+        ["--tablespace", "a b", "--index-tablespace", "a b", "-I", "dtgp"],
+        {"tablespace": "a b", "index_tablespace": "a b", "steps": "dtgp"},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def pgbench18(installation_of: Callable[[int], Installation]) -> str:
+    return str(installation_of(18).program("pgbench"))
+
+
+@pytest.mark.parametrize(("options", "init"), _WAYS.values(), ids=_WAYS)
+def test_tables_are_those_of_pgbench(
+    pg: Cluster, run: Run, pgbench18: str, options: list[str], init: dict[str, Any]
+) -> None:
     reports: list[tuple[str, int, int]] = []
-    prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, lambda *report: reports.append(report))
-    ours = run(_CATALOGUE), run(_CONTENT)
-    pgbench = pg.installation.program("pgbench")
-    where = ["-h", pg.conninfo.host, "-p", str(pg.conninfo.port), "-U", pg.conninfo.user]
-    subprocess.run(
-        [str(pgbench), "-i", "-q", "-s", "1", *where, pg.conninfo.database],
-        check=True,
-        capture_output=True,
-    )
-    assert ours == (run(_CATALOGUE), run(_CONTENT))
-    assert ("pgbench_accounts", 100_000, 100_000) in reports
+    if "tablespace" in init:
+        run("set allow_in_place_tablespaces = on")
+        run("""create tablespace "a b" location ''""")
+    try:
+        wanted = WorkloadSpec(scale=1, init=InitSpec(**init), initialize=True)
+        prepare(pg.conninfo, [], wanted, lambda *report: reports.append(report))
+        ours = run(_CATALOGUE), run(_CONTENT)
+        where = ["-h", pg.conninfo.host, "-p", str(pg.conninfo.port), "-U", pg.conninfo.user]
+        subprocess.run(
+            [pgbench18, "-i", "-q", *options, *where, pg.conninfo.database],
+            check=True,
+            capture_output=True,
+            env={**os.environ, "PGPASSWORD": pg.conninfo.password or ""},
+        )
+        assert ours == (run(_CATALOGUE), run(_CONTENT))
+    finally:
+        if "tablespace" in init:
+            run("drop schema public cascade; create schema public")
+            run('drop tablespace "a b"')
+    assert "G" in init.get("steps", "") or ("pgbench_accounts", 100_000, 100_000) in reports
     assert all(0 <= done <= total for _, done, total in reports)
+
+
+def test_an_initialisation_drops_what_is_pgbenchs_and_nothing_else(pg: Cluster, run: Run) -> None:
+    wanted = WorkloadSpec(scale=1, initialize=True)
+    run("create table mine (id int)")
+    run("create table pgbench_history (id int, mine text)")
+    with pytest.raises(SetupError) as caught:
+        prepare(pg.conninfo, [], wanted, silent)
+    assert caught.value.message == (
+        "public.pgbench_history in the database pgdyno is no table of pgbench, and -i would drop it"
+    )
+    run("drop table pgbench_history")
+    _make_small_tables(run, scale=3)
+    run("revoke create on schema public from public; create role owner login")
+    run("alter table pgbench_accounts owner to owner; grant usage on schema public to owner")
+    for table in ("branches", "history", "tellers"):
+        run(f"alter table pgbench_{table} owner to owner")
+    try:
+        with pytest.raises(SetupError, match="permission denied for schema public"):
+            prepare(replace(pg.conninfo, user="owner"), [], wanted, silent)
+        # What may not be made again is not dropped.
+        assert run("select count(*) from pgbench_branches") == [(3,)]
+        assert prepare(pg.conninfo, [], wanted, silent).tables == "made"
+        assert run("select count(*) from pgbench_branches") == [(1,)]
+        assert run("select count(*) from mine") == [(0,)]
+    finally:
+        run("drop owned by owner; drop role owner")
 
 
 def test_our_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> None:

@@ -1,17 +1,17 @@
 """What arguments and options ask for, as a spec.
 
-A workload, a spec file and a connection string are told apart by their looks; options go over what
-a spec file says.
+Options go over what a spec file says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pgdyno.cli.init_options import init_fields
 from pgdyno.cli.options import parse_assignments
+from pgdyno.cli.positional import Asked
 from pgdyno.errors import UsageError
 
 # Options that are keys of the spec's table load, under the same name.
@@ -24,52 +24,6 @@ _LOAD_KEYS = (
 _STARTED_ONLY = (
     "pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums", "standby", "standby_delay",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What the positional arguments name: at most one workload or spec, at most one server."""
-
-    builtin: str | None = None
-    spec_path: Path | None = None
-    conninfo: str | None = None
-
-
-def sort_out(what: tuple[str, ...]) -> Asked:
-    """Tell workloads, spec files and connection strings apart."""
-    found: dict[str, Any] = {}
-    for word in what:
-        kind = _kind_of(word)
-        if kind in found or (kind != "conninfo" and ("builtin" in found or "spec_path" in found)):
-            raise UsageError(
-                f'"{word}": only one workload or spec and one connection string can be given',
-                code="too-many-arguments",
-            )
-        found[kind] = Path(word) if kind == "spec_path" else word
-    return Asked(**found)
-
-
-def _kind_of(word: str) -> str:
-    from pgdyno.record import is_run_file
-    from pgdyno.spec.mix import BUILTIN_SCRIPTS
-
-    if word in BUILTIN_SCRIPTS:
-        return "builtin"
-    if "://" in word:
-        return "conninfo"
-    if is_run_file(Path(word)):
-        return "spec_path"
-    if "=" in word:
-        return "conninfo"
-    if word.endswith((".toml", ".db")):
-        return "spec_path"
-    hint = f"workloads are {', '.join(BUILTIN_SCRIPTS)}; a script file is given with -f"
-    raise UsageError(
-        f'"{word}" is neither a built-in workload, nor a spec (.toml), nor a run file (.db), nor a'
-        " connection string",
-        code="unknown-argument",
-        hint=hint,
-    )
 
 
 def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
@@ -128,6 +82,7 @@ def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
         "script": _scripts(asked, given),
         "scale": given["scale"],
         "variables": parse_assignments(given["define"], "-D") or None,
+        **init_fields(given),
     }
     load = {
         "ramp": _ms(given["ramp"]),
@@ -150,8 +105,11 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
         "host": given["host"],
         "port": given["port"],
         "user": given["username"],
-        "dbname": given["dbname"],
+        "dbname": _database(asked, given["dbname"]),
     }
+    for option, value in zip(("-h", "-p", "-U", "-d"), parts.values(), strict=True):
+        if value == "":
+            raise UsageError(f"{option} is empty", code="empty-option", hint="leave it out")
     if conninfo is None and not _without_none(parts):
         if given["control"] is not None:
             raise UsageError(
@@ -163,6 +121,16 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
                 "--server-wait goes with a server that you name, with -h or -d",
                 code="contradiction",
             )
+        if given["initialize"]:
+            raise UsageError(
+                "-i makes tables on a server that you name, and none is named",
+                code="contradiction",
+                hint="for example -d DATABASE; a server that pgdyno starts has its tables made in"
+                " any case",
+            )
+        if given["prompt"] is not None:
+            option = "-W" if given["prompt"] == "always" else "-w"
+            raise UsageError(f"{option} goes with a server that you name", code="contradiction")
         settings = parse_assignments(given.get("settings", ()), "--set")
         return _without_none(
             {
@@ -193,6 +161,16 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
             "wait": _ms(given["server_wait"]),
         }
     )
+
+
+def _database(asked: Asked, option: str | None) -> str | None:
+    """The database of -d or of a bare word, which are not given both."""
+    if asked.database is not None and option is not None:
+        raise UsageError(
+            f"two databases are named: {asked.database} and, with -d, {option}",
+            code="contradiction",
+        )
+    return option if asked.database is None else asked.database
 
 
 def _join_conninfo(conninfo: str | None, parts: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Options that several commands share; what they come to is worked out in ``asked``.
 
-pgbench's letters keep their meaning: -c -j -t -T -P -s -M -f -b -N -S -D -R -L -C; psql's keep
-theirs: -h -p -U -d.
+pgbench's letters keep their meaning: -c -j -t -T -P -s -M -f -b -N -S -D -R -L -C -i -I -F -n -v;
+psql's keep theirs: -h -p -U -d -w -W.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pgdyno.cli.init_options import INIT_OPTIONS
 from pgdyno.cli.types import (
     Cpus,
     Duration,
@@ -27,7 +28,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 _LOAD_OPTIONS = [
-    click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml|RUN.db] [CONNINFO]"),
+    click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml|RUN.db] [DATABASE|CONNINFO]"),
     click.option(
         "-c",
         "--clients",
@@ -199,6 +200,20 @@ _SERVER_OPTIONS = [
     click.option("-U", "--username", metavar="NAME", help="User to connect as."),
     click.option("-d", "--dbname", metavar="DB|CONNINFO", help="Database or connection string."),
     click.option(
+        "-w",
+        "--no-password",
+        "prompt",
+        flag_value="never",
+        help="Never ask for a password.",
+    ),
+    click.option(
+        "-W",
+        "--password",
+        "prompt",
+        flag_value="always",
+        help="Ask for a password before connecting (else where the server wants one).",
+    ),
+    click.option(
         "--control",
         metavar="CONNINFO",
         help="The server behind the pooler that you named, for set-up and probes.",
@@ -278,6 +293,7 @@ _SHARED_OPTIONS = [
     *_ARRIVAL_OPTIONS,
     *_CONNECTION_OPTIONS,
     *_SCRIPT_OPTIONS,
+    *INIT_OPTIONS,
     *_ENGINE_OPTIONS,
     *_TRUST_OPTIONS,
     *_SERVER_OPTIONS,

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-_TABLES = (
-    "tables are made when they are missing or of another scale (-s); for others, make them in the"
-    " database pgdyno with pgbench -i, and they are used as they are"
-)
-_VACUUM = "tables that are used again are only vacuumed where pgbench does it by itself, the small"
 _RUN_FILE = (
     "every run is recorded, a row per second: --format csv prints it, pgdyno report draws it"
 )
 
 _INSTEAD = {
-    ("-i", "--initialize", "-I", "--init-steps", "-F", "--fillfactor"): _TABLES,
-    ("--tablespace", "--index-tablespace", "--unlogged-tables"): _TABLES,
-    ("--partitions", "--partition-method", "--foreign-keys"): _TABLES,
-    ("-n", "--no-vacuum"): f"leave it out: {_VACUUM} ones",
-    ("-v", "--vacuum-all"): (
-        f"{_VACUUM} ones; a spec can vacuum at a moment of the run:"
-        ' [[events]] at = "0s", sql = "vacuum analyze pgbench_accounts"'
-    ),
     ("-l", "--log", "--log-prefix"): (
         f"{_RUN_FILE}; --acks DIR keeps a record of every single transaction"
     ),

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from pgdyno.cli.again import words_of
-from pgdyno.cli.asked import sort_out, specs_of_several
+from pgdyno.cli.asked import specs_of_several
 from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.positional import sort_out
 from pgdyno.cli.types import Duration
 from pgdyno.errors import ThresholdError
 

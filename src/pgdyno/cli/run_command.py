@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.asked import build_spec, sort_out
+from pgdyno.cli.asked import build_spec
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import load_options, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.positional import sort_out
 from pgdyno.cli.types import Duration
 
 
@@ -30,13 +31,21 @@ from pgdyno.cli.types import Duration
 def command(**given: Any) -> None:
     """One run with its diagnosis.
 
-    WORKLOAD is tpcb-like (the default), simple-update, select-only or mixed; without CONNINFO, -h
-    or -d the load goes to a PostgreSQL that pgdyno starts and removes again.
+    WORKLOAD is tpcb-like (the default), simple-update, select-only or mixed; without DATABASE,
+    CONNINFO, -h or -d the load goes to a PostgreSQL that pgdyno starts and removes again. With -i
+    tables are made, and the load follows only where -t or -T says how long.
+
+    \b
+      pgdyno run -i -s 10 shop        as pgbench -i -s 10 shop
+      pgdyno run -c 8 -T 60 shop      as pgbench -c 8 -T 60 shop
     """
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import only_initialise, session_for
     from pgdyno.investigate import observe
 
     spec, spec_text = build_spec(sort_out(given["what"]), given)
+    if given["initialize"] and given["transactions"] is None and given["time"] is None:
+        only_initialise(spec, given)
+        return
     path = run_path(given["output"], spec.name)
     with session_for("run", given, spec, spec_text, path) as session:
         result = observe(session)

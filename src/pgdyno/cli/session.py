@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
+
+from pgdyno.cli.environment import note_of_server_left_alone
+from pgdyno.cli.password import with_password
 from pgdyno.cli.screen import watcher_for
-from pgdyno.conduct import Session, open_session
+from pgdyno.conduct import Session, initialise, open_session
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
 
@@ -30,9 +35,12 @@ def session_for(
             code="contradiction",
             hint=f"leave it out for pgdyno {command}",
         )
-    with (
-        watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher,
-        open_session(
+    spec = with_password(spec, given.get("prompt"))
+    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+        note = note_of_server_left_alone() if spec.server.kind == "embedded" else None
+        if note is not None:
+            watcher.note(note)
+        with open_session(
             spec,
             run_path=path,
             command=command,
@@ -40,6 +48,17 @@ def session_for(
             watcher=watcher,
             asked=asked,
             may_apply=given.get("may_apply", False),
-        ) as session,
-    ):
-        yield session
+        ) as session:
+            yield session
+
+
+def only_initialise(spec: Spec, given: Mapping[str, Any]) -> None:
+    """Make the tables, say where they are, and end."""
+    spec = with_password(spec, given.get("prompt"))
+    began_s = time.monotonic()
+    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+        done = initialise(spec, watcher)
+    click.echo(
+        f"initialised in {time.monotonic() - began_s:.2f} s: scale {done.scale}, in the database"
+        f" {done.database}"
+    )

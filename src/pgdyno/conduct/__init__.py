@@ -1,6 +1,7 @@
 """The conductor: carries one spec out, start to finish, on one clock."""
 
 from pgdyno.conduct.carry import carry_out
+from pgdyno.conduct.initialise import Initialised, initialise
 from pgdyno.conduct.load import check_witnesses
 from pgdyno.conduct.opening import open_session
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
@@ -9,6 +10,7 @@ from pgdyno.conduct.target import Target, check_programs
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [
+    "Initialised",
     "Session",
     "Silent",
     "Target",
@@ -18,6 +20,7 @@ __all__ = [
     "check_programs",
     "check_server_named",
     "check_witnesses",
+    "initialise",
     "is_spec_of_run",
     "open_session",
     "read_spec_or_run",

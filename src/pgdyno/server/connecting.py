@@ -54,10 +54,10 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         r"Connection refused|No such file or directory",
         "no-server",
         "no PostgreSQL answers at {place}",
-        "is it running there? Without a connection string, pgdyno starts a server of its own",
+        "is it running there? Where no server or database is named, pgdyno starts its own",
     ),
     (
-        r"password authentication failed|no password supplied",
+        r"password authentication failed",
         "wrong-password",
         "{place}: {reason}",
         "PGPASSWORD or ~/.pgpass can hold the password",
@@ -101,6 +101,9 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
     ),
     (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
 )
+
+_ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
+"""Codes of what no other database of the server would change."""
 
 
 def connect(conninfo: ConnInfo) -> psycopg.Connection:
@@ -173,7 +176,9 @@ def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
     try:
         with _connect({**params, "dbname": "postgres"}) as conn:
             there = _has_own(conn)
-    except SetupError:
+    except SetupError as problem:
+        if problem.code in _ELSEWHERE_TOO:
+            raise
         # Not everybody may go there.
         there = True
     return _connect({**params, "dbname": OWN_NAME if there else "postgres"})
@@ -187,10 +192,14 @@ def _has_own(conn: psycopg.Connection) -> bool:
 def _connect(params: dict[str, Any]) -> psycopg.Connection:
     import psycopg
 
-    values = {"connect_timeout": _TIMEOUT_S, "application_name": "pgdyno control", **params}
+    values = {"application_name": "pgdyno control", **params}
+    if not os.environ.get("PGCONNECT_TIMEOUT"):
+        values.setdefault("connect_timeout", _TIMEOUT_S)
     try:
         return psycopg.connect(autocommit=True, **values)
     except psycopg.OperationalError as error:
+        if getattr(error.pgconn, "needs_password", False):
+            raise _password_missing(str(error), params) from None
         raise _connect_error(str(error), params) from None
     except psycopg.ProgrammingError as error:
         raise UsageError(f"connection: {_one_line(str(error))}", code="conninfo") from None
@@ -313,6 +322,15 @@ def _connect_error(said: str, params: dict[str, Any]) -> PgdynoError:
         if re.search(pattern, said):
             return SetupError(message.format_map(fields), code=code, hint=hint.format_map(fields))
     return SetupError("{place}: {reason}".format_map(fields), code="connection-failed")
+
+
+def _password_missing(said: str, params: dict[str, Any]) -> PgdynoError:
+    place = _connect_error(said, params).message.partition(": ")[0]
+    return SetupError(
+        f"{place}: the server wants a password, and none is given",
+        code="password-missing",
+        hint="PGPASSWORD or ~/.pgpass can hold it; on a terminal, -W asks for it",
+    )
 
 
 def _one_line(text: str) -> str:

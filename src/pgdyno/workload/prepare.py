@@ -65,7 +65,7 @@ def prepare(
     prepared = Prepared(wanted.scale)
     with ExitStack() as own:
         stack = own if hold is None else hold
-        if Tables.PGBENCH in kinds or wanted.initialize:
+        if Tables.PGBENCH in kinds or (wanted.initialize and Tables.MIXED not in kinds):
             _Pgbench(conninfo, wanted, progress, prepared).prepare(distinct, stack)
         if Tables.MIXED in kinds:
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
@@ -156,6 +156,11 @@ class _Pgbench:
             asked = self.wanted.scale if self.wanted.scale_said else None
             self.prepared.scale = scale
             self.prepared.notes += what_is_odd(conn, found, scale, asked)
+            if words := self.wanted.init.in_words():
+                self.prepared.notes.append(
+                    f"the tables in the database {self.conninfo.database} are there, and are used"
+                    f" as they are; {words}: for making them, with -i"
+                )
         if self.wanted.vacuum == "all":
             names = ", ".join(name for name, table in found.items() if table.instead is None)
             conn.execute(f"vacuum analyze {names}".encode())

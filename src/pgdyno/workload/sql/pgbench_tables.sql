@@ -4,7 +4,7 @@ create {unlogged} table pgbench_history
 create {unlogged} table pgbench_tellers
     (tid int not null, bid int, tbalance int, filler char(84))
     with (fillfactor = {fillfactor}) {tablespace};
-create {accounts_unlogged} table pgbench_accounts
+create {unlogged} table pgbench_accounts
     (aid {aid} not null, bid int, abalance int, filler char(84))
     {accounts_kind} {tablespace};
 create {unlogged} table pgbench_branches

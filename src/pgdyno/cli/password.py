@@ -1,0 +1,79 @@
+"""Asks for a password on the terminal, once: what connects later has it from the spec in memory.
+
+It is read from the terminal itself and never from stdin, and is not echoed.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import Interrupted, SetupError, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.spec import Spec
+
+_TERMINAL = "/dev/tty"
+
+
+def with_password(spec: Spec, prompt: str | None) -> Spec:
+    """``spec`` with the password of its server, if it is to be asked for.
+
+    ``prompt`` is ``always``, ``never`` or ``None``: where the server wants a password that nothing
+    else holds. Raises UsageError when it must be asked for and there is no terminal.
+    """
+    if spec.server.kind != "existing" or prompt == "never":
+        return spec
+    if prompt is None and not (_has_terminal() and _is_missing(spec.server.conninfo)):
+        return spec
+    server = spec.server.model_copy(
+        update={"conninfo": conninfo_with_password(spec.server.conninfo or "")}
+    )
+    return spec.model_copy(update={"server": server})
+
+
+def conninfo_with_password(conninfo: str) -> str:
+    """``conninfo`` with a password from the terminal. Raises UsageError when there is none."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    parts = conninfo_to_dict(conninfo)
+    user = parts.get("user") or os.environ.get("PGUSER")
+    return make_conninfo(conninfo, password=_ask(f"Password for user {user}: " if user else None))
+
+
+def _ask(prompt: str | None) -> str:
+    if not _has_terminal():
+        raise UsageError(
+            "-W asks for a password on the terminal, and there is none",
+            code="no-terminal",
+            hint="PGPASSWORD or ~/.pgpass can hold the password",
+        )
+    try:
+        return getpass.getpass(prompt or "Password: ")
+    except EOFError:
+        raise UsageError("no password was given", code="no-password") from None
+    except KeyboardInterrupt:
+        raise Interrupted.by(signal.SIGINT) from None
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _is_missing(conninfo: str | None) -> bool:
+    """Whether the server wants a password and libpq has none."""
+    from pgdyno.server import resolve_conninfo
+
+    try:
+        resolve_conninfo(conninfo)
+    except SetupError as problem:
+        if problem.code == "password-missing":
+            return True
+        raise
+    return False

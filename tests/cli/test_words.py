@@ -1,0 +1,120 @@
+"""Positional words, PG* variables and initialisation, as far as no server is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cli.asked import build_spec
+from pgdyno.cli.environment import note_of_server_left_alone
+from pgdyno.cli.positional import Asked, sort_out
+from pgdyno.errors import UsageError
+
+Pgdyno = Callable[..., "object"]
+
+_WORKLOADS = "workloads are tpcb-like, simple-update, select-only, mixed"
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("bench",), Asked(database="bench")),
+        (("select-only", "bench"), Asked(builtin="select-only", database="bench")),
+        (("my db", "mixed"), Asked(builtin="mixed", database="my db")),
+        (("a.toml", "bench"), Asked(spec_path=Path("a.toml"), database="bench")),
+        (("service=x",), Asked(conninfo="service=x")),
+        (("tpcc",), Asked(database="tpcc")),
+    ],
+)
+def test_a_bare_word_is_a_database(words: tuple[str, ...], asked: Asked) -> None:
+    assert sort_out(words) == asked
+
+
+_ELSE = {
+    "": "an empty word names neither a workload nor a database",
+    "  ": "an empty word names neither a workload nor a database",
+    "tpcb_like": '"tpcb_like" is not a workload; tpcb-like is',
+    "select": '"select" is not a workload; select-only is',
+    "localhost": '"localhost" looks like a host',
+    "10.0.0.1": '"10.0.0.1" looks like a host',
+    "db1:5432": '"db1:5432" looks like a host',
+    "/var/run/postgresql": '"/var/run/postgresql" looks like a host',
+    "own.sql": '"own.sql" looks like a script',
+}
+
+
+@pytest.mark.parametrize(("word", "message"), _ELSE.items())
+def test_what_looks_like_something_else_is_refused(word: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sort_out((word,))
+    assert caught.value.message == message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("words", [("a", "b"), ("a", "dbname=b"), ("mixed", "select-only")])
+def test_no_two_of_a_kind(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=f'^"{words[1]}": only one workload or spec and one'):
+        sort_out(words)
+
+
+_REFUSED = {
+    ("bench", "-d", "shop"): "two databases are named: bench and, with -d, shop",
+    ("-d", ""): "-d is empty",
+    ("-h", "", "-d", "shop"): "-h is empty",
+    ("-i",): "-i makes tables on a server that you name, and none is named",
+    ("-W",): "-W goes with a server that you name",
+    ("-i", "shop", "-I", "dtx"): 'workload.init.steps: "x" is not a step of an initialisation:'
+    " d (drop pgbench's four tables), t (create them), g (fill them, rows made by pgdyno), G (fill"
+    " them, rows made by the server), v (vacuum and analyze them), p (add primary keys), f (add"
+    " foreign keys)",
+    ("-i", "shop", "--partition-method", "hash"): "workload.init: partition_method needs"
+    " partitions above 0",
+    ("-i", "shop", "-n", "-v"): "-n wants no vacuum, and -v one of all tables",
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), _REFUSED.items())
+def test_what_contradicts_itself_is_refused(
+    pgdyno: Pgdyno, arguments: tuple[str, ...], message: str
+) -> None:
+    said = pgdyno("run", *arguments)
+    assert (said.status, said.out) == (1, "")
+    assert said.err.splitlines()[0] == f"error: {message}"
+
+
+def test_options_of_an_initialisation_are_keys_of_the_spec() -> None:
+    from pgdyno.cli.run_command import command
+
+    words = "-i -s 3 -I dtGp -F 70 --partitions 2 --partition-method hash --foreign-keys -n shop"
+    given = command.make_context("run", words.split()).params
+    spec, _ = build_spec(sort_out(given["what"]), given)
+    assert spec.server.conninfo == "dbname=shop"
+    assert (spec.workload.initialize, spec.workload.vacuum) == (True, "none")
+    assert spec.workload.scale_said
+    assert spec.workload.init.all_steps == "dtGpf"
+    assert spec.workload.init.in_words() == "fillfactor 70, 2 hash partitions, foreign keys"
+
+
+@pytest.mark.parametrize(
+    ("variables", "note"),
+    [
+        ({}, None),
+        ({"PGUSER": "me", "PGPASSWORD": "x"}, None),
+        ({"PGHOST": "db 1"}, "PGHOST names a server, which is left alone: this run starts one of"
+         " its own; to load that one, add -h 'db 1'"),
+        ({"PGHOST": "db1", "PGDATABASE": "shop"}, "PGDATABASE and PGHOST name a server, which is"
+         " left alone: this run starts one of its own; to load that one, add -d shop"),
+        ({"PGSERVICE": "prod"}, "PGSERVICE names a server, which is left alone: this run starts"
+         " one of its own; to load that one, add -d service=prod"),
+    ],
+)  # fmt: skip
+def test_a_server_that_only_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], note: str | None
+) -> None:
+    for name in ("SERVICE", "DATABASE", "HOST", "HOSTADDR", "PORT"):
+        monkeypatch.delenv(f"PG{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert note_of_server_left_alone() == note
