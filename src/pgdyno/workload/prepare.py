@@ -148,7 +148,8 @@ class _Pgbench:
         conn = lock.conn
         ours = _all_ours(found) and self.conninfo.database == OWN_DATABASE
         self.prepared.tables = "kept" if ours else "theirs"
-        builtin = any(not script.own for each in workloads for script in each.scripts)
+        users = [each for each in workloads if each.tables is Tables.PGBENCH]
+        builtin = any(not script.own for each in users for script in each.scripts)
         if ours:
             self._freshen(lock)
         elif builtin or (not self.wanted.scale_said and set(found) == set(PGBENCH_COLUMNS)):
