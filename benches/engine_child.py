@@ -22,6 +22,7 @@ from typing import Any, cast
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.conduct import Silent
 from pgdyno.conduct.load import RunningLoad
+from pgdyno.conduct.standstill import Standstill
 from pgdyno.errors import PgdynoError
 from pgdyno.record import Recorder
 
@@ -51,7 +52,8 @@ class Work:
         self.reconnecting = any(group.get("connection") for group in config["groups"])
         path = Path(folder) / "bench.db"
         self.recorder = cast(Counting, Counting.create(path, name="bench", command="run"))
-        self.load = RunningLoad(config, self.recorder, Silent())
+        standstill = Standstill(lambda: 0.0)
+        self.load = RunningLoad(config, self.recorder, Silent(), standstill)
 
     def close(self) -> None:
         """End the load and the recording."""

@@ -104,6 +104,7 @@ def price_result(rows: Sequence[Mapping[str, Any]], run_file: str = "run.db") ->
     """The result of ``pgdyno price`` with ``rows``."""
     return {
         "schema_version": 1, "run_file": run_file, "trustworthy": True, "distrust": [],
+        "incidents": [],
         "server_version": "18.6", "noise_floor": {"of": "throughput", "ci95": [0.97, 1.03]},
         "compared": "throughput", "cuts": 6, "seed": 1, "prices": [*rows],
         "verdict": verdict(rows), "elapsed_s": 812.0,

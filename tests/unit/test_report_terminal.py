@@ -56,6 +56,7 @@ noise       two identical slices differ by up to 4.2 % (6 pairs); nothing smalle
 change      synchronous_commit = off
 throughput  1.64x [1.57, 1.70]   5,310 → 8,700 tps   6 pairs
 p99         0.74x [0.69, 0.80]   14.0 → 8.65 ms
+failures    0 of 100,762 with the change; 0 of 66,415 without
 
 better: 1.64x the throughput, far beyond the noise\
 """)

@@ -155,5 +155,12 @@ def _pairs(path: Path) -> Iterator[dict[str, Any]]:
             "pair": each.pair,
             "side": each.side,
             "throughput_tps": round(throughput_tps(run, [each.id]), 2),
-            "response_ms_p99": run.histogram("response", [each.id]).percentile(99) / 1e6,
+            "response_ms_p99": _p99_ms(run, each.id),
+            "failed": run.ledger([each.id]).failed,
+            "void": each.void or "",
         }
+
+
+def _p99_ms(run: Any, slice_id: int) -> float | None:
+    response = run.histogram("response", [slice_id])
+    return response.percentile(99) / 1e6 if response.count else None

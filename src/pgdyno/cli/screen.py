@@ -128,8 +128,8 @@ def _line(ticks: list[Tick]) -> str:
     last = ticks[-1]
     throughput_tps = sum(tick.throughput_tps for tick in ticks) / len(ticks)
     failed = sum(tick.failed for tick in ticks)
-    text = (
-        f"{throughput_tps:,.0f} tps, p50 {last.latency_ms_p50:.2f} ms,"
-        f" p99 {last.latency_ms_p99:.2f} ms, {last.clients} clients"
-    )
+    latency = ""
+    if last.latency_ms_p50 is not None and last.latency_ms_p99 is not None:
+        latency = f" p50 {last.latency_ms_p50:.2f} ms, p99 {last.latency_ms_p99:.2f} ms,"
+    text = f"{throughput_tps:,.0f} tps,{latency} {last.clients} clients"
     return text + (f", {failed:,} failed" if failed else "")

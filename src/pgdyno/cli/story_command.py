@@ -11,7 +11,7 @@ import click
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import output_options
 from pgdyno.cli.output import print_result
-from pgdyno.errors import ThresholdError
+from pgdyno.errors import ThresholdError, TrustError
 
 
 @click.command("story")
@@ -22,7 +22,7 @@ def command(**given: Any) -> None:
     """Carry out the story of a spec: comparisons and drills, and where luck had a part.
 
     Each chapter ([[story]]) has a run file of its own, named after -o and its number. The exit
-    status is 3 when one ends otherwise than the spec expects.
+    status is 3 when one ends otherwise than the spec expects, and 4 when one cannot be trusted.
 
     \b
       pgdyno story scenarios/wal-on-ram.toml
@@ -72,6 +72,16 @@ def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _judge(result: Mapping[str, Any]) -> None:
+    """Raise TrustError for a chapter that cannot be trusted, ThresholdError for one that ended
+    otherwise than expected."""
+    for chapter in result["chapters"]:
+        if not chapter["trustworthy"]:
+            raise TrustError(
+                f"chapter {chapter['number']}, {chapter['title']}: it cannot be trusted:"
+                f" {'; '.join(chapter['distrust'])}",
+                code="not-trustworthy",
+                hint=f"pgdyno show {chapter['run_file']}",
+            )
     other = [chapter for chapter in result["chapters"] if chapter["as_expected"] is False]
     if other:
         first = other[0]

@@ -16,6 +16,7 @@ from typing import Any
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct.config import Acks, engine_config
+from pgdyno.conduct.standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import Recorder
@@ -57,10 +58,12 @@ class RunningLoad:
         config: Mapping[str, Any],
         recorder: Recorder,
         watcher: Watcher,
+        standstill: Standstill,
         *,
         tag: int | None = None,
     ) -> None:
         self._load = _made(config)
+        self._standstill = standstill
         self._recorder = recorder
         self._watcher = watcher
         self._fault: BaseException | None = None
@@ -99,6 +102,13 @@ class RunningLoad:
                 break
             self.wait(_CONNECTING_LOOK_SECONDS)
         return now
+
+    def wait_served(self, seconds_max: float) -> None:
+        """Wait until transactions are done again, if they are."""
+        since_s = time.monotonic()
+        self.cut(None)
+        while self._standstill.done_s < since_s and time.monotonic() - since_s < seconds_max:
+            self.wait(_POLL_SECONDS)
 
     @property
     def complete(self) -> bool:
@@ -184,6 +194,7 @@ class RunningLoad:
                     raise RunError(fatal["message"], code=fatal["code"], hint=fatal.get("hint"))
                 if over:
                     self._end()
+                self._standstill.check()
             self._collect()
         except Exception as fault:
             self._fail(fault)
@@ -204,6 +215,7 @@ class RunningLoad:
     def _collect(self) -> None:
         for interval in self._load.poll():
             self._recorder.add_interval(interval)
+            self._standstill.see(interval)
             self._watcher.tick(self._tick(interval))
             if self.complete:
                 self._woken.set()
@@ -224,8 +236,8 @@ class RunningLoad:
         return Tick(
             at_s=self._recorder.at_ms(interval["ended_ns"]) / 1000,
             throughput_tps=sum(row["done"] for row in interval["scripts"]) / seconds,
-            latency_ms_p50=response.percentile(50) / 1e6,
-            latency_ms_p99=response.percentile(99) / 1e6,
+            latency_ms_p50=_ms(response, 50),
+            latency_ms_p99=_ms(response, 99),
             clients=sum(row["clients"] for row in interval["groups"]),
             failed=sum(row["failed"] for row in interval["scripts"]),
         )
@@ -255,6 +267,10 @@ def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
     at_work = [group for group in config["groups"] if not group.get("idle")]
     given = [group["clients"] * group.get("transactions", 0) for group in at_work]
     return sum(given) if all(given) else None
+
+
+def _ms(response: Histogram, percentile: float) -> float | None:
+    return response.percentile(percentile) / 1e6 if response.count else None
 
 
 def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:

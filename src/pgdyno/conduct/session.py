@@ -18,10 +18,13 @@ import psycopg
 from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.inforce import InForce
 from pgdyno.conduct.load import DRAIN_MS, RunningLoad, engine_facts
+from pgdyno.conduct.presence import RETURN_S_MAX, patiently
+from pgdyno.conduct.standstill import Standstill
 from pgdyno.conduct.target import Target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.probe import Probes
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.void import void_reason
 from pgdyno.spec import Change, Spec
 from pgdyno.workload import Workload, load_workloads
 
@@ -99,7 +102,8 @@ class Session:
             scheduled=scheduled,
             acks=Acks(acks, time.time_ns() if witness else None) if acks else None,
         )
-        self._load = RunningLoad(config, self.recorder, self.watcher, tag=slice_id)
+        standstill = Standstill(lambda: self.probes.silent_s)
+        self._load = RunningLoad(config, self.recorder, self.watcher, standstill, tag=slice_id)
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
 
@@ -108,8 +112,12 @@ class Session:
 
         Making ten thousand connections takes longer than many a run.
         """
-        spec = self._in_force.spec()
-        held = [g.count for g in spec.clients if g.pool is None and g.reconnect_every is None]
+        spec, change = self._in_force.spec(), self._in_force.change
+        held = [
+            change.clients.get(g.name, g.count)
+            for g in spec.clients
+            if change.pool_max.get(g.name, g.pool) is None and g.reconnect_every is None
+        ]
         if self._load is None or any(group.open_loop for group in spec.clients):
             return
         connected = self._load.wait_connected(sum(held))
@@ -117,6 +125,15 @@ class Session:
             self.watcher.note(
                 f"only {connected:,} of {sum(held):,} clients are connected; the errors say why"
             )
+
+    def wait_served(self) -> None:
+        """After a void slice: wait until the server is back and at work for all clients.
+
+        Raises RunError when it does not come back.
+        """
+        if self._load is not None:
+            self._load.wait_served(RETURN_S_MAX)
+            self.wait_connected()
 
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
         """The workloads of ``spec``, whose scripts a change may have replaced."""
@@ -166,12 +183,16 @@ class Session:
         """Make ``change`` the only difference from the spec and let the load settle under it.
 
         ``checkpoint`` ends with a CHECKPOINT, so that slices begin at the same phase of full-page
-        images.
+        images. A server that is away meanwhile is waited for; RunError when it does not come back.
         """
+        patiently(lambda: self._put_in_force(change, checkpoint=checkpoint), self.wait)
+
+    def _put_in_force(self, change: Change, *, checkpoint: bool) -> None:
         step = self._in_force.step_to(change)
         if step.needs_load_restart:
             self.interrupt_load()
         if step.needs_restart:
+            self.recorder.add_event("restart", "server restarted by pgdyno")
             with self.probes.rest():
                 self._in_force.apply_with_restart(step)
         else:
@@ -179,6 +200,7 @@ class Session:
         if self._load is None:
             self.start_load()
             self._set_groups(change)
+            self.wait_connected()
             self.wait(SETTLE_RESTART_SECONDS)
         elif step:
             self._set_groups(change)
@@ -216,7 +238,10 @@ class Session:
         pair: int | None = None,
         side: str | None = None,
     ) -> Iterator[int]:
-        """A slice that lasts as long as the block; probes are read at both of its edges."""
+        """A slice that lasts as long as the block; probes are read at both of its edges.
+
+        Once it is closed, it is judged whether it is void.
+        """
         assert self._load is not None, "a slice needs a running load"
         slice_id = self.recorder.open_slice(
             kind, trial_id=trial_id, pair=pair, side=side, change=self._in_force.change.to_json()
@@ -243,6 +268,14 @@ class Session:
         end_ns = self._load.cut(None)
         self.recorder.close_slice(slice_id, ns=end_ns)
         self._load.wait_recorded(end_ns)
+        self._judge(slice_id)
+
+    def _judge(self, slice_id: int) -> None:
+        run = self.reader()
+        why = void_reason(run, run.slice(slice_id))
+        if why is not None:
+            self.recorder.void_slice(slice_id, why)
+            self.watcher.note(f"void slice: {why}")
 
     def connect(self) -> psycopg.Connection:
         """A control connection, beside the load."""
@@ -255,6 +288,7 @@ class Session:
         assert self._load is None, "a server under load is not stopped"
         with self.probes.rest():
             if self.target.cluster is not None:
+                self.recorder.add_event("restart", "server stopped by pgdyno")
                 self.target.cluster.stop()
             yield
 

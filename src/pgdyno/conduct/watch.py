@@ -15,8 +15,9 @@ class Tick:
 
     at_s: float
     throughput_tps: float
-    latency_ms_p50: float
-    latency_ms_p99: float
+    latency_ms_p50: float | None
+    """None where nothing was done."""
+    latency_ms_p99: float | None
     clients: int
     failed: int
 

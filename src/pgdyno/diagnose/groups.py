@@ -5,11 +5,11 @@ Read from the run file alone, for the result, the summary and the page alike.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.record import Ledger, RunFile
+from pgdyno.record import GroupInterval, Ledger, RunFile
 
 CONNECTS_MIN = 100
 """So many connections made are worth telling of, even if each was made only once."""
@@ -41,6 +41,8 @@ class GroupAccount:
 
     name: str
     clients: int
+    clients_connected: int
+    """The most that had a connection at the same time; of a pool, those that it could serve."""
     spec: Mapping[str, Any]
     """As the resolved spec has it."""
     seconds: float
@@ -100,6 +102,7 @@ def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> li
             GroupAccount(
                 name=name,
                 clients=max(row.clients for row in mine),
+                clients_connected=_connected(mine, specs.get(name, {})),
                 spec=specs.get(name, {}),
                 seconds=seconds,
                 ledger=run.ledger(slice_ids, group=name),
@@ -112,6 +115,14 @@ def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> li
             )
         )
     return accounts
+
+
+def _connected(rows: Sequence[GroupInterval], spec: Mapping[str, Any]) -> int:
+    """Clients with a connection; of a group whose clients share or renew them, all."""
+    clients = max(row.clients for row in rows)
+    if spec.get("pool") or spec.get("connection", "persistent") != "persistent":
+        return clients
+    return min(clients, max(row.connections for row in rows))
 
 
 def open_loop_sentence(account: GroupAccount) -> str:

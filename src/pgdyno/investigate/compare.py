@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from pgdyno.conduct import Session
+from pgdyno.errors import TrustError
 from pgdyno.investigate.result import ci95_json, effect_json, head_json
 from pgdyno.investigate.trial import PAIRS_MAX, Answer, Measure, Noise, Question, run_trial
 from pgdyno.spec import Change
@@ -31,16 +32,15 @@ def compare(
     """Compare the session's spec with itself under ``change``; the JSON result.
 
     The noise floor is measured first, from pairs of identical slices; it may take at most half of
-    ``budget_s``.
+    ``budget_s``. A result without a verdict says why.
     """
     began_s = time.monotonic()
     rng = random.Random(session.spec.load.seed)
     seconds = slice_s or slice_seconds(budget_s)
     session.watcher.phase("warming up")
     session.start_load()
+    session.wait_connected()
     session.wait(WARM_UP_SECONDS)
-    noise = measure_noise(session, seconds, rng, deadline_s=began_s + budget_s / 2)
-    session.watcher.phase(title)
     question = Question(
         kind="compare",
         title=title,
@@ -50,9 +50,15 @@ def compare(
         pairs_max=pairs_max or PAIRS_MAX,
         checkpoint_bound=checkpoint_bound,
     )
-    answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
+    try:
+        noise = measure_noise(session, seconds, rng, deadline_s=began_s + budget_s / 2)
+        session.watcher.phase(title)
+        answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
+    except TrustError as problem:
+        session.stop_load()
+        return _record(session, _no_answer(session, change, problem.message))
     session.stop_load()
-    return _record(session, answer, noise, change)
+    return _record(session, _told(session, answer, noise, change))
 
 
 def slice_seconds(budget_s: float) -> float:
@@ -94,10 +100,28 @@ def noise_json(noise: Noise, measure: Measure) -> dict[str, Any]:
     return {"of": measure, "ci95": ci95_json(noise.of(measure))}
 
 
-def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> dict[str, Any]:
+def _record(session: Session, result: dict[str, Any]) -> dict[str, Any]:
+    session.recorder.update_run(result=result)
+    return result
+
+
+def _no_answer(session: Session, change: Change, why: str) -> dict[str, Any]:
+    """The result of a comparison without a verdict: too many of its slices were void."""
+    figures = ("effect", "latency_p99", "compared", "noise_floor", "pairs_needed")
+    return {
+        **head_json(session.reader(), [], no_verdict=why),
+        "change": change.to_json(),
+        "decision": "no verdict",
+        "sentence": f"no verdict: {why}",
+        **dict.fromkeys((*figures, "throughput_tps", "failures")),
+    }
+
+
+def _told(session: Session, answer: Answer, noise: Noise, change: Change) -> dict[str, Any]:
     run = session.reader()
-    result = {
-        **head_json(run, []),
+    withheld = answer.verdict.outcome == "not comparable"
+    return {
+        **head_json(run, [], no_verdict=answer.verdict.sentence if withheld else None),
         "change": change.to_json(),
         "effect": effect_json(answer.throughput),
         "latency_p99": {
@@ -113,6 +137,8 @@ def _record(session: Session, answer: Answer, noise: Noise, change: Change) -> d
             "before": round(sum(answer.tps_a) / len(answer.tps_a), 2),
             "after": round(sum(answer.tps_b) / len(answer.tps_b), 2),
         },
+        "failures": {
+            "before": answer.failures_a.to_json(),
+            "after": answer.failures_b.to_json(),
+        },
     }
-    session.recorder.update_run(result=result)
-    return result

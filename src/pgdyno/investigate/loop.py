@@ -16,7 +16,7 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding, verdict
-from pgdyno.errors import SetupError
+from pgdyno.errors import SetupError, TrustError
 from pgdyno.investigate.choose import (
     Bounds,
     Candidate,
@@ -46,6 +46,7 @@ _SLICE_SHARE = 1 / 110
 _SLICE_SECONDS_RANGE = (0.8, 30.0)
 _BASELINE_SHARE = 1 / 14
 _BASELINE_SECONDS_RANGE = (5.0, 120.0)
+_BASELINE_TRIES = 3
 # A slice that is to show what works through checkpoints spans two of their cycles, but is no longer
 # than this: where cycles are longer, the closing checkpoint charges what is postponed.
 _CYCLE_SLICE_SECONDS_MAX = 60.0
@@ -111,17 +112,22 @@ class _Investigation:
         self._out_of_time = False
         self._guarded: dict[str, str] = {}
         """Settings that are held fast, with the reason."""
+        self._no_verdict: str | None = None
+        """Why a trial came to none, and nothing was tried after it."""
         still = NoiseFloor(1.0, 1.0, 0.0)
         self._noise = Noise(still, still, "throughput")
 
     def run(self) -> dict[str, Any]:
         baseline = self._measure_baseline()
-        self._noise = measure_noise(
-            self._session, self._slice_s, self._rng, deadline_s=self._deadline_s
-        )
-        self._try_remedies()
-        self._take_back_in_turn()
-        self._offer()
+        try:
+            self._noise = measure_noise(
+                self._session, self._slice_s, self._rng, deadline_s=self._deadline_s
+            )
+            self._try_remedies()
+            self._take_back_in_turn()
+            self._offer()
+        except TrustError as problem:
+            self._no_verdict = problem.message
         self._session.stop_load()
         result = self._result(baseline)
         self._session.recorder.update_run(result=result)
@@ -139,10 +145,25 @@ class _Investigation:
             session.watcher.phase("warming up")
             session.wait(WARM_UP_SECONDS)
         session.watcher.phase("measuring the baseline")
-        slices = [session.slice(self._baseline_s, kind="baseline")]
+        slices = [self._sound_slice()]
         self._progress.state_slices = list(slices)
         self._progress.finding_rows = self._diagnose(slices, step=0)
         return slices
+
+    def _sound_slice(self) -> int:
+        """A slice of the baseline that is not void."""
+        voids = []
+        for _ in range(_BASELINE_TRIES):
+            slice_id = self._session.slice(self._baseline_s, kind="baseline")
+            why = self._session.reader().slice(slice_id).void
+            if why is None:
+                return slice_id
+            voids.append(why)
+            self._session.wait_served()
+        raise TrustError(
+            f"the baseline could not be measured: {'; '.join(dict.fromkeys(voids))}",
+            code="void-slices",
+        )
 
     def _try_remedies(self) -> None:
         """Keep what helps within the durability budget, until nothing left is predicted to."""
@@ -366,6 +387,10 @@ class _Investigation:
                 "effect": effect_json(answer.throughput),
                 "latency_p99_ratio": words.kept(answer.latency_p99.ratio),
                 "compared": answer.measure,
+                "failures": {
+                    "before": answer.failures_a.to_json(),
+                    "after": answer.failures_b.to_json(),
+                },
                 "verdict": answer.verdict.outcome,
                 "decision": decision,
             }
@@ -398,7 +423,7 @@ class _Investigation:
         progress = self._progress
         final = progress.state_slices
         return {
-            **head_json(run, progress.findings),
+            **head_json(run, progress.findings, no_verdict=self._no_verdict),
             "steps": progress.steps,
             "not_measured": [
                 {"remedy": candidate.remedy.id, "title": candidate.title, "why": why}

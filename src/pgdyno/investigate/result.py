@@ -7,9 +7,11 @@ from typing import Any
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
+from pgdyno.diagnose.failures import failures
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
-from pgdyno.investigate.doubts import doubts
+from pgdyno.investigate.trust import distrust
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
+from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import (
@@ -45,6 +47,7 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
     return {
         **head_json(run, findings),
         "verdict": verdict(findings),
+        "failures": failures(run, slice_ids).to_json(),
         "ledger": ledger_json(run),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
         "steadiness": steadiness(run, slice_ids),
@@ -77,15 +80,21 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
     }
 
 
-def head_json(run: RunFile, findings: Sequence[Finding]) -> dict[str, Any]:
-    """What every result opens with: where it comes from and how far it can be relied on."""
-    reasons = distrust(run, findings)
+def head_json(
+    run: RunFile, findings: Sequence[Finding], *, no_verdict: str | None = None
+) -> dict[str, Any]:
+    """What every result opens with: where it comes from and how far it can be relied on.
+
+    ``no_verdict`` is why a trial came to none.
+    """
+    reasons = [*([no_verdict] if no_verdict else []), *distrust(run, findings)]
     return {
         "schema_version": SCHEMA_VERSION,
         "run_file": str(run.path),
         "database": run.run.server.get("database"),
         "trustworthy": not reasons,
         "distrust": reasons,
+        "incidents": [each.to_json() for each in incidents(run)],
         "emulated": emulated_in_words(run.run.spec, (part.change for part in run.slices())),
     }
 
@@ -105,6 +114,7 @@ def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> dict[st
     return {
         "group": account.name,
         "clients": account.clients,
+        "clients_connected": account.clients_connected,
         "loop": "idle" if account.idle else "closed" if account.arrival is None else "open",
         "asked_tps": None if asked is None else round(asked, 2),
         "throughput_tps": round(account.done_tps, 2),
@@ -138,22 +148,6 @@ def steadiness(run: RunFile, slice_ids: list[int]) -> str:
     if start is None:
         return "never steady"
     return f"steady after the first {start} s" if start else "steady from the start"
-
-
-def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
-    """Why the measurement cannot be trusted; empty when it can."""
-    reasons = []
-    if not run.ledger().balanced:
-        reasons.append("the ledger does not add up")
-    if any(f.id == "client-limited" and f.status == "found" for f in findings):
-        reasons.append("the load generator was the limit")
-    if run.run.engine.get("profile") == "debug":
-        reasons.append("the load engine is a debug build")
-    if run.ledger().done == 0:
-        first = next(iter(run.errors()), None)
-        why = f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
-        reasons.append(f"no transaction was done{why}")
-    return [*reasons, *doubts(run)]
 
 
 def ledger_json(run: RunFile) -> dict[str, int]:

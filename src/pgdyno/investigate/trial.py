@@ -2,18 +2,23 @@
 
 The replicate is the pair, not the second (Abedi & Brecht, ICPE 2017). At least six pairs are
 measured, then more while the interval is wider than the precision asked for and time is left; never
-fewer or more because of what they show.
+fewer or more because of what they show. A pair with a void slice is measured again.
 """
 
 from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Literal
 
 from pgdyno.conduct import Session
+from pgdyno.diagnose.failures import Failures, failures, failures_max, not_comparable
+from pgdyno.errors import TrustError
+from pgdyno.record.void import NOTHING_DONE
 from pgdyno.spec import Change, Spec
 from pgdyno.stats import (
     EFFECT_MATTERS,
@@ -80,6 +85,8 @@ class Answer:
     latency_p99_b: tuple[float, ...]
     slices_a: tuple[int, ...]
     slices_b: tuple[int, ...]
+    failures_a: Failures
+    failures_b: Failures
 
     @property
     def gain(self) -> str:
@@ -103,6 +110,19 @@ class Noise:
         return self.throughput if measure == "throughput" else self.latency_p99
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """What one slice gave."""
+
+    slice_id: int
+    seconds: float
+    intended: int
+    done: int
+    grown: int
+    """By how much more was due and not done at its end than at its start."""
+    latency_p99_ns: float
+
+
 @dataclass
 class _Side:
     slices: list[int] = field(default_factory=list)
@@ -111,7 +131,15 @@ class _Side:
     intended: int = 0
     done: int = 0
     grown: int = 0
-    """By how much more was due and not done at the ends of the slices than at their starts."""
+
+    def take(self, piece: _Piece) -> None:
+        """Count a slice in."""
+        self.slices.append(piece.slice_id)
+        self.tps.append(piece.done / piece.seconds)
+        self.latency_p99_ns.append(piece.latency_p99_ns)
+        self.intended += piece.intended
+        self.done += piece.done
+        self.grown += piece.grown
 
     def held(self, under_way: int) -> bool:
         """Whether nearly all that came due was done; ``under_way`` can be at one moment."""
@@ -131,7 +159,7 @@ def run_trial(
     """Measure pairs until the interval is narrow enough or the deadline (monotonic) has come.
 
     ``noise`` is the floor below which nothing is called an effect; ``None`` for the trial that
-    measures it.
+    measures it. Raises TrustError when so many slices are void that there is no verdict.
     """
     trial_id = session.recorder.add_trial(
         kind=question.kind,
@@ -141,21 +169,72 @@ def run_trial(
         **question.labels,
     )
     sides = {"a": _Side(), "b": _Side()}
-    for pair in range(1, question.pairs_max + 1):
-        for side in rng.sample(["a", "b"], 2):
-            _measure(session, question, sides[side], trial_id=trial_id, pair=pair, side=side)
-        session.watcher.progress(question.title, pair, max(PAIRS_MIN, pair))
+    voids: list[str] = []
+    for number in count(1):
+        try:
+            measured = _measure_pair(session, question, trial_id, number, rng)
+        except VoidSlice as void:
+            voids.append(void.why)
+            if _out_of_patience(voids, question, deadline_s):
+                break
+            session.wait_served()
+            continue
+        for side, piece in measured.items():
+            sides[side].take(piece)
+        pairs = number - len(voids)
+        session.watcher.progress(question.title, pairs, max(PAIRS_MIN, pairs))
         measure = _measure_of(session.spec, sides)
-        if pair >= PAIRS_MIN and _enough(sides, question, measure, deadline_s):
+        if pairs >= question.pairs_max:
             break
-    answer = _answer(trial_id, sides, noise, _measure_of(session.spec, sides), question)
+        if pairs >= PAIRS_MIN and _enough(sides, question, measure, deadline_s):
+            break
+    if len(sides["a"].slices) < PAIRS_MIN:
+        problem = _too_many_void(question, voids)
+        session.recorder.update_trial(trial_id, sentence=problem.message)
+        raise problem
+    answer = _answer(session, trial_id, sides, noise, question)
     session.recorder.update_trial(trial_id, **_columns(answer))
     return answer
 
 
+class VoidSlice(Exception):
+    """A slice that decides nothing was measured."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def _measure_pair(
+    session: Session, question: Question, trial_id: int, pair: int, rng: random.Random
+) -> dict[str, _Piece]:
+    """Both sides in random order; raises VoidSlice at the first that is void."""
+    return {
+        side: _measure(session, question, trial_id=trial_id, pair=pair, side=side)
+        for side in rng.sample(["a", "b"], 2)
+    }
+
+
+def _out_of_patience(voids: list[str], question: Question, deadline_s: float) -> bool:
+    """Void pairs are repeated while time is left, and as often as a trial has pairs at least."""
+    return len(voids) >= PAIRS_MIN and time.monotonic() + question.pair_seconds > deadline_s
+
+
+def _too_many_void(question: Question, voids: list[str]) -> TrustError:
+    reasons = Counter(voids).most_common()
+    told = "; ".join(f"{why} ({times}x)" if times > 1 else why for why, times in reasons)
+    only_slow = all(why.startswith(NOTHING_DONE) for why in voids)
+    return TrustError(
+        f"{question.title}: {len(voids)} slices are void, and the {PAIRS_MIN} pairs that a verdict"
+        f" needs could not be measured: {told}",
+        code="void-slices",
+        hint="longer slices (--slice, --budget), in which transactions end" if only_slow else None,
+    )
+
+
 def _measure(
-    session: Session, question: Question, into: _Side, *, trial_id: int, pair: int, side: str
-) -> None:
+    session: Session, question: Question, *, trial_id: int, pair: int, side: str
+) -> _Piece:
     bound = question.checkpoint_bound
     session.put_in_force(question.a if side == "a" else question.b, checkpoint=bound)
     slice_id = session.slice(
@@ -167,15 +246,20 @@ def _measure(
         closing_checkpoint=bound,
     )
     run = session.reader()
-    seconds = max(run.seconds([slice_id]), 1e-6)
-    # A slice in which nothing was done counts as half a transaction, so that it has a logarithm.
+    if (why := run.slice(slice_id).void) is not None:
+        raise VoidSlice(why)
     ledger = run.ledger([slice_id])
-    into.slices.append(slice_id)
-    into.tps.append(max(ledger.done, 0.5) / seconds)
-    into.intended += ledger.intended
-    into.done += ledger.done
-    into.grown += ledger.backlog - ledger.carried_in
-    into.latency_p99_ns.append(max(run.histogram("response", [slice_id]).percentile(99), 1))
+    if not ledger.done:
+        # Nothing was due either, of a rate as low as that; it has no logarithm.
+        raise VoidSlice(f"{NOTHING_DONE}, and nothing was due")
+    return _Piece(
+        slice_id=slice_id,
+        seconds=run.seconds([slice_id]),
+        intended=ledger.intended,
+        done=ledger.done,
+        grown=ledger.backlog - ledger.carried_in,
+        latency_p99_ns=max(run.histogram("response", [slice_id]).percentile(99), 1),
+    )
 
 
 def _measure_of(spec: Spec, sides: Mapping[str, _Side]) -> Measure:
@@ -211,19 +295,27 @@ def _enough(
 
 
 def _answer(
+    session: Session,
     trial_id: int,
     sides: Mapping[str, _Side],
     noise: Noise | None,
-    measure: Measure,
     question: Question,
 ) -> Answer:
     a, b = sides["a"], sides["b"]
+    measure = _measure_of(session.spec, sides)
+    run = session.reader()
+    failed_a, failed_b = failures(run, a.slices), failures(run, b.slices)
+    verdict = _verdict(_effect(sides, measure), noise, measure, same_rate=same_rate(question))
+    if why := not_comparable(failed_a, failed_b, failures_max(run)):
+        verdict = Verdict("not comparable", None, f"not comparable: {why}")
     return Answer(
         trial_id=trial_id,
         throughput=_effect(sides, "throughput"),
         latency_p99=_effect(sides, "latency_p99"),
         measure=measure,
-        verdict=_verdict(_effect(sides, measure), noise, measure, same_rate=same_rate(question)),
+        verdict=verdict,
+        failures_a=failed_a,
+        failures_b=failed_b,
         tps_a=tuple(a.tps),
         tps_b=tuple(b.tps),
         latency_p99_a=tuple(a.latency_p99_ns),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.errors import SetupError, UsageError
+from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.investigate.result import ci95_json
 from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
@@ -30,6 +30,8 @@ class Gain:
 
     answer: Answer | None
     why: str = ""
+    void: bool = False
+    """Whether it was for void slices, which says nothing of the candidate."""
 
     def to_json(self) -> dict[str, Any]:
         """As ``docs/reference/result-price.schema.json`` describes it."""
@@ -45,6 +47,10 @@ class Gain:
             "pairs": answer.throughput.pairs,
             "compared": answer.measure,
             "verdict": answer.verdict.outcome,
+            "failures": {
+                "before": answer.failures_a.to_json(),
+                "after": answer.failures_b.to_json(),
+            },
             "baseline_tps": round(sum(answer.tps_a) / len(answer.tps_a), 2),
             "changed_tps": round(sum(answer.tps_b) / len(answer.tps_b), 2),
         }
@@ -86,6 +92,7 @@ def begin_gains(session: Session, seconds: float, rng: random.Random) -> Noise:
     """Start the load and measure the noise floor with slices of ``seconds``."""
     session.watcher.phase("warming up")
     session.start_load()
+    session.wait_connected()
     session.wait(WARM_UP_SECONDS)
     return measure_noise(session, seconds, rng, deadline_s=time.monotonic())
 
@@ -138,6 +145,8 @@ def _measure(
     try:
         session.provide(candidate.in_force())
         answer = run_trial(session, question, noise=noise, deadline_s=deadline_s, rng=rng)
+    except TrustError as problem:
+        return Gain(None, f"no verdict: {problem.message}", void=True)
     except (SetupError, UsageError) as problem:
         return Gain(None, f"not measured: {problem.message}")
     return Gain(answer)

@@ -11,13 +11,14 @@ from typing import Any
 from pgdyno.conduct import Session
 from pgdyno.errors import Interrupted, PgdynoError, UsageError
 from pgdyno.investigate.compare import noise_json
-from pgdyno.investigate.result import distrust
 from pgdyno.investigate.trial import Measure, Noise
+from pgdyno.investigate.trust import distrust
 from pgdyno.price.against import Priced, comparison
 from pgdyno.price.candidates import Candidate, spec_with
 from pgdyno.price.gain import Gain, begin_gains, check_real_disk, measure_gains, slice_seconds
 from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import sentence, verdict
+from pgdyno.record.incidents import incidents
 from pgdyno.spec import Change, Spec
 
 SCHEMA_VERSION = 1
@@ -139,13 +140,15 @@ class _Work:
     def _result(self, noise: Noise) -> dict[str, Any]:
         run = self._session.reader()
         rows = [self._row_of(candidate) for candidate in self._asked.candidates]
-        reasons = [*distrust(run, []), *_faults_missing(rows)]
+        void = [gain.why for gain in self._gains.values() if gain.void]
+        reasons = [*void, *distrust(run, []), *_faults_missing(rows)]
         compared = _compared(self._gains, noise)
         return {
             "schema_version": SCHEMA_VERSION,
             "run_file": str(run.path),
             "trustworthy": not reasons,
             "distrust": reasons,
+            "incidents": [each.to_json() for each in incidents(run)],
             "server_version": str(run.run.server.get("version", "")),
             "noise_floor": noise_json(noise, compared),
             "compared": compared,

@@ -14,18 +14,21 @@ Row = Mapping[str, Any]
 """One candidate of the result: ``docs/reference/result-price.schema.json``."""
 
 
+NOT_COMPARABLE = "not comparable, for more transactions failed on one side than on the other: {}"
 _SAID_OF_GAIN = {
     "throughput": {
         "better": "gives {} the throughput",
         "worse": "costs throughput: {}",
         "inconclusive": "inconclusive in throughput: {}",
         "no difference": "makes no difference to throughput: {}",
+        "not comparable": NOT_COMPARABLE,
     },
     "latency_p99": {
         "better": "at the held rate p99 falls: {}",
         "worse": "at the held rate p99 rises: {}",
         "inconclusive": "inconclusive in p99 at the held rate: {}",
         "no difference": "makes no difference to p99 at the held rate: {}",
+        "not comparable": NOT_COMPARABLE,
     },
 }
 """By what was compared and the verdict, with the ratio in its place."""

@@ -83,6 +83,11 @@ class Probes:
         """Probe → why it is not there."""
         return self._missing.reasons()
 
+    @property
+    def silent_s(self) -> float:
+        """For how long the server has not answered."""
+        return (time.monotonic_ns() - self._server.answered_ns) / 1e9
+
     def start(self) -> None:
         """Connects, notes what cannot be seen, and starts the threads."""
         with self._sampling:

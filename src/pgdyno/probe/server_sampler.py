@@ -17,7 +17,7 @@ from pgdyno.record import Recorder
 
 PLAIN = (
     *("database", "checkpointer", "bgwriter", "wal", "io", "table", "replication", "vacuum"),
-    *("age", "activity"),
+    *("age", "activity", "server"),
 )
 """Queries whose rows go into the table metric_NAME as they are."""
 SIZES_EVERY = 10
@@ -48,6 +48,9 @@ class ServerSampler:
         self._samples = 0
         self._connections = 0
         self._away_ns: int | None = None
+        self._seen: Row | None = None
+        self.answered_ns = time.monotonic_ns()
+        """When the server answered last."""
 
     def greet(self) -> int | None:
         """Asks a new session what it may see; the postmaster's process ID if it is seen here."""
@@ -85,7 +88,8 @@ class ServerSampler:
         self._note_presence(answers is not None)
         if answers is None:
             return None
-        ns = (asked_ns + time.monotonic_ns()) // 2
+        self.answered_ns = time.monotonic_ns()
+        ns = (asked_ns + self.answered_ns) // 2
         if full or self._samples % SIZES_EVERY == 0:
             self._look_up_sizes()
         self._samples += 1
@@ -104,6 +108,10 @@ class ServerSampler:
 
     def _rows(self, answers: Mapping[str, list[Row]], *, full: bool) -> dict[str, list[Row]]:
         rows = {name: answers[name] for name in PLAIN if name in answers}
+        if not full and rows.get("server") == [self._seen]:
+            del rows["server"]
+        elif rows.get("server"):
+            self._seen = rows["server"][0]
         if "io" in rows and not full:
             rows["io"] = [row for row in rows["io"] if _moved(row)]
         if "table" in rows:

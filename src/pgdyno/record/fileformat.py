@@ -18,7 +18,7 @@ SCHEMA_VERSION = 4
 
 1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
 full the disks are. 4: programs of others, and load of others on the server; how a run was asked
-for, and the texts of its scripts within the spec.
+for, and the texts of its scripts within the spec; slices that are void, and which server answered.
 """
 
 OLDEST_READ = 2
@@ -37,7 +37,7 @@ GAUGES = frozenset(
         *("to_prevent_wraparound", "heap_blks_total", "heap_blks_scanned", "heap_blks_vacuumed"),
         *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
         "at_work",
-        *("free_bytes", "wal_dir_bytes"),
+        *("free_bytes", "wal_dir_bytes", "started_unix_ms", "checkpointer_unix_ms"),
     }
 )
 """Columns of metric tables that go up and down; every other number there only grows."""

@@ -25,7 +25,9 @@ from pgdyno.record.rows import (
     GroupInterval,
     Interval,
     Ledger,
+    Losses,
     RunInfo,
+    Sighting,
     Slice,
     StatementTotal,
     Trial,
@@ -44,6 +46,8 @@ LEDGER_SUMS = (
     *("intended", "sent", "done", "failed", "skipped", "cancelled"),
     *("retried", "expected_errors", "late"),
 )
+# What a client's connection ends with; 08P01 is how a pooler says that its server has gone.
+LOST_CODES = ("connection-lost", "57P01", "57P02", "57P03", "08P01", "08006", "08003")
 INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
@@ -83,6 +87,11 @@ class RunFile(Latencies):
         """The slices in the order in which they began, of one kind or trial if given."""
         condition, values = clause("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
         return self._db.all(Slice, f"select * from slice {condition} order by id", values)
+
+    def slice(self, slice_id: int) -> Slice:
+        """One slice, which must be there."""
+        row = self._db.one("select * from slice where id = ?", [slice_id])
+        return self._db.decoded(Slice, row)
 
     def ledger(
         self, slice_ids: Collection[int] | None = None, *, group: str | None = None
@@ -295,6 +304,36 @@ class RunFile(Latencies):
         columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
         labelled = zip((*names, "average"), columns, kinds, strict=True)
         return {name: array(column, kind) for name, column, kind in labelled}
+
+    def sightings(self) -> list[Sighting]:
+        """Which server answered, in time order; empty in a file that does not say."""
+        if not self._db.has("metric_server"):
+            return []
+        return self._db.all(Sighting, "select * from metric_server order by at_ms, rowid")
+
+    def answered_ms(self) -> list[int]:
+        """When the server answered the probes."""
+        rows = self._db.tuples("select distinct at_ms from metric_database order by at_ms")
+        return [at_ms for (at_ms,) in rows]
+
+    def losses(self, slice_ids: Collection[int] | None = None) -> list[Losses]:
+        """Connections lost by clients at work, interval by interval."""
+        codes = ", ".join(f"'{code}'" for code in LOST_CODES)
+        among = among_slices(slice_ids)
+        rows = self._db.rows(
+            f"select at_ms, slice_id, sum(count) as count from error {among}"
+            f" {'and' if among else 'where'} sqlstate in ({codes}) and statement <> 'connect'"
+            " group by at_ms, slice_id order by at_ms"
+        )
+        return [Losses(**row) for row in rows]
+
+    def pairs(self, trial_id: int) -> list[tuple[Slice, Slice]]:
+        """The slices of a trial's pairs, side a first; those of which neither is void."""
+        sides: dict[int | None, dict[str | None, Slice]] = {}
+        for each in self.slices(trial_id=trial_id):
+            if each.void is None and each.ended_ms is not None:
+                sides.setdefault(each.pair, {})[each.side] = each
+        return [(pair["a"], pair["b"]) for pair in sides.values() if {"a", "b"} <= pair.keys()]
 
     def events(self, kind: str | None = None) -> list[Event]:
         """What happened, in time order, of one kind if given."""

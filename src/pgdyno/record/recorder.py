@@ -196,6 +196,10 @@ class Recorder:
         self._update("slice", slice_id, {"ended_ms": self.at_ms(ns)})
         self.set_slice(None)
 
+    def void_slice(self, slice_id: int, why: str) -> None:
+        """Says why a slice decides nothing."""
+        self._update("slice", slice_id, {"void": why})
+
     def add_finding(self, finding: Mapping[str, Any]) -> int:
         """A row of table finding; ``evidence``, ``causes`` and ``remedies`` may be objects."""
         return self._insert("finding", [_row("finding", finding)])

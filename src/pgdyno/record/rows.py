@@ -47,6 +47,28 @@ class Slice:
     change: dict[str, Any]
     started_ms: int
     ended_ms: int | None
+    void: str | None = None
+    """Why it decides nothing; None: it counts."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Which server answered at a moment, and since when it runs; None where that is hidden."""
+
+    at_ms: int
+    slice_id: int | None
+    system_identifier: str | None
+    started_unix_ms: int | None
+    checkpointer_unix_ms: int | None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Connections that were lost in one interval."""
+
+    at_ms: int
+    slice_id: int | None
+    count: int
 
 
 @dataclass(frozen=True)

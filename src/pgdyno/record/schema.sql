@@ -36,7 +36,8 @@ create table slice (
     side text,                            -- 'a' (as it was) or 'b' (changed)
     change_json text not null default '{}',   -- what differs from the spec while it lasts
     started_ms integer not null,          -- when the change was in force and settling ended
-    ended_ms integer
+    ended_ms integer,
+    void text                             -- why it decides nothing; NULL: it counts
 );
 
 -- Per interval (a second, cut short at a slice's edge), client group and script.
@@ -140,6 +141,12 @@ create table wait_sample (
 create index wait_sample_at on wait_sample (at_ms);
 create table statement (id integer primary key, text text not null unique);
 
+-- Which server answers, and since when it runs: at a slice's edges, and whenever it is another one.
+create table metric_server (
+    at_ms integer not null, slice_id integer,
+    system_identifier text, started_unix_ms integer,
+    checkpointer_unix_ms integer          -- start of its checkpointer, which a crash renews
+);
 create table metric_database (
     at_ms integer not null, slice_id integer,
     numbackends integer, xact_commit integer, xact_rollback integer, blks_read integer,

@@ -58,6 +58,8 @@ def _chapter_lines(chapter: Mapping[str, Any], width: int) -> list[Line]:
         lines += _said("expected", _expected(chapter["expected"]), width, style="bold red")
     for sentence in chapter["luck"]:
         lines += _said("luck", sentence, width, style="yellow")
+    for reason in chapter["distrust"]:
+        lines += _said("not trusted", reason, width, style="bold red")
     lines += _said("remark", chapter["remark"], width)
     return [*lines, *_said("run", chapter["run_file"], width)]
 

@@ -92,6 +92,8 @@ class Page:
     banners: Sequence[Banner]
     noise: str
     comparison: str
+    failures: str
+    void: str
     steps: Sequence[StepText]
     closing: Sequence[str]
     findings: Sequence[Card]

@@ -22,6 +22,7 @@ TONES = {
     "better": "good",
     "offered": "warn",
     "inconclusive": "warn",
+    "not comparable": "bad",
     "taken back": "bad",
     "worse": "bad",
 }
@@ -30,6 +31,7 @@ ENDINGS = {
     "interrupted": "The run was interrupted.",
     "running": "The run is still going on.",
 }
+INCIDENTS_MAX = 8
 STATUS_TONES = {"proved": "good", "found": "warn", "refuted": "plain"}
 
 
@@ -76,7 +78,8 @@ def _value_and_unit(value_ms: float) -> tuple[str, str]:
 
 def _median_note(run: RunFile, story: Story) -> str:
     ids = story.before.slice_ids if story.before else None
-    return f"p50 {numbers.ns(run.histogram('response', ids).percentile(50))}"
+    response = run.histogram("response", ids)
+    return f"p50 {numbers.ns(response.percentile(50))}" if response.count else ""
 
 
 def banners(run: RunFile, story: Story) -> list[Banner]:
@@ -85,6 +88,12 @@ def banners(run: RunFile, story: Story) -> list[Banner]:
     if story.distrust:
         reasons = numbers.sentence("; ".join(story.distrust))
         found.append(Banner("These numbers cannot be trusted.", reasons, bad=True))
+    if story.incidents:
+        told = [f"at {numbers.clock(i.at_ms)} {i.sentence}" for i in story.incidents]
+        shown = told[:INCIDENTS_MAX]
+        more = [f"and {len(told) - len(shown)} more"] if len(told) > len(shown) else []
+        text = numbers.sentence("; ".join([*shown, *more]))
+        found.append(Banner("Something happened to the server.", text, bad=True))
     return [*found, *circumstances(story)]
 
 

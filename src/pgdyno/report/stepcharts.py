@@ -229,21 +229,18 @@ def pairs_chart(run: RunFile, story: Story) -> Chart | None:
 
 
 def _pair_ratios(run: RunFile, attempt: Attempt) -> dict[int, float]:
-    """Pair number → what was compared of side b over that of side a, for complete pairs."""
-    sides: dict[int, dict[str, float]] = {}
-    for piece in run.slices(trial_id=attempt.trial.id):
-        if piece.pair is not None and piece.side is not None and piece.ended_ms is not None:
-            value = (
-                run.histogram("response", [piece.id]).percentile(99)
-                if attempt.rate_held
-                else throughput_tps(run, [piece.id])
-            )
-            sides.setdefault(piece.pair, {})[piece.side] = value
-    return {
-        pair: value["b"] / value["a"]
-        for pair, value in sorted(sides.items())
-        if value.get("a") and value.get("b")
-    }
+    """Pair number → what was compared of side b over that of side a, for pairs that count."""
+    values = [
+        (_compared(run, a.id, attempt), _compared(run, b.id, attempt))
+        for a, b in run.pairs(attempt.trial.id)
+    ]
+    return {number: b / a for number, (a, b) in enumerate(values, start=1) if a and b}
+
+
+def _compared(run: RunFile, slice_id: int, attempt: Attempt) -> float:
+    if attempt.rate_held:
+        return run.histogram("response", [slice_id]).percentile(99)
+    return throughput_tps(run, [slice_id])
 
 
 def waits_chart(run: RunFile, story: Story) -> Chart | None:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import FindingRow, RunFile, Trial, throughput_tps
+from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Remedy, catalogue
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import emulated_in_words
@@ -105,6 +107,23 @@ class Story:
     def emulated(self) -> str | None:
         """Which emulated disks figures come from, of the spec or of a change; None: none."""
         return emulated_in_words(self.info.spec, (part.change for part in self._run.slices()))
+
+    @cached_property
+    def incidents(self) -> list[Incident]:
+        """What happened to the server that nobody asked for."""
+        return incidents(self._run)
+
+    @cached_property
+    def connected(self) -> dict[str, int]:
+        """By client group, how many clients had a connection, of those where some had none."""
+        kinds = ("run", "baseline", "noise", "trial")
+        ids = [each.id for kind in kinds for each in self._run.slices(kind=kind)]
+        accounts = group_accounts(self._run, ids or None)
+        return {
+            each.name: each.clients_connected
+            for each in accounts
+            if each.clients_connected < each.clients
+        }
 
     @cached_property
     def all_attempts(self) -> list[Attempt]:
@@ -276,7 +295,7 @@ class Story:
         if not kept:
             return self._ids_before()
         for attempt in reversed(self.all_attempts):
-            slices = self._run.slices(trial_id=attempt.trial.id)
+            slices = [each for pair in self._run.pairs(attempt.trial.id) for each in pair]
             if ids := [s.id for s in slices if s.change == kept]:
                 return ids
         return self._ids_before()
@@ -337,7 +356,8 @@ def _said_before(findings: Sequence[FindingRow], finding: str, step: int) -> str
 
 def _attempt(run: RunFile, trial: Trial) -> Attempt:
     slices = run.slices(trial_id=trial.id)
-    sides = {side: [s.id for s in slices if s.side == side] for side in ("a", "b")}
+    pairs = run.pairs(trial.id)
+    sides = {"a": [a.id for a, _ in pairs], "b": [b.id for _, b in pairs]}
     base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
     change = without(Change.from_json(trial.change), base)
     return Attempt(

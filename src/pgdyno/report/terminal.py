@@ -40,6 +40,7 @@ NAME_MAX = 22
 TITLE_WIDTH = 30
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
+INCIDENTS_MAX = 4
 
 KEPT_OR_OFFERED = ("kept", "offered", "still earns")
 STYLES = {
@@ -48,6 +49,7 @@ STYLES = {
     "better": "green",
     "offered": "yellow",
     "inconclusive": "yellow",
+    "not comparable": "red",
     "taken back": "red",
     "worse": "red",
 }
@@ -94,17 +96,36 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
     }
     make = body.get(story.info.command, _single_run)
     lines = [
-        *wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
+        *wrapped(
+            " · ".join(wording.setting_of_run(story.info, story.connected)), width, spare_rest=True
+        ),
+        *_incident_lines(story, width),
         Line(""),
         *make(run, story, width),
+        *labelled("void", wording.void_words(run), width, style="yellow"),
         *_warnings(story, width),
     ]
     return fitted(without_double_blanks(lines), most.get(story.info.command, RUN_LINES_MAX))
 
 
+def _incident_lines(story: Story, width: int) -> list[Line]:
+    """What happened to the server, before any figure."""
+    lines = [
+        line
+        for each in story.incidents[:INCIDENTS_MAX]
+        for line in labelled(
+            "incident", f"at {numbers.clock(each.at_ms)} {each.sentence}", width, style="bold red"
+        )
+    ]
+    more = len(story.incidents) - INCIDENTS_MAX
+    return lines + (labelled("", f"and {more} more", width) if more > 0 else [])
+
+
 def _drill(run: RunFile, story: Story, width: int) -> list[Line]:
     lines = [
-        *wrapped(" · ".join(wording.setting_of_run(story.info)), width, spare_rest=True),
+        *wrapped(
+            " · ".join(wording.setting_of_run(story.info, story.connected)), width, spare_rest=True
+        ),
         Line(""),
         *chapter_lines(story.info.result, width),
         *drill_lines(run, story.info, width),
@@ -203,6 +224,7 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
         if attempt.p99_before_ms:
             moved = f"{GAP}{numbers.from_to_ms(attempt.p99_before_ms, attempt.p99_after_ms)}"
         lines += labelled("p99", f"{attempt.latency_p99}{moved}", width)
+    lines += labelled("failures", wording.failure_words(run, attempt), width)
     lines.append(Line(""))
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
     lines += wrapped(wording.comparison_sentence(attempt), width, style=style)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
+from pgdyno.diagnose.failures import failures
 from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
 from pgdyno.remedy import Remedy, catalogue
@@ -36,12 +38,13 @@ KIND_MEANING = {
 }
 
 
-def setting_of_run(info: RunInfo) -> list[str]:
-    """What was run where, in a few words each, for the line under the title."""
+def setting_of_run(info: RunInfo, connected: Mapping[str, int] | None = None) -> list[str]:
+    """What was run where, in a few words each, for the line under the title; ``connected`` are the
+    clients of groups of which some stayed without a connection."""
     parts = [_server_words(info), _database_words(info.server)]
     parts += [_host_words(info.host), disks(info)]
     parts.append(_workload_words(info.spec))
-    parts += _client_words(info.spec)
+    parts += _client_words(info.spec, connected or {})
     return [part for part in parts if part]
 
 
@@ -109,22 +112,25 @@ def _part_name(part: Mapping[str, Any]) -> str:
     return PurePath(str(part.get("file") or part.get("builtin") or "?")).stem
 
 
-def _client_words(spec: Mapping[str, Any]) -> list[str]:
+def _client_words(spec: Mapping[str, Any], connected: Mapping[str, int]) -> list[str]:
     groups: Sequence[Mapping[str, Any]] = spec.get("clients") or []
     if len(groups) > GROUPS_NAMED_MAX:
-        clients = sum(int(group.get("count") or 0) for group in groups)
-        return [f"{_clients(clients)} in {len(groups)} groups"]
+        counts = {group["name"]: int(group.get("count") or 0) for group in groups}
+        clients, there = sum(counts.values()), sum({**counts, **connected}.values())
+        return [f"{_clients(clients, there)} in {len(groups)} groups"]
     words = []
     for group in groups:
         pool = group.get("pool") or {}
         through = f" through a pool of {pool['max']}" if pool.get("max") else ""
         name = f" ({group['name']})" if len(groups) > 1 else ""
-        words.append(f"{_clients(group.get('count'))}{name}{through}{_arrival_words(group)}")
+        who = _clients(group.get("count"), connected.get(group.get("name", "")))
+        words.append(f"{who}{name}{through}{_arrival_words(group)}")
     return words
 
 
-def _clients(count: int | None) -> str:
-    return f"{numbers.count(count)} client{'' if count == 1 else 's'}"
+def _clients(count: int | None, connected: int | None = None) -> str:
+    of = "" if connected in (None, count) else f"{numbers.count(connected)} of "
+    return f"{of}{numbers.count(count)} client{'' if count == 1 else 's'}"
 
 
 def _arrival_words(group: Mapping[str, Any]) -> str:
@@ -156,8 +162,28 @@ def noise_sentence(story: Story) -> str:
 def comparison_sentence(attempt: Attempt) -> str:
     """What a comparison came to, in one sentence without a period."""
     if attempt.throughput is None:
-        return "the comparison did not come to a result"
+        said = attempt.trial.sentence
+        return f"no verdict: {said}" if said else "the comparison did not come to a result"
     return attempt.trial.sentence or f"{attempt.title}: {attempt.throughput} in throughput"
+
+
+def failure_words(run: RunFile, attempt: Attempt) -> str:
+    """What failed on each side of a comparison; empty where nothing was measured."""
+    if not (attempt.slices["a"] and attempt.slices["b"]):
+        return ""
+    before, after = (failures(run, attempt.slices[side]) for side in ("a", "b"))
+    return f"{after} with the change; {before} without"
+
+
+def void_words(run: RunFile) -> str:
+    """How many slices of trials were void, and why; empty when none was."""
+    reasons = Counter(each.void for each in run.slices() if each.void and each.kind != "run")
+    if not reasons:
+        return ""
+    told = "; ".join(f"{why} ({n}x)" for why, n in reasons.most_common())
+    total = sum(reasons.values())
+    how = "was void and is" if total == 1 else "were void and are"
+    return f"{total} slice{'' if total == 1 else 's'} {how} not counted: {told}"
 
 
 def rechecks_sentence(story: Story) -> str:
@@ -228,6 +254,8 @@ def decision_words(attempt: Attempt) -> str:
     decision, verdict = attempt.outcome, attempt.trial.verdict
     if decision == NOT_MEASURED:
         return f"{decision}: {attempt.trial.sentence.removeprefix(f'{decision}: ')}"
+    if decision == "rejected" and verdict == "not comparable":
+        return f"rejected: {attempt.trial.sentence}"
     if decision == "rejected" and verdict and verdict != "better":
         needed = attempt.trial.pairs_needed
         more = f", about {needed} more pairs would tell" if needed else ""
@@ -249,7 +277,7 @@ def throughput_words(run: RunFile, story: Story) -> str:
     text = f"{numbers.tps(story.before.throughput_tps)} tps"
     if len(whole) >= 5:
         estimate = mean_with_interval(whole)
-        text += f" [{numbers.tps(estimate.lo)}, {numbers.tps(estimate.hi)}]"
+        text += f" [{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}]"
     return f"{text} over {numbers.duration(run.seconds(ids) * 1000)}"
 
 

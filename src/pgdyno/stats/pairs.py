@@ -32,7 +32,8 @@ PREDICTED_SHARE = 0.25
 PAIRS_MOST = 9999
 """More pairs than this nobody will run."""
 
-Outcome = Literal["better", "worse", "no difference", "inconclusive"]
+Outcome = Literal["better", "worse", "no difference", "inconclusive", "not comparable"]
+"""The last is not for pairs to say: one side did other work than the other."""
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ def _compare(
             "endings": {"": result["decision"]},
             "sentences": [result["sentence"]],
             "luck": [],
+            "distrust": result["distrust"],
             "facts": {"throughput_tps": result["throughput_tps"], "effect": result["effect"]},
         }
         told = {**result, "chapter": {**_told(number, chapter, done), "of": of}}
@@ -161,6 +162,7 @@ def _drilled(result: DrillResult) -> dict[str, Any]:
         "endings": _endings(result),
         "sentences": [in_words(cut) for cut in result.cuts],
         "luck": luck(result),
+        "distrust": ["the fault did not happen in all cuts"] if result.fault_missing else [],
         "facts": result.summary(),
     }
 
@@ -178,7 +180,8 @@ def _endings(result: DrillResult) -> dict[str, str]:
 def _chapter_json(
     number: int, chapter: Chapter, path: Path, done: Mapping[str, Any]
 ) -> dict[str, Any]:
-    return {**_told(number, chapter, done), "run_file": str(path), **done}
+    trust = {"trustworthy": not done["distrust"]}
+    return {**_told(number, chapter, done), "run_file": str(path), **trust, **done}
 
 
 def _told(number: int, chapter: Chapter, done: Mapping[str, Any]) -> dict[str, Any]:

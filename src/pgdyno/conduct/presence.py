@@ -1,0 +1,62 @@
+"""Waiting for a server that went away while something was being asked of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from pgdyno.errors import PgdynoError, RunError
+
+RETURN_S_MAX = 30.0
+"""As long as the load engine waits for a connection."""
+_LOOK_EVERY_S = 0.5
+_AWAY_CODES = ("no-server", "connection-failed", "server-starting")
+"""Errors of connecting that pass when the server comes back."""
+
+
+def patiently(act: Callable[[], None], wait: Callable[[float], None]) -> None:
+    """Do it; if the server is away meanwhile, again when it is back. ``wait`` lets time pass.
+
+    Raises RunError for a server that does not come back.
+    """
+    give_up_s: float | None = None
+    while True:
+        try:
+            return act()
+        except (PgdynoError, psycopg.Error) as problem:
+            if not is_loss(problem):
+                raise
+            now_s = time.monotonic()
+            give_up_s = now_s + RETURN_S_MAX if give_up_s is None else give_up_s
+            if now_s >= give_up_s:
+                raise _gone(problem) from None
+        wait(_LOOK_EVERY_S)
+
+
+def is_loss(problem: BaseException) -> bool:
+    """Whether it failed because the server is away, and not because it refuses."""
+    if isinstance(problem, RunError):
+        return False
+    if isinstance(problem, PgdynoError) and problem.code in _AWAY_CODES:
+        return True
+    each: BaseException | None = problem
+    while each is not None:
+        if isinstance(each, psycopg.OperationalError) and _is_connection_state(each.sqlstate):
+            return True
+        each = each.__cause__ or each.__context__
+    return False
+
+
+def _is_connection_state(sqlstate: str | None) -> bool:
+    return sqlstate is None or sqlstate.startswith(("08", "57P0"))
+
+
+def _gone(problem: BaseException) -> RunError:
+    why = problem.message if isinstance(problem, PgdynoError) else str(problem).strip()
+    return RunError(
+        f"the server went away and did not come back within {RETURN_S_MAX:g} s: {why}",
+        code="server-gone",
+        hint="the server's own log says why",
+    )

@@ -1,0 +1,211 @@
+"""Which slices are void, and why: the server was away or restarted, nothing was done, or clients
+stayed unconnected while it was measured. Such a slice decides nothing.
+
+Judged from what was recorded alone: when a slice is closed, and again whenever a run file is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.record.reader import RunFile
+from pgdyno.record.rows import GroupInterval, Interval, Sighting, Slice
+
+AWAY_SHARE_MAX = 0.1
+"""Part of a slice in which the server may answer nobody, or clients be without a connection. What
+is shorter is part of what was measured, as a stall is."""
+SILENT_MS_MIN = 2_000
+"""The probes ask once a second; one late answer is no absence."""
+CONNECT = "connect"
+"""What the engine has for a statement where a connection could not be made."""
+NOTHING_DONE = "nothing was done"
+EDGE_MS = 50
+"""How far an interval may reach beyond a silence: their clocks are read one after the other."""
+_CRASHED = {
+    "57P02": "a process of the server crashed, and took all sessions with it",
+    "57P03": "the server was starting up or shutting down",
+}
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A time in which the server answered neither the clients nor the probes."""
+
+    from_ms: int
+    to_ms: int
+    idle_ms: float
+    """Length of the intervals within it, in which nothing was done."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """How many of a group's clients had a connection, over some intervals."""
+
+    group: str
+    clients: int
+    most: int
+    missing_share: float
+    """Of the clients' time, the part without a connection."""
+
+    @property
+    def some_stayed_out(self) -> bool:
+        """Whether at no time all were connected."""
+        return self.most < self.clients
+
+
+def void_reason(run: RunFile, each: Slice) -> str | None:
+    """Why a slice decides nothing; None when it counts. A ramp decides nothing anyway."""
+    if each.kind == "ramp":
+        return None
+    reasons = (reason for judge in _JUDGES if (reason := judge(run, each)))
+    return next(reasons, None)
+
+
+def difference(before: Sighting, after: Sighting) -> str | None:
+    """How the server that answered differs from the one before; None when it is the same."""
+    told: tuple[tuple[str, str], ...] = (
+        ("system_identifier", "another server answered"),
+        ("started_unix_ms", "the server was restarted"),
+        ("checkpointer_unix_ms", "the server crashed and recovered"),
+    )
+    for name, sentence in told:
+        old, new = getattr(before, name), getattr(after, name)
+        if None not in (old, new) and old != new:
+            return sentence
+    return None
+
+
+def silences(run: RunFile, from_ms: int, to_ms: int) -> Iterator[Silence]:
+    """Times between two moments in which nobody had an answer; none where no probe was at work."""
+    answered = run.answered_ms()
+    if not answered:
+        return
+    edges = [from_ms, *(at_ms for at_ms in answered if from_ms < at_ms < to_ms), to_ms]
+    gaps = [(a, b) for a, b in itertools.pairwise(edges) if b - a >= SILENT_MS_MIN]
+    intervals = run.intervals() if gaps else []
+    for began, ended in gaps:
+        idle = [each for each in intervals if _within(each, began, ended)]
+        if idle and not any(each.done for each in idle) and any(_due(each) for each in idle):
+            yield Silence(began, ended, sum(each.duration_ms for each in idle))
+
+
+def connected(run: RunFile, each: Slice) -> list[Connected]:
+    """By group, how many clients had the connection that they hold for themselves, or the pool
+    those that it was refused."""
+    found = []
+    rows = run.group_intervals([each.id])
+    for group in run.run.spec.get("clients") or []:
+        mine = [row for row in rows if row.client_group == group["name"] and row.clients]
+        wanted = _wanted(run.run.spec, group, each.change, mine)
+        if wanted:
+            pairs = list(zip(mine, wanted, strict=True))
+            missing = sum(max(0, n - row.connections) * row.duration_ms for row, n in pairs)
+            total = sum(n * row.duration_ms for row, n in pairs)
+            closest = max(pairs, key=lambda pair: pair[0].connections - pair[1])
+            share = missing / total if total else 0.0
+            found.append(Connected(group["name"], closest[1], closest[0].connections, share))
+    return found
+
+
+def _restarted(run: RunFile, each: Slice) -> str | None:
+    seen = [sighting for sighting in run.sightings() if sighting.slice_id == each.id]
+    for before, after in itertools.pairwise(seen):
+        if said := difference(before, after):
+            return said
+    codes = {error.sqlstate for error in run.errors([each.id])}
+    return next((said for code, said in _CRASHED.items() if code in codes), None)
+
+
+def _lost_all(run: RunFile, each: Slice) -> str | None:
+    """All connections at once: within one interval, more than were ever open together."""
+    most = max((row.connections for row in run.intervals([each.id])), default=0)
+    lost = max((loss.count for loss in run.losses([each.id])), default=0)
+    if not 0 < most <= lost:
+        return None
+    said = "the connection was lost" if most == 1 else f"all {most:,} connections were lost"
+    return f"{said}{_why_none_came(run, each, ', and then: ')}"
+
+
+def _why_none_came(run: RunFile, each: Slice, before: str) -> str:
+    """What was said to those who tried to connect; '' if nothing."""
+    refused = [error for error in run.errors([each.id]) if error.statement == CONNECT]
+    if not refused:
+        return ""
+    return f"{before}{refused[0].sqlstate} {refused[0].message}"
+
+
+def _silent(run: RunFile, each: Slice) -> str | None:
+    if each.ended_ms is None:
+        return None
+    idle_ms = sum(s.idle_ms for s in silences(run, each.started_ms, each.ended_ms))
+    if not idle_ms or idle_ms <= AWAY_SHARE_MAX * (each.ended_ms - each.started_ms):
+        return None
+    return f"the server answered nobody for {idle_ms / 1000:.1f} s"
+
+
+def _nothing_done(run: RunFile, each: Slice) -> str | None:
+    ledger = run.ledger([each.id])
+    due = ledger.intended + ledger.carried_in
+    if ledger.done or not due:
+        return None
+    return (
+        f"{NOTHING_DONE}, and {due:,} {'transaction was' if due == 1 else 'transactions were'} due"
+    )
+
+
+def _unconnected(run: RunFile, each: Slice) -> str | None:
+    groups = connected(run, each)
+    several = len(run.run.spec.get("clients") or []) > 1
+    for group in groups:
+        of_group = f" of {group.group}" if several else ""
+        if group.some_stayed_out:
+            most = f"{group.most:,}" if group.most else "none"
+            said = f"{most} of {group.clients:,} clients{of_group} had a connection"
+            return f"{said}{_why_none_came(run, each, ': ')}"
+        if group.missing_share > AWAY_SHARE_MAX:
+            share = f"{100 * group.missing_share:.0f} %"
+            return f"clients{of_group} were without a connection for {share} of their time"
+    return None
+
+
+_Judge = Callable[[RunFile, Slice], str | None]
+_JUDGES: tuple[_Judge, ...] = (_restarted, _lost_all, _silent, _nothing_done, _unconnected)
+
+
+def _within(interval: Interval, began: int, ended: int) -> bool:
+    last_ms = interval.at_ms + interval.duration_ms
+    return interval.at_ms >= began - EDGE_MS and last_ms <= ended + EDGE_MS
+
+
+def _due(interval: Interval) -> bool:
+    return interval.intended > 0 or interval.backlog > 0
+
+
+def _wanted(
+    spec: Mapping[str, Any],
+    group: Mapping[str, Any],
+    change: Mapping[str, Any],
+    rows: list[GroupInterval],
+) -> list[int]:
+    """How many connections there should have been in each interval; empty where none need be held.
+
+    A pool opens them as it needs them, and clients that come, go or make a new one for each
+    transaction are not held to a number: unless connecting failed, nothing is known to be wrong.
+    """
+    load = spec.get("load") or {}
+    comes_and_goes = bool(load.get("transactions") or load.get("steps"))
+    pool = group.get("pool") or {}
+    most = (change.get("pool_max") or {}).get(group["name"], pool.get("max"))
+    if group.get("connection") not in (None, "persistent") and _renews(group["connection"]):
+        return []
+    if (most or comes_and_goes) and not any(row.connect_failures for row in rows):
+        return []
+    return [min(row.clients, most or row.clients) for row in rows]
+
+
+def _renews(connection: Any) -> bool:
+    """Whether a group's clients make new connections as they go."""
+    return not isinstance(connection, Mapping) or connection.get("reconnect_every") is not None

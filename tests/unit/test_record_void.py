@@ -1,0 +1,272 @@
+"""Which slices are void, and what counts as an incident: judged on made-up run files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from record_samples import add_second, at, group_row, new_recorder, script_row
+
+from pgdyno.record import Recorder, RunFile
+from pgdyno.record.incidents import incidents
+from pgdyno.record.void import void_reason
+
+SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001}
+SECONDS = 10
+Second = dict[str, Any]
+
+
+def second(done: int = 100, connections: int = 4, clients: int = 4, **given: Any) -> Second:
+    """What one second of a slice holds."""
+    return {"done": done, "intended": max(done, 1), "connections": connections,
+            "clients": clients, "answered": True, "errors": [], "server": None} | given  # fmt: skip
+
+
+def error(sqlstate: str, count: int = 1, statement: str = "", message: str = "") -> dict[str, Any]:
+    return {"group": "web", "script": "", "statement": statement, "sqlstate": sqlstate,
+            "expected": False, "retried": False, "count": count, "message": message}  # fmt: skip
+
+
+class Made:
+    """A run file with one slice, second by second."""
+
+    def __init__(self, path: Path, **spec: Any) -> None:
+        group = {"name": "web", "count": 4, "connection": "persistent", "pool": None}
+        group |= spec.pop("group", {})
+        load = spec.pop("load", {})
+        self.recorder: Recorder = new_recorder(path, spec={"clients": [group], "load": load})
+        self.at_s = 0
+
+    def slice(self, *seconds: Second, kind: str = "run", **columns: Any) -> int:
+        recorder = self.recorder
+        slice_id = recorder.open_slice(kind, ns=at(recorder, self.at_s), **columns)
+        backlog = 0
+        for each in seconds:
+            done, intended = each["done"], each["intended"]
+            backlog += intended - done
+            row = script_row(done=done, intended=intended, backlog=backlog)
+            group = group_row(clients=each["clients"], connections=each["connections"])
+            group["connect_failures"] = each.get("connect_failures", 0)
+            add_second(recorder, self.at_s, [row], groups=[group], errors=each["errors"])
+            self._sample(each)
+            self.at_s += 1
+        recorder.close_slice(slice_id, ns=at(recorder, self.at_s))
+        return slice_id
+
+    def _sample(self, each: Second) -> None:
+        if each["answered"]:
+            ns = at(self.recorder, self.at_s + 0.5)
+            self.recorder.add_rows("metric_database", [{"xact_commit": 1}], ns=ns)
+            row = SERVER | (each["server"] or {})
+            self.recorder.add_rows("metric_server", [row], ns=ns)
+
+    def why(self, slice_id: int) -> str | None:
+        self.recorder.flush()
+        with RunFile(self.recorder.path) as run:
+            return void_reason(run, run.slice(slice_id))
+
+    def said(self) -> list[str]:
+        self.recorder.flush()
+        with RunFile(self.recorder.path) as run:
+            return [each.sentence for each in incidents(run)]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., Made]:
+    return lambda **spec: Made(tmp_path / "run.db", **spec)
+
+
+def well(count: int = SECONDS) -> list[Second]:
+    return [second() for _ in range(count)]
+
+
+def test_a_slice_in_which_all_went_well_counts(made: Callable[..., Made]) -> None:
+    run = made()
+    assert run.why(run.slice(*well())) is None
+    assert run.said() == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}, "the server was restarted"),
+        ({"checkpointer_unix_ms": 2001}, "the server crashed and recovered"),
+        ({"system_identifier": "8", "started_unix_ms": 2000}, "another server answered"),
+    ],
+)
+def test_another_server_between_the_edges(
+    made: Callable[..., Made], changed: dict[str, Any], why: str
+) -> None:
+    run = made()
+    after = [second(server=changed) for _ in range(5)]
+    assert run.why(run.slice(*well(5), *after)) == why
+    assert run.said() == [why]
+
+
+def test_a_checkpointer_that_is_hidden_tells_nothing(made: Callable[..., Made]) -> None:
+    run = made()
+    hidden = [second(server={"checkpointer_unix_ms": None})] * 3
+    assert run.why(run.slice(*well(3), *hidden, *well(3))) is None
+
+
+def test_a_restart_of_ours_between_slices_is_nobodys_business(made: Callable[..., Made]) -> None:
+    run = made()
+    run.slice(*well(3))
+    run.recorder.add_event("restart", "server restarted by pgdyno", ns=at(run.recorder, 3))
+    after = [second(server={"started_unix_ms": 2000})] * 3
+    assert run.why(run.slice(*after)) is None
+    assert run.said() == []
+
+
+def test_a_restart_by_others_between_slices_is_an_incident(made: Callable[..., Made]) -> None:
+    run = made()
+    run.slice(*well(3))
+    after = [second(server={"started_unix_ms": 2000})] * 3
+    assert run.why(run.slice(*after)) is None
+    assert run.said() == ["the server was restarted"]
+
+
+def test_nothing_done_though_something_was_due(made: Callable[..., Made]) -> None:
+    run = made()
+    why = run.why(run.slice(*[second(done=0, intended=2) for _ in range(3)]))
+    assert why == "nothing was done, and 6 transactions were due"
+    nothing_due = [second(done=0, intended=0) for _ in range(3)]
+    assert run.why(run.slice(*nothing_due)) == "nothing was done, and 6 transactions were due"
+
+
+def test_nothing_due_is_nothing_amiss(made: Callable[..., Made]) -> None:
+    run = made()
+    assert run.why(run.slice(*[second(done=0, intended=0) for _ in range(3)])) is None
+
+
+@pytest.mark.parametrize(
+    ("connections", "why"),
+    [
+        ([4] * 10, None),
+        ([7] * 10, "7 of 20 clients had a connection"),
+        ([0] * 10, "none of 20 clients had a connection"),
+        ([19] * 10, "19 of 20 clients had a connection"),
+        ([20] * 9 + [19], None),
+        ([20] * 5 + [0] * 5, "clients were without a connection for 50 % of their time"),
+    ],
+)
+def test_clients_that_stay_unconnected(
+    made: Callable[..., Made], connections: list[int], why: str | None
+) -> None:
+    clients = 4 if connections[0] == 4 else 20
+    run = made(group={"count": clients})
+    seconds = [second(connections=number, clients=clients) for number in connections]
+    assert run.why(run.slice(*seconds)) == why
+
+
+def test_why_clients_stay_unconnected_is_told(made: Callable[..., Made]) -> None:
+    run = made(group={"count": 20})
+    refused = error("53300", statement="connect", message="too many clients")
+    seconds = [second(connections=7, clients=20, errors=[refused])] * 3
+    why = run.why(run.slice(*seconds))
+    assert why == "7 of 20 clients had a connection: 53300 too many clients"
+
+
+@pytest.mark.parametrize(
+    ("group", "failures", "void"),
+    [
+        ({"pool": {"max": 4}}, 0, False),
+        ({"pool": {"max": 4}}, 3, True),
+        ({"connection": "per-transaction"}, 3, False),
+        ({"connection": {"reconnect_every": 10}}, 3, False),
+        ({"connection": {"slow_start": False}}, 0, True),
+    ],
+)
+def test_pools_and_clients_that_connect_anew_hold_no_number(
+    made: Callable[..., Made], group: dict[str, Any], failures: int, void: bool
+) -> None:
+    run = made(group=group)
+    seconds = [second(connections=2, connect_failures=failures) for _ in range(3)]
+    assert bool(run.why(run.slice(*seconds))) is void
+
+
+def test_a_pool_that_a_change_makes_smaller_is_no_loss(made: Callable[..., Made]) -> None:
+    run = made()
+    change = {"pool_max": {"web": 2}}
+    assert run.why(run.slice(*[second(connections=2)] * 3, kind="trial", change=change)) is None
+
+
+def test_clients_that_end_after_their_transactions(made: Callable[..., Made]) -> None:
+    run = made(load={"transactions": 10})
+    seconds = [second(connections=1), second(connections=0, clients=0)]
+    assert run.why(run.slice(*seconds)) is None
+
+
+@pytest.mark.parametrize(("lost", "void"), [(3, False), (4, True), (9, True)])
+def test_all_connections_lost_at_once(made: Callable[..., Made], lost: int, void: bool) -> None:
+    run = made()
+    cut = second(errors=[error("connection-lost", lost, statement="update t")])
+    why = run.why(run.slice(*well(4), cut, *well(4)))
+    assert why == ("all 4 connections were lost" if void else None)
+    assert run.said() == (["all 4 connections were lost"] if void else [])
+
+
+def test_connections_lost_one_after_the_other(made: Callable[..., Made]) -> None:
+    run = made()
+    assert run.why(run.slice(*[second(errors=[error("57P01")]) for _ in range(8)])) is None
+
+
+@pytest.mark.parametrize("sqlstate", ["57P02", "57P03"])
+def test_what_a_server_says_of_its_own_end(made: Callable[..., Made], sqlstate: str) -> None:
+    run = made()
+    said = second(errors=[error(sqlstate, statement="connect")])
+    assert run.why(run.slice(*well(4), said, *well(4))) is not None
+
+
+def test_a_server_that_answers_nobody(made: Callable[..., Made]) -> None:
+    run = made()
+    silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
+    why = run.why(run.slice(*well(4), *silent, *well(4)))
+    assert why == "the server answered nobody for 3.0 s"
+    assert run.said() == [why]
+
+
+def test_a_stall_in_which_the_probes_are_answered_is_measured(made: Callable[..., Made]) -> None:
+    """A checkpoint that holds all clients up is what is to be seen, not an absence."""
+    run = made()
+    stalled = [second(done=0, intended=1) for _ in range(5)]
+    assert run.why(run.slice(*well(4), *stalled, *well(4))) is None
+    assert run.said() == []
+
+
+def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(
+    made: Callable[..., Made],
+) -> None:
+    run = made()
+    silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
+    assert run.why(run.slice(*well(30), *silent, *well(30))) is None
+    assert run.said() == ["the server answered nobody for 3.0 s"]
+
+
+def test_probes_that_are_not_answered_alone_say_nothing(made: Callable[..., Made]) -> None:
+    run = made()
+    assert run.why(run.slice(*well(2), *[second(answered=False)] * 6, *well(2))) is None
+
+
+def test_a_ramp_decides_nothing_anyway(made: Callable[..., Made]) -> None:
+    run = made()
+    assert run.why(run.slice(*[second(connections=1)] * 3, kind="ramp")) is None
+
+
+def test_only_pairs_without_a_void_slice_count(made: Callable[..., Made]) -> None:
+    run = made()
+    trial = run.recorder.add_trial(kind="compare", title="x")
+    ids = [
+        run.slice(*well(1), kind="trial", trial_id=trial, pair=pair, side=side)
+        for pair in (1, 2, 3)
+        for side in ("b", "a")
+    ]
+    run.recorder.void_slice(ids[2], "the server was restarted")
+    run.slice(*well(1), kind="trial", trial_id=trial, pair=4, side="a")
+    run.recorder.flush()
+    with RunFile(run.recorder.path) as file:
+        pairs = [(a.id, b.id) for a, b in file.pairs(trial)]
+        assert file.slice(ids[2]).void == "the server was restarted"
+    assert pairs == [(ids[1], ids[0]), (ids[5], ids[4])]
