@@ -56,6 +56,14 @@ lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust
 bench: $(VENV)/.installed-dev ## pgdyno against its peers, in pairs: about 30 minutes
 	$(BIN)/python -m benches $(BENCH)
 
+# Each program says how to repeat what it found.
+.PHONY: fuzz
+fuzz: $(VENV)/.installed-dev ## Fuzzing: run files, specs, command lines, streams, signals; a minute each
+	for each in $(FUZZ); do $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) || exit 1; done
+
+FUZZ ?= run_files specs command_lines
+FUZZ_SECONDS ?= 60
+
 .PHONY: docs
 docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas
 	$(BIN)/python docs/generate.py

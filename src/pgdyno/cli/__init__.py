@@ -105,6 +105,8 @@ def _status() -> int:
         _print_error(*_of_click(problem))
         return 1
     except PgdynoError as problem:
+        if isinstance(problem.__cause__, Exception):
+            _print_traceback(problem)
         _print_error(problem.message, problem.hint)
         return problem.exit_status
     except Interrupted as stop:
@@ -119,15 +121,20 @@ def _status() -> int:
 
 def _of_our_own(problem: Exception) -> int:
     """A fault of pgdyno itself."""
-    if os.environ.get("PGDYNO_TRACEBACK"):
-        import traceback
-
-        click.echo(_fit(traceback.format_exc()), err=True)
+    _print_traceback(problem)
     _print_error(
         f"internal error: {type(problem).__name__}: {problem}",
         "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report",
     )
     return 2
+
+
+def _print_traceback(problem: Exception) -> None:
+    """Where it happened, if that is asked for."""
+    if os.environ.get("PGDYNO_TRACEBACK"):
+        import traceback
+
+        click.echo(_fit("".join(traceback.format_exception(problem))), err=True)
 
 
 def _of_click(problem: click.ClickException) -> tuple[str, str | None]:

@@ -15,10 +15,10 @@ from pgdyno.visible import visible
 def command(run: str, output: str | None) -> None:
     """Read a run file: one self-contained HTML page."""
     from pgdyno.cli.files import page_path
-    from pgdyno.record import RunFile
+    from pgdyno.record import RunFile, making_sense_of
     from pgdyno.report import write_html
 
     path = Path(run)
-    with RunFile(path) as recorded:
+    with making_sense_of(path), RunFile(path) as recorded:
         page = write_html(recorded, page_path(output, path))
     click.echo(visible(str(page)))

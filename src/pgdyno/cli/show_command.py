@@ -22,13 +22,20 @@ from pgdyno.visible import visible
 )
 def command(run: str, output_format: str) -> None:
     """Read a run file: a summary in the terminal."""
+    from pgdyno.record import making_sense_of
+
+    with making_sense_of(Path(run)):
+        _show(Path(run), output_format)
+
+
+def _show(run: Path, output_format: str) -> None:
     if output_format == "text":
-        print_summary(Path(run))
+        print_summary(run)
         return
     from pgdyno.record import RunFile
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
-    with RunFile(Path(run)) as file:
+    with RunFile(run) as file:
         about = file.run
     if output_format == "json":
         print_json(about.result)

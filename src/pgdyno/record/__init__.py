@@ -5,7 +5,7 @@ Everything that pgdyno concludes is computed from run files, so any run can be a
 
 from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
 from pgdyno.record.distribution import PERCENTILES, Distribution
-from pgdyno.record.opening import is_run_file
+from pgdyno.record.opening import is_run_file, making_sense_of
 from pgdyno.record.reader import RunFile, throughput_tps
 from pgdyno.record.recorder import CURRENT, Recorder
 from pgdyno.record.rows import (
@@ -52,6 +52,7 @@ __all__ = [
     "Trial",
     "WaitTotal",
     "is_run_file",
+    "making_sense_of",
     "read_acks",
     "throughput_tps",
 ]

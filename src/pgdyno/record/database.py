@@ -7,12 +7,15 @@ is first read.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
@@ -87,14 +90,17 @@ class Database:
                 # A spec is used again, to the letter.
                 value = value if plain_name == "spec" else visible_within(value)
             values[plain_name] = value
-        known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-        return kind(**{name: value for name, value in values.items() if name in known})
+        wanted = _types_of(kind)  # type: ignore[arg-type]
+        for name, types in wanted.items():
+            if name not in values or not _is_one_of(values[name], types):
+                raise self.damaged(f"no {name} that {kind.__name__} could have")
+        return kind(**{name: values[name] for name in wanted})
 
     def json(self, text: Any) -> Any:
         """A decoded JSON column."""
         try:
             return json.loads(text)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise self.damaged(f"a record in it is not JSON: {error}") from error
 
     @contextmanager
@@ -104,8 +110,28 @@ class Database:
             yield
         except sqlite3.ProgrammingError:
             raise  # a mistake of ours, or a closed file
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
             raise self.damaged(str(error)) from error
+
+
+@cache
+def _types_of(kind: Any) -> dict[str, tuple[type, ...]]:
+    """The fields of a dataclass and the types that their values have."""
+    hints = get_type_hints(kind)
+    types = {}
+    for field in fields(kind):
+        hint = hints[field.name]
+        among = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        types[field.name] = tuple(get_origin(each) or each for each in among)
+    return types
+
+
+def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int in types or float in types
+    return isinstance(value, types)
 
 
 def columns_of(table: str) -> dict[str, str]:

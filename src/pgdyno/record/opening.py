@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
 from pgdyno.errors import UsageError
+from pgdyno.files import is_special
 from pgdyno.record import fileformat
 from pgdyno.visible import visible
 
+_NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 NOT_A_RUN_FILE = "give a file that pgdyno run, compare, investigate or drill wrote with -o"
 
 
@@ -22,6 +26,8 @@ def check_header(path: Path) -> None:
     file that lost its end. A file with a -wal beside it may be shorter than it says.
     """
     try:
+        if is_special(path):  # a pipe would be waited for
+            raise _foreign(f"{path} is no file")
         with path.open("rb") as file:
             head = file.read(100)
         size_bytes = path.stat().st_size
@@ -34,9 +40,7 @@ def check_header(path: Path) -> None:
             f"cannot read {path}: {error.strerror}", code="run-file-unreadable", hint=NOT_A_RUN_FILE
         ) from error
     if head[:16] != b"SQLite format 3\0" or len(head) < 100:
-        raise UsageError(
-            f"{path} is not a run file of pgdyno", code="run-file-foreign", hint=NOT_A_RUN_FILE
-        )
+        raise _foreign(f"{path} is not a run file of pgdyno")
     page_bytes = {1: 65536}.get(raw := int.from_bytes(head[16:18]), raw)
     whole_bytes = page_bytes * int.from_bytes(head[28:32])
     if size_bytes < whole_bytes and not path.with_name(path.name + "-wal").exists():
@@ -73,6 +77,10 @@ def _text(stored: bytes) -> str:
     return visible(stored.decode("utf-8", "backslashreplace"))
 
 
+def _foreign(message: str) -> UsageError:
+    return UsageError(message, code="run-file-foreign", hint=NOT_A_RUN_FILE)
+
+
 def damaged(path: Path, what: str) -> UsageError:
     return UsageError(
         f"{path} is damaged: {what}",
@@ -82,15 +90,26 @@ def damaged(path: Path, what: str) -> UsageError:
     )
 
 
+@contextmanager
+def making_sense_of(path: Path) -> Iterator[None]:
+    """For commands that read a file which anybody may have made: where what is recorded is not
+    what pgdyno records, the file is refused."""
+    try:
+        yield
+    except _NONSENSE as problem:
+        raise UsageError(
+            f"{path}: what is recorded there makes no sense ({type(problem).__name__}: {problem})",
+            code="run-file-nonsense",
+            hint="the file is damaged, or this is a fault of pgdyno;"
+            " PGDYNO_TRACEBACK=1 shows where, for a report",
+        ) from problem
+
+
 def check_marks(db: sqlite3.Connection, path: Path) -> None:
     """Refuses databases of other programs, and files of a newer or older format."""
     ((application_id,),) = db.execute("pragma application_id")
     if application_id != fileformat.APPLICATION_ID:
-        raise UsageError(
-            f"{path} is an SQLite database, but not a run file of pgdyno",
-            code="run-file-foreign",
-            hint=NOT_A_RUN_FILE,
-        )
+        raise _foreign(f"{path} is an SQLite database, but not a run file of pgdyno")
     ((version,),) = db.execute("pragma user_version")
     if version > fileformat.SCHEMA_VERSION:
         raise UsageError(

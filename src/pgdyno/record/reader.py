@@ -122,7 +122,7 @@ class RunFile(Latencies):
             """,
             values,
         )
-        return Ledger(**row)
+        return self._db.decoded(Ledger, row)
 
     def intervals(self, slice_ids: Collection[int] | None = None, *, by: By = ()) -> list[Interval]:
         """Counts per interval in time order, one row for each of ``by`` (none: all summed).
@@ -150,16 +150,16 @@ class RunFile(Latencies):
             """
         )
         missing = {"client_group": None, "script": None}
-        return [Interval(**(missing | row)) for row in rows]
+        return [self._db.decoded(Interval, missing | row) for row in rows]
 
     def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
         """Clients and connections per interval and client group, in time order."""
         names = ", ".join(field.name for field in fields(GroupInterval))
-        rows = self._db.rows(
+        return self._db.all(
+            GroupInterval,
             f"select {names} from group_interval {among_slices(slice_ids)}"
-            " order by at_ms, slice_id, client_group"
+            " order by at_ms, slice_id, client_group",
         )
-        return [GroupInterval(**row) for row in rows]
 
     def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
         """Each statement of each script, with its service times, in script order."""
@@ -182,14 +182,13 @@ class RunFile(Latencies):
     def errors(self, slice_ids: Collection[int] | None = None) -> list[ErrorTotal]:
         """Errors by group, script, statement and SQLSTATE, the most frequent first."""
         keys = "client_group, script, statement, sqlstate, expected, retried"
-        rows = self._db.tuples(
-            f"select {keys}, sum(count), message, min(at_ms) from error {among_slices(slice_ids)}"
-            f" group by {keys} order by sum(count) desc, {keys}"
+        rows = self._db.rows(
+            f"select {keys}, sum(count) as count, message, min(at_ms) from error"
+            f" {among_slices(slice_ids)} group by {keys} order by sum(count) desc, {keys}"
         )
-        return [
-            ErrorTotal(group, script, text, sqlstate, bool(expected), bool(retried), count, message)
-            for group, script, text, sqlstate, expected, retried, count, message, _ in rows
-        ]
+        truths = ({name: bool(row[name]) for name in ("expected", "retried")} for row in rows)
+        pairs = zip(rows, truths, strict=True)
+        return [self._db.decoded(ErrorTotal, row | truth) for row, truth in pairs]
 
     def generator(self, slice_ids: Collection[int] | None = None) -> GeneratorTotal:
         """What the load generator used."""
@@ -200,7 +199,7 @@ class RunFile(Latencies):
             " coalesce(max(loop_stall_us_max), 0) as loop_stall_us_max"
             f" from metric_generator {among_slices(slice_ids)}"
         )
-        return GeneratorTotal(**row)
+        return self._db.decoded(GeneratorTotal, row)
 
     def series(
         self,
@@ -274,19 +273,16 @@ class RunFile(Latencies):
             f" {among} group by at_ms, slice_id)"
         )
         names = "backend_type, state, wait_event_type, wait_event"
-        rows = self._db.tuples(
+        return self._db.all(
+            WaitTotal,
             f"""
-            select {names}, text, total from (
+            select {names}, text as statement, 1.0 * total / {ticks or 1} as average from (
                 select {names}, statement_id, sum(count) as total
                 from wait_sample {among} group by {names}, statement_id
             ) left join statement on statement.id = statement_id
             order by total desc, {names}, text
-            """
+            """,
         )
-        return [
-            WaitTotal(backend_type, state, event_type, event, text, total / ticks)
-            for backend_type, state, event_type, event, text, total in rows
-        ]
 
     def wait_series(self, slice_ids: Collection[int] | None = None) -> dict[str, NDArray[Any]]:
         """Average backends over time, summed over statements, in long form and time order.
@@ -365,7 +361,7 @@ class RunFile(Latencies):
     def seconds(self, slice_ids: Collection[int] | None = None) -> float:
         """Measured time in seconds: the sum over intervals."""
         ((total,),) = self._db.tuples(
-            "select coalesce(sum(longest), 0) from (select max(duration_ms) as longest"
+            "select total(longest) from (select max(duration_ms) as longest"
             f" from interval {among_slices(slice_ids)} group by at_ms, slice_id)"
         )
         return float(total) / 1000

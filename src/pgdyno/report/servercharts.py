@@ -34,6 +34,8 @@ def active_sessions(clock: Clockwork) -> Chart | None:
     average = np.where(client, floats(samples["average"]), 0.0)
     at_ms, columns = pivot(floats(samples["at_ms"]), classes.tolist(), average)
     columns = {name: values for name, values in columns.items() if values.any()}
+    if not columns:
+        return None
     order = [c for c in palette.WAIT_CLASSES if c in columns]
     order += sorted(set(columns) - set(order))
     means = {name: float(columns[name].mean()) for name in order}

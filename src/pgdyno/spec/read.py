@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,12 @@ def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> A
 
 def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
     """The validated spec of a TOML-shaped mapping. ``where`` opens the error message."""
+    for place, text in _texts(fields):
+        if "\0" in text:
+            raise UsageError(
+                f"{where}{': ' if where else ''}{place}: a text with a zero byte",
+                code="spec-invalid",
+            )
     try:
         return Spec.model_validate(fields)
     except ValidationError as problem:
@@ -146,6 +152,19 @@ def spec_schema() -> dict[str, Any]:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "pgdyno spec"
     return schema
+
+
+def _texts(fields: Any, loc: tuple[Any, ...] = ()) -> Iterator[tuple[str, str]]:
+    """The place of every text in a TOML-shaped value, and the text."""
+    if isinstance(fields, str):
+        yield _place(loc), fields
+    elif isinstance(fields, Mapping):
+        for key, value in fields.items():
+            yield from _texts(key, (*loc, key))
+            yield from _texts(value, (*loc, key))
+    elif isinstance(fields, list):
+        for number, value in enumerate(fields):
+            yield from _texts(value, (*loc, number))
 
 
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
