@@ -40,6 +40,6 @@ def _show(run: Path, output_format: str) -> None:
     if output_format == "json":
         print_json(about.result)
     else:
-        spec = spec_to_toml(spec_from_fields(about.spec, where=run))
+        spec = spec_to_toml(spec_from_fields(about.spec, where=str(run)))
         # A file gets the spec to the letter.
         click.echo(visible(spec) if sys.stdout.isatty() else spec, nl=False)

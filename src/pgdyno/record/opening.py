@@ -50,9 +50,11 @@ def check_header(path: Path) -> None:
 def is_run_file(path: Path) -> bool:
     """Whether ``path`` is a file with the mark of run files, sound or not."""
     try:
+        if is_special(path):
+            return False
         with path.open("rb") as file:
             head = file.read(72)
-    except OSError:
+    except (OSError, ValueError):
         return False
     return head[:6] == b"SQLite" and int.from_bytes(head[68:]) == fileformat.APPLICATION_ID
 
