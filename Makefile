@@ -31,7 +31,7 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 
 .PHONY: demo
 demo: $(VENV)/.installed ## The main job on a PostgreSQL that it starts: three to four minutes
-	$(BIN)/pgdyno investigate scenarios/write-heavy-web.toml --budget $(BUDGET)
+	$(BIN)/pgdyno demo --budget $(BUDGET)
 
 BUDGET ?= 2min
 

@@ -1,4 +1,4 @@
-"""Regenerates what is derived from the code: the schema of specs and the command reference.
+"""Regenerates what is derived from the code: the schema of specs, the command reference, man pages.
 
 Run by ``make docs``; tests fail while the results are stale.
 """
@@ -6,9 +6,11 @@ Run by ``make docs``; tests fail while the results are stale.
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import click
+from manpages import man_page
 
 from pgdyno.cli import cli
 from pgdyno.spec import spec_schema
@@ -16,21 +18,25 @@ from pgdyno.spec import spec_schema
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "scenarios" / "pgdyno-spec.schema.json"
 REFERENCE = ROOT / "docs" / "reference" / "commands.md"
+MAN_PAGES = ROOT / "packaging" / "data" / "share" / "man" / "man1"
 
 
 def reference() -> str:
     """Every command's help, as it prints itself."""
     parts = ["# Commands\n\nMade from the commands' own help by `make docs`.\n"]
     for path, command in _commands(cli, ("pgdyno",)):
-        context = click.Context(
-            command,
-            info_name=" ".join(path),
-            max_content_width=100,
-            terminal_width=100,
-            help_option_names=["-?", "--help"],
-        )
+        context = _context(command, path)
         parts.append(f"## {' '.join(path)}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
+
+
+def man_pages() -> dict[str, str]:
+    """File name → man page, for each command."""
+    release = version("pgdyno")
+    return {
+        f"{'-'.join(path)}.1": man_page(path, _context(command, path), _below(command), release)
+        for path, command in _commands(cli, ("pgdyno",))
+    }
 
 
 def schema() -> str:
@@ -38,20 +44,40 @@ def schema() -> str:
     return json.dumps(spec_schema(), indent=2) + "\n"
 
 
+def _context(command: click.Command, path: tuple[str, ...]) -> click.Context:
+    return click.Context(
+        command,
+        info_name=" ".join(path),
+        max_content_width=100,
+        terminal_width=100,
+        help_option_names=["-?", "--help"],
+    )
+
+
 def _commands(
     command: click.Command, path: tuple[str, ...]
 ) -> list[tuple[tuple[str, ...], click.Command]]:
     found = [(path, command)]
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            below = command.get_command(context, name)
-            assert below is not None
-            found += _commands(below, (*path, name))
+    for name, below in _below(command).items():
+        found += _commands(below, (*path, name))
     return found
+
+
+def _below(command: click.Command) -> dict[str, click.Command]:
+    """A group's commands, by name."""
+    if not isinstance(command, click.Group):
+        return {}
+    context = click.Context(command)
+    names = command.list_commands(context)
+    commands = {name: command.get_command(context, name) for name in names}
+    return {name: each for name, each in commands.items() if each is not None}
 
 
 if __name__ == "__main__":
     REFERENCE.parent.mkdir(exist_ok=True)
     SCHEMA.write_text(schema())
     REFERENCE.write_text(reference())
+    for page in MAN_PAGES.glob("*.1"):
+        page.unlink()
+    for name, text in man_pages().items():
+        (MAN_PAGES / name).write_text(text)

@@ -1,17 +1,40 @@
-"""What is generated from the code is as the code has it now."""
+"""What is generated from the code is as the code has it now; man pages are read without complaint."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import shutil
+import subprocess
 from pathlib import Path
+from types import ModuleType
 
-DOCS = Path(__file__).parents[2] / "docs"
+import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
-def test_the_command_reference_is_fresh() -> None:
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    generate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(generate)
-    assert (DOCS / "reference" / "commands.md").read_text() == generate.reference(), "run make docs"
+@pytest.fixture
+def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    return importlib.import_module("generate")
+
+
+def test_the_command_reference_is_fresh(generate: ModuleType) -> None:
+    assert generate.REFERENCE.read_text() == generate.reference(), "run make docs"
+
+
+def test_the_man_pages_are_fresh(generate: ModuleType) -> None:
+    there = {page.name: page.read_text() for page in generate.MAN_PAGES.glob("*.1")}
+    assert there == generate.man_pages(), "run make docs"
+
+
+def test_man_pages_are_read_without_complaint(generate: ModuleType) -> None:
+    if shutil.which("groff") is None:
+        pytest.skip("groff is missing")
+    for page in generate.MAN_PAGES.glob("*.1"):
+        done = subprocess.run(
+            ["groff", "-K", "utf8", "-man", "-Tutf8", "-ww", "-z", page],
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), page.name

@@ -162,12 +162,16 @@ def test_a_drill_within_a_price_list(stop: Callable[..., Stopped]) -> None:
         assert run.cuts(drill.id)
 
 
-def test_a_price_list_killed_in_a_drill_is_swept(stop: Callable[..., Stopped]) -> None:
+def test_a_price_list_killed_in_a_drill_keeps_its_cuts_and_is_swept(
+    stop: Callable[..., Stopped],
+) -> None:
     words = ("price", *SMALL, "--ladder", "all-on")
-    stopped = stop("cut 1", signal.SIGKILL, ["-c", PRICE_WITHOUT_GAINS], *words)
+    stopped = stop("cut 2", signal.SIGKILL, ["-c", PRICE_WITHOUT_GAINS], *words)
     home = Path(os.environ["PGDYNO_HOME"])
     subprocess.run([sys.executable, *PGDYNO, "server", "sweep"], check=True, capture_output=True)
     left = [it for it in stopped.left if it in _there(home, stopped.run_path.parent / "tmp")]
     assert left == []
     with RunFile(stopped.run_path) as run:
         assert run.run.status == "interrupted"
+        (drill,) = run.drills()
+        assert [cut.number for cut in run.cuts(drill.id)][:1] == [1]

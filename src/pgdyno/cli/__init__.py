@@ -20,6 +20,7 @@ from pgdyno.redact import blank
 from pgdyno.visible import visible
 
 _COMMANDS = {
+    "demo": "The main job on a PostgreSQL that it starts: a scenario that comes with pgdyno",
     "run": "One run with its diagnosis",
     "compare": "Is it better with this change? Interleaved pairs, with an interval",
     "investigate": "Find the limit, prove it, price the remedies",
@@ -30,6 +31,7 @@ _COMMANDS = {
     "report": "Read a run file: one self-contained HTML page",
     "server": "PostgreSQL servers that pgdyno can start",
     "spec": "Check a spec file, or print the schema of specs",
+    "completion": "Completion of commands and options in your shell",
 }
 
 
@@ -79,7 +81,7 @@ def cli() -> None:
     and says what each remedy buys and what it costs.
 
     \b
-      pgdyno investigate scenarios/write-heavy-web.toml     a story, on a server pgdyno starts
+      pgdyno demo                                           a story, on a server pgdyno starts
       pgdyno investigate postgresql://host/db               your own server
       pgdyno run tpcb-like -c 16 -T 30                      one run, diagnosed
       pgdyno compare tpcb-like -c 8 --set synchronous_commit=off

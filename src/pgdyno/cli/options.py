@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from pgdyno.cli.completing import files, folders, scripts, workloads
 from pgdyno.cli.init_options import INIT_OPTIONS
 from pgdyno.cli.types import (
     Cpus,
@@ -28,7 +29,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 _LOAD_OPTIONS = [
-    click.argument("what", nargs=-1, metavar="[WORKLOAD|SPEC.toml|RUN.db] [DATABASE|CONNINFO]"),
+    click.argument(
+        "what",
+        nargs=-1,
+        metavar="[WORKLOAD|SPEC.toml|RUN.db] [DATABASE|CONNINFO]",
+        shell_complete=workloads,
+    ),
     click.option(
         "-c",
         "--clients",
@@ -100,7 +106,13 @@ _SCRIPT_OPTIONS = [
         "-s", "--scale", type=click.IntRange(1), metavar="N", help="Scale of pgbench's tables."
     ),
     click.option(
-        "-f", "--file", "files", multiple=True, metavar="FILE[@W]", help="Script with weight."
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        metavar="FILE[@W]",
+        shell_complete=files,
+        help="Script with weight.",
     ),
     click.option(
         "-b",
@@ -108,6 +120,7 @@ _SCRIPT_OPTIONS = [
         "builtins",
         multiple=True,
         metavar="NAME[@W]",
+        shell_complete=scripts,
         help="Built-in script with weight.",
     ),
     click.option(
@@ -179,7 +192,10 @@ _ENGINE_OPTIONS = [
         "--nice", type=click.IntRange(-20, 19), metavar="N", help="Nice level of its threads."
     ),
     click.option(
-        "--acks", metavar="DIR", help="Folder for a record of every transaction, kept by clients."
+        "--acks",
+        metavar="DIR",
+        shell_complete=folders,
+        help="Folder for a record of every transaction, kept by clients.",
     ),
 ]
 
@@ -251,7 +267,12 @@ _STANDBY_OPTIONS = [
     click.option("--standby-delay", type=Duration(), help="Delay of their link, each way."),
 ]
 
-_ONE_BINDIR = click.option("--pg-bindir", metavar="DIR", help="Programs of the server to start.")
+_ONE_BINDIR = click.option(
+    "--pg-bindir",
+    metavar="DIR",
+    shell_complete=folders,
+    help="Programs of the server to start.",
+)
 _BINDIRS = click.option(
     "--pg-bindir",
     multiple=True,
@@ -260,7 +281,13 @@ _BINDIRS = click.option(
 )
 
 _OUTPUT_OPTIONS = [
-    click.option("-o", "--output", metavar="FILE", help="Run file (default in pgdyno-runs/)."),
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        shell_complete=files,
+        help="Run file (default in pgdyno-runs/).",
+    ),
     click.option(
         "--format",
         "output_format",

@@ -40,6 +40,8 @@ _LOAD_SPREAD = (0.75, 1.25)
 
 Besides = Callable[[DrillResult], Mapping[str, Any]]
 """Further parts of a drill's result, made of its cuts."""
+EachCut = Callable[[DrillResult], None]
+"""Called after each cut, with the drill so far."""
 
 
 class Drill:
@@ -211,6 +213,7 @@ def run_drill(
     spec_text: str = "",
     asked: Sequence[str] = (),
     besides: Besides | None = None,
+    each_cut: EachCut | None = None,
 ) -> DrillResult:
     """Carry a drill out on a server of its own, recorded cut by cut in ``run_path``.
 
@@ -236,6 +239,8 @@ def run_drill(
             watcher.phase(f"drilling: {fault.summary}")
             for cut in fault.cuts(drill):
                 book.enter(cut, drill.load_began_ns)
+                if each_cut is not None:
+                    each_cut(book.result())
         finally:
             drill.close()
             book.close()

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
-from pgdyno.drill.stored import store_cut, store_drill, stored_drills
+from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
-from pgdyno.record import RunFile
+from pgdyno.record import Recorder
 
 _SECONDS_MIN = {"kill": 10.0, "power": 25.0, "wal-device": 20.0}
 """What a drill has at least, however late it is: enough for a cut or two. Their shares of the time
@@ -67,10 +65,14 @@ class Drilled:
 
 
 def drill_all(
-    session: Session, candidates: Sequence[Candidate], plan: DrillPlan, drilled: Drilled
+    session: Session,
+    candidates: Sequence[Candidate],
+    plan: DrillPlan,
+    drilled: Drilled,
+    changed: Callable[[], object] = lambda: None,
 ) -> None:
     """Find out what each fault of each candidate takes, into ``drilled``; the session's own server
-    rests meanwhile.
+    rests meanwhile. ``changed`` is called whenever ``drilled`` has grown.
 
     What this machine or server cannot do is "not drilled" with the reason, and no error. Raises
     Interrupted.
@@ -89,32 +91,47 @@ def drill_all(
                 budget_s=_share_s(plan, [each for _, each in asked[number:]]),
                 table_options=candidate.in_force().table_options,
             )
+            book = _Book(session.recorder, options)
+
+            def keep(result: DrillResult, book: _Book = book, whose: Candidate = candidate) -> None:
+                book.enter(result)
+                drilled.enter(whose, result.fault, result)
+                changed()
+
             path = folder / f"{number}.db"
             try:
                 spec = candidate.spec(session.spec)
-                run_drill(spec, options, watcher=session.watcher, run_path=path)
+                result = run_drill(
+                    spec, options, watcher=session.watcher, run_path=path, each_cut=keep
+                )
+                keep(result)
             except (PgdynoError, Interrupted) as problem:
-                with suppress(PgdynoError):  # It may have come half-way to a file.
-                    _keep(session, drilled, candidate, options, path)
                 drilled.break_off(candidate, fault, _why(problem))
                 if isinstance(problem, Interrupted):
                     raise
                 session.watcher.note(f"{candidate.title}, {fault}: {problem.message}")
-            else:
-                _keep(session, drilled, candidate, options, path)
+            path.unlink(missing_ok=True)
 
 
-def _keep(
-    session: Session, drilled: Drilled, candidate: Candidate, options: DrillOptions, path: Path
-) -> None:
-    """Take over what a drill left in its own run file, which then goes; none: it never began."""
-    if not path.exists():
-        return
-    with RunFile(path) as run:
-        for result in stored_drills(run):
-            drilled.enter(candidate, options.fault, result)
-            _record(session, result, options)
-    path.unlink()
+class _Book:
+    """Keeps a drill, which has a run file of its own, in that of the price list as well.
+
+    Cut by cut, so that a price list that is killed has the cuts made until then.
+    """
+
+    def __init__(self, recorder: Recorder, options: DrillOptions) -> None:
+        self._recorder = recorder
+        self._options = options
+        self._drill_id: int | None = None
+        self._entered = 0
+
+    def enter(self, result: DrillResult) -> None:
+        """The cuts of the drill so far that are new."""
+        if self._drill_id is None:
+            self._drill_id = store_drill(self._recorder, result, self._options)
+        for cut in result.cuts[self._entered :]:
+            store_cut(self._recorder, self._drill_id, cut, ns=time.monotonic_ns())
+        self._entered = len(result.cuts)
 
 
 def _why(problem: PgdynoError | Interrupted) -> str:
@@ -126,10 +143,3 @@ def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
     left_s = plan.deadline_s - time.monotonic()
     weights = [_SECONDS_MIN[fault] for fault in faults]
     return max(left_s * weights[0] / sum(weights) - _START_SECONDS, weights[0])
-
-
-def _record(session: Session, result: DrillResult, options: DrillOptions) -> None:
-    """Keep a drill, which had a run file of its own, in the session's."""
-    drill_id = store_drill(session.recorder, result, options)
-    for cut in result.cuts:
-        store_cut(session.recorder, drill_id, cut, ns=time.monotonic_ns())

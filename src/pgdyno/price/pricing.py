@@ -73,9 +73,7 @@ def price(session: Session, asked: Asked, against: Priced | None = None) -> Pric
         work.ended_by = "interrupted" if isinstance(problem, Interrupted) else problem.message
         raise
     finally:
-        priced = work.priced()
-        if priced is not None:
-            session.recorder.update_run(result=priced.result)
+        priced = work.record()
     assert priced is not None
     return priced
 
@@ -107,8 +105,8 @@ class _Work:
         self._noise: Noise | None = None
         self._gains: dict[str, Gain] = {}
         self._drilled = Drilled()
-        self.ended_by = ""
-        """What ended it before its time."""
+        self.ended_by = "the price list broke off"
+        """Why the rest is missing, until there is none."""
 
     def carry_out(self) -> None:
         """Gains, then drills."""
@@ -122,13 +120,22 @@ class _Work:
             session, asked.candidates, seconds, self._noise, deadline_s, rng
         ):
             self._gains[candidate.id] = gain
+            self.record()
         if asked.cuts:
             cuts = {fault: asked.cuts for each in asked.candidates for fault in each.faults}
             plan = DrillPlan(cuts, asked.seed, self._began_s + asked.budget_s)
-            drill_all(session, asked.candidates, plan, self._drilled)
+            drill_all(session, asked.candidates, plan, self._drilled, self.record)
+        self.ended_by = ""
 
-    def priced(self) -> Priced | None:
-        """The list as far as it has come; None while not even the noise floor is known."""
+    def record(self) -> Priced | None:
+        """Keep the list as far as it has come, which a price list that is killed then has; None
+        while not even the noise floor is known."""
+        priced = self._priced()
+        if priced is not None:
+            self._session.recorder.update_run(result=priced.result)
+        return priced
+
+    def _priced(self) -> Priced | None:
         if self._noise is None:
             return None
         result = self._result(self._noise)

@@ -1,0 +1,37 @@
+"""Completion of arguments in the shell, where their type does not say what may stand there."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def workloads(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Built-in workloads, and files: a spec is one."""
+    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+
+    names = [name for name in BUILTIN_SCRIPTS if name.startswith(begun)]
+    return [*map(CompletionItem, names), CompletionItem(begun, type="file")]
+
+
+def scripts(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Built-in scripts that may be part of a mix."""
+    from pgdyno.spec.mix import MIXABLE_SCRIPTS
+
+    return [CompletionItem(name) for name in MIXABLE_SCRIPTS if name.startswith(begun)]
+
+
+def files(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Any file."""
+    return [CompletionItem(begun, type="file")]
+
+
+def folders(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Any folder."""
+    return [CompletionItem(begun, type="dir")]

@@ -1,0 +1,26 @@
+"""``pgdyno completion``: completion of commands, options and workloads in the shell."""
+
+from __future__ import annotations
+
+import click
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(_SHELLS))
+def command(shell: str) -> None:
+    """Print what makes your shell complete pgdyno's commands and options.
+
+    \b
+      eval "$(pgdyno completion bash)"                                     in ~/.bashrc
+      eval "$(pgdyno completion zsh)"                                      in ~/.zshrc
+      pgdyno completion fish > ~/.config/fish/completions/pgdyno.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from pgdyno.cli import cli
+
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(cli, {}, "pgdyno", "_PGDYNO_COMPLETE").source())

@@ -1,0 +1,111 @@
+"""``pgdyno demo``: the scenarios that come with pgdyno, carried out or copied."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from pgdyno.cli.types import Duration
+from pgdyno.errors import SetupError, UsageError
+
+_FIRST = "write-heavy-web"
+
+
+@click.command("demo")
+@click.argument("name", default=_FIRST, metavar="[SCENARIO]")
+@click.option("--list", "listing", is_flag=True, help="List the scenarios.")
+@click.option("--copy", metavar="DIR", help="Copy all scenarios to a new folder, to be changed.")
+@click.option("--budget", type=Duration(positive=True), help="Time to spend, where it is asked.")
+@click.pass_context
+def command(
+    context: click.Context, name: str, listing: bool, copy: str | None, budget: int | None
+) -> None:
+    """Carry out a scenario on a PostgreSQL that pgdyno starts and removes again.
+
+    Without a name it is write-heavy-web: a pool too small, then the commit flush, then checkpoints.
+    It takes three to four minutes.
+
+    \b
+      pgdyno demo
+      pgdyno demo --list
+      pgdyno demo --copy my-scenarios
+    """
+    if listing:
+        _print_list()
+    elif copy is not None:
+        _copy(Path(copy))
+    else:
+        _carry_out(context, _path_of(name), budget)
+
+
+def folder() -> Path:
+    """Where the scenarios are."""
+    return Path(__file__).parents[1] / "scenarios"
+
+
+def _paths() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder().glob("*.toml"))}
+
+
+def _path_of(name: str) -> Path:
+    paths = _paths()
+    if name not in paths:
+        raise UsageError(
+            f'"{name}" is not a scenario',
+            code="unknown-scenario",
+            hint=f"scenarios are {', '.join(paths)}",
+        )
+    return paths[name]
+
+
+def _carry_out(context: click.Context, path: Path, budget_ms: int | None) -> None:
+    """By the command that the scenario is made for, as if it had been typed."""
+    words = [_verb(path), str(path)]
+    if budget_ms is not None:
+        if words[0] != "investigate":
+            raise UsageError(
+                f"--budget is for an investigation, and {path.stem} is none",
+                code="contradiction",
+            )
+        words += ["--budget", f"{budget_ms}ms"]
+    click.echo(f"pgdyno {' '.join(words)}", err=True)
+    assert context.parent is not None
+    group = context.parent.command
+    assert isinstance(group, click.Group)
+    verb = group.get_command(context, words[0])
+    assert verb is not None
+    with verb.make_context(words[0], words[1:], parent=context.parent) as inner:
+        verb.invoke(inner)
+
+
+def _verb(path: Path) -> str:
+    from pgdyno.spec import read_spec
+
+    spec, _ = read_spec(path)
+    if spec.story:
+        return "story"
+    return "investigate" if "investigate" in spec.model_fields_set else "run"
+
+
+def _print_list() -> None:
+    from pgdyno.spec import read_spec
+
+    rows = []
+    for name, path in _paths().items():
+        spec, _ = read_spec(path)
+        rows.append((name, f"{spec.description} (pgdyno {_verb(path)})"))
+    formatter = click.HelpFormatter(width=100)
+    formatter.write_dl(rows)
+    click.echo(formatter.getvalue(), nl=False)
+
+
+def _copy(to: Path) -> None:
+    try:
+        shutil.copytree(folder(), to)
+    except FileExistsError:
+        raise UsageError(f"--copy {to}: it is there already", code="file-exists") from None
+    except OSError as problem:
+        raise SetupError(f"--copy {to}: {problem.strerror}", code="not-writable") from None
+    click.echo(f"{to}: {', '.join(path.name for path in sorted(to.glob('*.toml')))}")
