@@ -6,6 +6,7 @@ before anything else is imported.
 """
 
 import os
+import sys
 
 
 def _leave(number: int, name: str) -> None:
@@ -21,11 +22,18 @@ except KeyboardInterrupt:
     _leave(2, "SIGINT")
 
 
+def _stop(number: int, _frame: object) -> None:
+    """Leave, unless a session that was stopped is on its way out and is to say so itself."""
+    interrupt = sys.modules.get("pgdyno.conduct.interrupt")
+    if interrupt is None or not interrupt.under_way():
+        _leave(number, signal.Signals(number).name)
+
+
 def main() -> None:
     """Entry point of the ``pgdyno`` command; ends the process."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(each, lambda number, _: _leave(number, signal.Signals(number).name))
+            signal.signal(each, _stop)
     from pgdyno.cli import main as begin
 
     begin()

@@ -82,6 +82,11 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
             raise _signals.keep(Interrupted.by(number, hint=hint))
 
 
+def under_way() -> bool:
+    """Whether a stop signal has been raised and whoever deals with it is not done."""
+    return _signals.raised() is not None
+
+
 def hold_stop_signals() -> None:
     """Hold stop signals from here to the end of the innermost :func:`stop_signals`."""
     if threading.current_thread() is threading.main_thread():
@@ -90,7 +95,7 @@ def hold_stop_signals() -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     # Not bound to a name here, which would keep it for ever: the error has this frame.
-    if _signals.raised() is not None:
+    if under_way():
         return
     if _signals.holding:
         _signals.signal = _signals.signal or number
