@@ -233,14 +233,12 @@ def run_drill(
     ) as session:
         session.alter_tables(options.table_options)
         drill = Drill(session, options)
-        book = _Book(drill, fault, besides)
+        book = _Book(drill, fault, besides, each_cut)
         try:
             drill.prepare()
             watcher.phase(f"drilling: {fault.summary}")
             for cut in fault.cuts(drill):
                 book.enter(cut, drill.load_began_ns)
-                if each_cut is not None:
-                    each_cut(book.result())
         finally:
             drill.close()
             book.close()
@@ -310,11 +308,14 @@ def _in_memory(spec: Spec) -> bool:
 class _Book:
     """Keeps a drill's cuts, in memory and in the run file."""
 
-    def __init__(self, drill: Drill, fault: Fault, besides: Besides | None) -> None:
+    def __init__(
+        self, drill: Drill, fault: Fault, besides: Besides | None, each_cut: EachCut | None
+    ) -> None:
         session, options, bound = drill.session, drill.options, drill.bound
         self._session = session
         self._options = options
         self._besides = besides
+        self._each_cut = each_cut
         facts = session.target.facts
         settings = {name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]}
         self._empty = DrillResult(
@@ -340,6 +341,8 @@ class _Book:
         store_cut(recorder, self._drill_id, cut, ns=struck_ns)
         label = f"{cut.fault} {cut.variant}".strip()
         recorder.add_event("fault", label, {"cut": cut.number}, ns=struck_ns)
+        if self._each_cut is not None:
+            self._each_cut(self.result())
         self._session.watcher.note(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")
 
     def result(self) -> DrillResult:
