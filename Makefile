@@ -44,6 +44,11 @@ test: $(VENV)/.installed-dev ## All tests, on real servers
 # Most tests wait for servers and disks, so there may be more of them than cores.
 WORKERS ?= 3
 
+.PHONY: wheel
+wheel: $(VENV)/.installed ## The package as a wheel, in dist/
+	rm -rf dist
+	$(PIP:install=wheel) --no-deps --no-build-isolation --wheel-dir dist .
+
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust
 	$(BIN)/ruff format --check .
@@ -70,4 +75,4 @@ docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas
 
 .PHONY: clean
 clean: ## Remove what was built
-	rm -rf $(VENV) target fuzz/target src/pgdyno/*.so
+	rm -rf $(VENV) dist target fuzz/target src/pgdyno/*.so
