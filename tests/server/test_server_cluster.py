@@ -20,8 +20,8 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.server.account import give, server_account
 from pgdyno.server.controldata import ControlData
+from pgdyno.server.safefiles import copy_tree
 from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
-from pgdyno.server.template import copy_tree
 
 pytestmark = pytest.mark.server
 

@@ -34,6 +34,7 @@ from pgdyno.disk.mounting import (
 )
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.account import give, server_account
+from pgdyno.server.places import shared_folder
 
 _BLOCK_BYTES = 4096
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
@@ -257,7 +258,7 @@ def open_device(
     Raises SetupError when this system cannot do it; then nothing of it is left but ``folder``.
     """
     _require_system()
-    folder.mkdir(parents=True, exist_ok=True)
+    shared_folder(folder)
     _require_space(folder, fs, size_bytes)
     device = Device(folder, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
     _open(device)
@@ -270,7 +271,7 @@ def _open(device: Device) -> None:
     try:
         make_image(device.image, device.fs, device.size_bytes)
         for name in ("fuse", "mnt"):
-            (folder / name).mkdir(exist_ok=True)
+            shared_folder(folder / name)
         config = {"image": str(device.image), "mount_point": str(folder / "fuse")}
         device._daemon = _Daemon(folder, config | device._pace)
         mount_image(device._disk, device.path, device.fs)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.disk.device import Device, open_device
+from pgdyno.server.places import shared_folder
 from pgdyno.spec.disk import SIZE_BYTES_MIN, DiskKind, DiskPlan
 
 SIZE_BYTES_DEFAULT = 4 << 30
@@ -41,7 +42,7 @@ def default_size_bytes(plan: DiskPlan, folder: Path) -> int:
 
 def open_imaged(plan: DiskPlan, folder: Path) -> ImagedDisk:
     """Make the disk in ``folder``; SetupError says what the machine lacks for it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shared_folder(folder)
     device = open_device(
         folder,
         fs=plan.fs,

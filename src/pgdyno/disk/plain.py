@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.account import can_enter, give, server_account
+from pgdyno.server.account import can_enter, server_account
+from pgdyno.server.places import shared_folder
+from pgdyno.server.safefiles import make_folder, read_text, remove_folder, write_own, write_text
 from pgdyno.spec.disk import DiskPlan
 
 _NOTE = "elsewhere"
@@ -34,28 +35,29 @@ class PlainDisk:
 
     def close(self) -> None:
         """Remove the folder, wherever it is."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        remove_folder(self.path)
         if self.path != self.folder:
             (self.folder / _NOTE).unlink(missing_ok=True)
 
 
 def open_plain(plan: DiskPlan, folder: Path) -> PlainDisk:
     """The folder itself, or a fresh one in the folder that ``plan`` names."""
-    folder.mkdir(parents=True, exist_ok=True)
     if plan.path is None:
-        give(folder, server_account())
+        shared_folder(folder.parent)
+        make_folder(folder)
         return PlainDisk(folder, folder)
+    shared_folder(folder)
     _check_usable(plan.path)
     path = plan.path / f"pgdyno-{os.getpid()}-{secrets.token_hex(3)}"
-    (folder / _NOTE).write_text(str(path))
+    write_own(folder / _NOTE, str(path))
     try:
-        path.mkdir(mode=0o700)
-        (path / _OWNER).write_text(str(folder))
-        give(path, server_account())
-    except OSError as problem:
+        make_folder(path)
+        write_text(path / _OWNER, str(folder))
+    except SetupError as problem:
         raise SetupError(
-            f"plain:{plan.path}: cannot make a folder there: {problem.strerror}",
+            f"plain:{plan.path}: cannot make a folder there: {problem.message}",
             code="disk-folder",
+            hint=problem.hint,
         ) from None
     return PlainDisk(path, folder)
 
@@ -65,12 +67,12 @@ def remove_elsewhere(cluster: Path) -> list[str]:
     done = []
     for note in sorted(cluster.glob(f"disks/*/{_NOTE}")):
         path = Path(note.read_text())
-        with contextlib.suppress(OSError):
-            if (path / _OWNER).read_text() == str(note.parent):
-                shutil.rmtree(path)
-                done.append(f"removed {path} of a crashed run")
-            elif not any(path.iterdir()):
-                path.rmdir()
+        if read_text(path / _OWNER) == str(note.parent):
+            remove_folder(path)
+            done.append(f"removed {path} of a crashed run")
+        else:
+            with contextlib.suppress(OSError):
+                path.rmdir()  # pgdyno was killed before it wrote whose it is.
     return done
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 from pgdyno.disk.mounting import program, require_mounting, run_program, unmount_all
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import server_account
+from pgdyno.server.places import shared_folder
 from pgdyno.spec.disk import DiskPlan
 from pgdyno.spec.units import format_size
 
@@ -61,7 +62,7 @@ def open_tmpfs(plan: DiskPlan, folder: Path) -> TmpfsDisk:
             code="disk-size",
         )
     path = folder / "mount"
-    path.mkdir(parents=True)
+    shared_folder(path)
     account = server_account()
     assert account is not None
     options = f"size={size},mode=0700,uid={account.uid},gid={account.gid},nosuid,nodev"

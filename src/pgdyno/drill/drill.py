@@ -29,6 +29,7 @@ from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger, read_acks
 from pgdyno.server import Cluster
+from pgdyno.server.places import shared_folder
 from pgdyno.server.receivers import Receivers
 from pgdyno.spec import Spec
 
@@ -55,7 +56,7 @@ class Drill:
         self.cluster: Cluster = session.target.cluster
         self.folder = self.cluster.folder / "drill"
         """For what a drill keeps while it lasts; goes with the cluster."""
-        self.folder.mkdir()
+        shared_folder(self.folder)
         self.bound = documented_bound(
             options.fault,
             session.target.facts["settings"],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
+from pgdyno.server.safefiles import open_plain, working_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,8 +54,13 @@ class PagesSeen:
     """The first few of them."""
 
 
-def relation_files(data_dir: Path) -> Iterator[Path]:
+def relation_files(data_dir: Path) -> list[Path]:
     """Every file that holds a relation's pages, its free space and visibility maps too."""
+    with working_in(data_dir):
+        return list(_relation_files(data_dir))
+
+
+def _relation_files(data_dir: Path) -> Iterator[Path]:
     folders = [data_dir / "global", *sorted((data_dir / "base").glob("*"))]
     folders += sorted((data_dir / "pg_tblspc").glob("*/PG_*/*"))
     for folder in folders:
@@ -100,7 +106,7 @@ def _page_lsns(
     words = np.frombuffer(buffer, dtype="=u4").reshape(-1, page_bytes // 4)
     start = 0
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_plain(path) as file:
             while whole := (file.readinto(buffer) or 0) // page_bytes:
                 high = words[:whole, _PAGE_LSN_HIGH].astype(np.uint64)
                 yield start, (high << np.uint64(32)) | words[:whole, _PAGE_LSN_LOW]

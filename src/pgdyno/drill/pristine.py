@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from pgdyno.server import Cluster
-from pgdyno.server.template import copy_tree
+from pgdyno.server.places import shared_folder
+from pgdyno.server.safefiles import copy_tree, remove_folder, working_in
 
 
 class Pristine:
@@ -22,16 +22,16 @@ class Pristine:
 
     def keep(self) -> None:
         """Copy the stopped cluster's data; a link to WAL that lies elsewhere as a link."""
-        self._folder.mkdir()
+        shared_folder(self._folder)
         self._places = {"data": self._cluster.data_dir}
-        if (wal := self._cluster.data_dir / "pg_wal").is_symlink():
-            self._places["wal"] = wal.readlink()
+        with working_in(self._cluster.data_dir):
+            if (wal := self._cluster.data_dir / "pg_wal").is_symlink():
+                self._places["wal"] = wal.readlink()
         for name, place in self._places.items():
             copy_tree(place, self._folder / name)
 
     def put_back(self) -> None:
         """Make the stopped cluster's data what it was, whatever is left of it."""
         for name, place in self._places.items():
-            if place.exists():
-                shutil.rmtree(place)
+            remove_folder(place)
             copy_tree(self._folder / name, place)

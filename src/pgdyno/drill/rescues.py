@@ -7,7 +7,6 @@ several do.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,8 +16,9 @@ from typing import Any, Literal
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
-from pgdyno.server.account import give, run_as, server_account
+from pgdyno.server.account import run_as, server_account
 from pgdyno.server.receivewal import WalReceiver
+from pgdyno.server.safefiles import copy_file, working_in
 from pgdyno.server.standby import Standby, promote
 from pgdyno.spec.standby import MODE_SETTINGS
 
@@ -110,9 +110,10 @@ def _reattach(wreck: Wreck, until: ExitStack) -> Rescued:
 def _with_wal_of(folder: Path, wreck: Wreck, until: ExitStack) -> Rescued:
     """The primary, with WAL that lies elsewhere."""
     cluster = wreck.copy(wreck.primary, until)
-    files = [path for path in sorted(folder.iterdir()) if path.is_file()]
-    for path in files:
-        _give_copy(path, cluster.wal_dir)
+    with working_in(folder):
+        files = [path for path in sorted(folder.iterdir()) if path.is_file()]
+        for path in files:
+            copy_file(path, cluster.wal_dir / path.name)
     return Rescued(cluster, {"wal_files": len(files)}, foreign_wal=True)
 
 
@@ -122,11 +123,6 @@ def _give_back(wreck: Wreck, until: ExitStack) -> Rescued:
     cluster = wreck.copy(wreck.primary, until)
     given = wreck.wal_receiver.give_back(cluster.wal_dir)
     return Rescued(cluster, {"wal_files": len(given)}, foreign_wal=True)
-
-
-def _give_copy(path: Path, folder: Path) -> None:
-    shutil.copy2(path, folder / path.name)
-    give(folder / path.name, server_account())
 
 
 RESCUES = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -21,9 +20,9 @@ from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import Said, processes, still_there
 from pgdyno.drill.model import Proof
 from pgdyno.errors import UsageError
-from pgdyno.server.account import give, server_account
 from pgdyno.server.controldata import ControlData
-from pgdyno.server.template import copy_tree
+from pgdyno.server.places import shared_folder
+from pgdyno.server.safefiles import acting, copy_tree, remove_folder, working_in
 
 _WAL_FILE_CHARACTERS = 24
 _BLOCK_BYTES = 4096
@@ -105,9 +104,10 @@ class DiskEmptied(WalLoss):
         """All files go; the folders that a start wants are there, as on a disk made anew."""
         had = len(_wal_files(self.folder))
         if not self.drill.options.sham:
-            for path in self.folder.rglob("*"):
-                if path.is_file():
-                    path.unlink()
+            with working_in(self.folder):
+                for path in self.folder.rglob("*"):
+                    if path.is_file():
+                        path.unlink()
         has = len(_wal_files(self.folder))
         control = self.drill.cluster.control_data()
         ended = control.shut_down if self._in_order else control.in_production
@@ -134,7 +134,8 @@ class DiskFailed(WalLoss):
         super().__init__(drill)
         self._device = _device(drill)
         self._files = _wal_files(self.folder)
-        self._folders = [path for path in sorted(self.folder.rglob("*")) if path.is_dir()]
+        with working_in(self.folder):
+            self._folders = [path for path in sorted(self.folder.rglob("*")) if path.is_dir()]
         self._said = Said(drill.cluster)
         self.gave_up = False
         """Whether the server went down for good by itself."""
@@ -171,11 +172,11 @@ class DiskFailed(WalLoss):
         remains = self._remains()
         image, lost = self.drill.folder / "lost-image", self.drill.folder / "lost-mnt"
         self._device.replace(image)
-        for folder in (self.folder, *self._folders):
-            folder.mkdir(mode=0o700)
-            give(folder, server_account())
-        shutil.rmtree(self.held, ignore_errors=True)
-        lost.mkdir(exist_ok=True)
+        with working_in(self.folder):
+            for folder in (self.folder, *self._folders):
+                folder.mkdir(mode=0o700)
+        remove_folder(self.held)
+        shared_folder(lost)
         mount_image(image, lost, self._device.fs)
         try:
             copy_tree(lost / self.folder.name, self.held)
@@ -253,13 +254,15 @@ def _device(drill: Drill) -> Device:
 
 
 def _wal_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if len(path.name) == _WAL_FILE_CHARACTERS)
+    with working_in(folder):
+        return sorted(path for path in folder.iterdir() if len(path.name) == _WAL_FILE_CHARACTERS)
 
 
 def _readable(path: Path) -> bool:
     """Whether the disk gives a file's first block; what memory has of it does not count."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        with acting():
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -1,8 +1,9 @@
 """The unprivileged account that runs PostgreSQL when pgdyno itself is root.
 
-PostgreSQL refuses to run as root. The account is, in this order: ``postgres`` when the system has
-it, ``pgdyno`` when an earlier run made it, else ``pgdyno`` made now. ``nobody`` is left alone:
-other services share it, and the server trusts its own account over the Unix socket.
+PostgreSQL refuses to run as root. The account is ``pgdyno``, made when it is first needed: it has
+nothing in common with the account of a PostgreSQL that the system runs. Where no account can be
+made it is ``postgres``. ``nobody`` is left alone: other services share it, and the server trusts
+its own account over the Unix socket.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from pgdyno.errors import SetupError
 
 _OWN_NAME = "pgdyno"
+_FALLBACK_NAME = "postgres"
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ def server_account() -> Account | None:
     """The account to run servers under; ``None`` means "as ourselves" (pgdyno is not root)."""
     if os.geteuid() != 0:
         return None
-    for name in ("postgres", _OWN_NAME):
-        if account := _look_up(name):
-            return account
-    return _create()
+    # Root's groups would stay when its file system identity is laid down (see safefiles.py).
+    if os.getgroups():
+        os.setgroups([])
+    return _look_up(_OWN_NAME) or _create()
 
 
 def run_as(
@@ -75,22 +77,27 @@ def plain_environment() -> dict[str, str]:
 
 
 def give(path: Path, account: Account | None) -> None:
-    """Make ``path`` the property of ``account``."""
-    if account is not None:
-        os.chown(path, account.uid, account.gid)
+    """Make a file or directory of ours, which lies where only we may write, that of ``account``."""
+    if account is None:
+        return
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    try:
+        os.fchown(descriptor, account.uid, account.gid)
+    finally:
+        os.close(descriptor)
 
 
 def give_tree(top: Path, account: Account | None) -> None:
-    """Make a data directory and all in it the property of ``account``, closed to others.
-
-    Nothing is touched that is so already; links are not followed.
-    """
-    if account is not None and top.stat().st_uid != account.uid:
-        for folder, folders, files in os.walk(top):
-            for name in (".", *folders, *files):
-                os.chown(Path(folder, name), account.uid, account.gid, follow_symlinks=False)
-    if top.stat().st_mode & 0o077:
-        top.chmod(0o700)
+    """Make a kept data directory the property of ``account``, if it was another account's."""
+    if account is None or (owner := top.lstat().st_uid) == account.uid:
+        return
+    # chown(1) works on held directories; what is not the former owner's was planted by it.
+    whose = [f"--from={owner}", f"{account.uid}:{account.gid}"]
+    done = run_as(None, ["chown", "-R", "-P", "--no-dereference", *whose, "--", top])
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["no message"])[0]
+        raise SetupError(f"cannot give {top} to {account.name}: {said}", code="data-directory")
 
 
 def can_enter(directory: Path) -> bool:
@@ -121,21 +128,24 @@ def _look_up(name: str) -> Account | None:
 
 
 def _create() -> Account:
-    """Make the system account ``pgdyno`` with whichever tool this system has."""
+    """Make the system account ``pgdyno`` with whichever tool this system has, or use another's."""
+    place = ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
     commands = (
-        ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", _OWN_NAME],
-        ["adduser", "-S", "-D", "-H", _OWN_NAME],  # BusyBox
+        ["useradd", "--system", "--user-group", "--no-create-home", *place, _OWN_NAME],
+        ["adduser", "-S", "-D", "-H", "-h", "/nonexistent", _OWN_NAME],  # BusyBox
     )
     said = "there is neither useradd nor adduser"
     for command in commands:
         if shutil.which(command[0]) is None:
             continue
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if account := _look_up(_OWN_NAME):
+        if account := _look_up(_OWN_NAME):  # Perhaps another pgdyno was quicker.
             return account
         said = done.stderr.strip() or f"{command[0]} ended with status {done.returncode}"
+    if account := _look_up(_FALLBACK_NAME):
+        return account
     raise SetupError(
         f"PostgreSQL does not run as root, and no account could be made for it: {said}",
         code="no-account",
-        hint="run pgdyno as another user, or add a system account named postgres",
+        hint=f"run pgdyno as another user, or add a system account named {_OWN_NAME}",
     )

@@ -6,11 +6,9 @@ only, asks for a random password.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import secrets
-import shutil
 import signal
 import socket
 from collections.abc import Collection, Mapping
@@ -37,6 +35,13 @@ from pgdyno.server.layout import (
 )
 from pgdyno.server.postmaster import Postmaster
 from pgdyno.server.reloading import reload
+from pgdyno.server.safefiles import (
+    remove_own_folder,
+    require_text,
+    working_in,
+    write_own,
+    write_text,
+)
 from pgdyno.server.sharedmem import remove_shared_memory
 from pgdyno.server.startup import check_before_start, explain_failure
 from pgdyno.server.template import OWN_NAME, runnable
@@ -229,8 +234,8 @@ class Cluster:
         The way back from a setting with which it does not start.
         """
         path = self.data_dir / "postgresql.auto.conf"
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(line for line in lines if line.split(" ", 1)[0] not in names))
+        lines = require_text(path).splitlines(keepends=True)
+        write_text(path, "".join(line for line in lines if line.split(" ", 1)[0] not in names))
 
     def move_wal(self, to: Path | None) -> None:
         """Move the WAL to the folder ``to``, as its ``pg_wal``; ``None``: into the data directory.
@@ -272,10 +277,10 @@ class Cluster:
         try:
             self.stop("fast" if self._keep else "immediate")
             if self._socket_dir.parent != self.folder:
-                shutil.rmtree(self._socket_dir, ignore_errors=True)
+                remove_own_folder(self._socket_dir)
             self._places.close()
             if not self._keep:
-                shutil.rmtree(self.folder, ignore_errors=True)
+                remove_own_folder(self.folder)
         finally:
             os.close(self._lock)
             self._lock = -1
@@ -304,15 +309,16 @@ class Cluster:
             f"--config_file={self.folder / 'postgresql.conf'}",
         ]
         # What kill -9 left. The lock proves that no other pgdyno has a server in here.
-        with contextlib.suppress(FileNotFoundError):
-            (self.data_dir / "postmaster.pid").unlink()
-        for leftover in self._socket_dir.iterdir():
-            leftover.unlink()
+        with working_in(self.data_dir):
+            (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
+        with working_in(self._socket_dir):
+            for leftover in self._socket_dir.iterdir():
+                leftover.unlink()
         return Postmaster(command, self.log_path, server_account())
 
     def _write_configuration(self) -> None:
         """What initdb wrote, then what a cluster of pgdyno's needs, then the settings."""
-        (self.folder / "pg_hba.conf").write_text(_HBA)
+        write_own(self.folder / "pg_hba.conf", _HBA, shown=True)
         own = {
             "listen_addresses": "127.0.0.1",
             "port": str(self._port),
@@ -325,8 +331,9 @@ class Cluster:
             "cluster_name": OWN_NAME,
         }
         lines = [f"{name} = {quoted(value)}" for name, value in {**own, **self.settings}.items()]
-        base = (self.data_dir / "postgresql.conf").read_text()
-        (self.folder / "postgresql.conf").write_text(base + "\n" + "\n".join(lines) + "\n")
+        base = require_text(self.data_dir / "postgresql.conf")
+        content = base + "\n" + "\n".join(lines) + "\n"
+        write_own(self.folder / "postgresql.conf", content, shown=True)
 
     def _set_password(self) -> None:
         if self._password_set:

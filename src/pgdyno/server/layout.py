@@ -17,7 +17,6 @@ With a disk of its own the WAL is that disk's ``pg_wal/``, and the data director
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import secrets
@@ -32,8 +31,16 @@ from pgdyno.server.controldata import control_data
 from pgdyno.server.installation import Installation
 from pgdyno.server.leftovers import end_leftovers
 from pgdyno.server.locks import locked, try_lock
-from pgdyno.server.places import clusters_dir
-from pgdyno.server.template import clone_data_directory, copy_tree
+from pgdyno.server.places import clusters_dir, shared_folder
+from pgdyno.server.safefiles import (
+    copy_tree,
+    make_folder,
+    read_text,
+    remove_own_folder,
+    working_in,
+    write_own,
+)
+from pgdyno.server.template import clone_data_directory
 from pgdyno.server.waldir import copy_linked_wal, place_wal
 
 _SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
@@ -74,12 +81,7 @@ def claim_folder(keep_dir: Path | None) -> tuple[Path, int]:
     folder = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
     # A sweep holds this lock too, so it never sees a folder whose lock is not yet held.
     with locked(home / ".lock"):
-        try:
-            folder.mkdir(mode=0o755, parents=True, exist_ok=keep_dir is not None)
-        except OSError as error:
-            raise SetupError(
-                f"cannot make the directory {folder}: {error.strerror}", code="state-directory"
-            ) from error
+        shared_folder(folder)
         lock = try_lock(folder / "lock")
         require_reach(folder)
     if lock is None:
@@ -107,6 +109,7 @@ def fill(
     """Make the data directory where it belongs, or take up the one that is there; its path."""
     data_dir = folder / "data" if places.data is None else places.data / "pgdata"
     if data_dir.exists():
+        give_tree(data_dir, server_account())
         _check_version(installation, data_dir)
         end_leftovers(data_dir)
     elif source is None:
@@ -114,7 +117,8 @@ def fill(
     else:
         _check_version(installation, source)
         _copy_data_directory(source, data_dir)
-    give_tree(data_dir, server_account())
+    with working_in(data_dir):
+        data_dir.chmod(0o700)
     place_wal(data_dir, places.wal)
     if checksums is not None:
         set_checksums(installation, data_dir, wanted=checksums)
@@ -132,7 +136,7 @@ def describe(
         "socket_dir": str(socket_dir),
         "keep": keep,
     }
-    (folder / "cluster.json").write_text(json.dumps(description))
+    write_own(folder / "cluster.json", json.dumps(description))
 
 
 def described(folder: Path, name: str) -> Path | None:
@@ -145,23 +149,35 @@ def described(folder: Path, name: str) -> Path | None:
 
 def make_socket_dir(folder: Path) -> Path:
     """A directory that only the server's account and root can enter, with a short enough path."""
-    account = server_account()
     directory = folder / "socket"
     if len(os.fsencode(directory / ".s.PGSQL.65535.lock")) > _SOCKET_PATH_BYTES_MAX:
+        return _far_socket_dir()
+    remove_own_folder(directory)
+    make_folder(directory)
+    return directory
+
+
+def _far_socket_dir() -> Path:
+    """Where the path of the cluster is too long for a socket."""
+    try:
         directory = Path(tempfile.mkdtemp(prefix="pgdyno-", dir="/tmp"))
-    directory.mkdir(mode=0o700, exist_ok=True)
-    give(directory, account)
+    except OSError as problem:
+        raise SetupError(
+            f"cannot make a directory in /tmp: {problem.strerror}", code="state-directory"
+        ) from None
+    give(directory, server_account())
     return directory
 
 
 def _check_version(installation: Installation, data_dir: Path) -> None:
     """UsageError unless ``data_dir`` is of the installation's major version."""
-    try:
-        major = (data_dir / "PG_VERSION").read_text().strip()
-    except OSError as error:
+    text = read_text(data_dir / "PG_VERSION")
+    if text is None:
         raise UsageError(
-            f"{data_dir} is no data directory: {error.strerror}", code="data-directory"
-        ) from error
+            f"{data_dir} is no data directory: its PG_VERSION cannot be read",
+            code="data-directory",
+        )
+    major = text.strip()[:20]
     if major != str(installation.major):
         raise UsageError(
             f"the cluster in {data_dir} is of PostgreSQL {major}, not {installation.major}",
@@ -172,14 +188,16 @@ def _check_version(installation: Installation, data_dir: Path) -> None:
 
 def _copy_data_directory(source: Path, target: Path) -> None:
     """A copy that shares nothing with ``source``: what ``source`` only links to is copied too."""
-    if any((source / "pg_tblspc").iterdir()):
+    with working_in(source):
+        tablespaces = any((source / "pg_tblspc").iterdir())
+    if tablespaces:
         raise SetupError(
             f"{source} has tablespaces, which lie outside it and would be shared with its copy",
             code="tablespaces",
         )
     copy_tree(source, target)
-    with contextlib.suppress(FileNotFoundError):
-        (target / "postmaster.pid").unlink()
+    with working_in(target):
+        (target / "postmaster.pid").unlink(missing_ok=True)
     copy_linked_wal(target)
 
 

@@ -7,6 +7,7 @@ folder of ours: every server process stays in its data directory all its life.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 from pathlib import Path
@@ -37,7 +38,7 @@ def end_leftovers(data_dir: Path) -> None:
 
 def server_processes(data_dir: Path) -> list[int]:
     """Ids of all server processes in ``data_dir``, the postmaster among them."""
-    wanted = str(data_dir.resolve())
+    wanted = os.path.realpath(data_dir)
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

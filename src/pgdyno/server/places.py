@@ -3,11 +3,16 @@
 ``PGDYNO_HOME`` moves everything. Without it, root uses ``/var/lib/pgdyno`` and
 ``/var/cache/pgdyno``, because the unprivileged account that runs the server cannot enter root's
 home; anyone else uses the XDG state and cache directories.
+
+What is made here is closed to others, but for what that account has to pass through.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
 from pathlib import Path
 
 from pgdyno.errors import SetupError
@@ -35,12 +40,14 @@ def cache_home() -> Path:
 
 def clusters_dir() -> Path:
     """One folder per cluster that pgdyno started."""
-    return _made(state_home() / "clusters")
+    return shared_folder(state_home() / "clusters")
 
 
 def undo_dir() -> Path:
     """One file per server whose settings pgdyno has changed and not yet restored."""
-    return _made(state_home() / "undo")
+    folder = _made(state_home() / "undo")
+    folder.chmod(0o700)
+    return folder
 
 
 def _first_made(preferred: Path, fallback: Path) -> Path:
@@ -50,21 +57,44 @@ def _first_made(preferred: Path, fallback: Path) -> Path:
         return _made(fallback)
 
 
+def shared_folder(path: Path) -> Path:
+    """A directory of ours that the account which runs servers may pass through, made if missing."""
+    return _made(path)
+
+
 def _made(path: Path) -> Path:
     """``path`` as a directory that belongs to us, so that nobody can plant files in it."""
     try:
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        owner = path.stat().st_uid
+        _make(path)
+        status = path.stat()
     except OSError as error:
         raise SetupError(
             f"cannot make the directory {path}: {error.strerror}",
             code="state-directory",
             hint="set PGDYNO_HOME to a directory that you may write to",
         ) from error
-    if owner != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise SetupError(
             f"{path} belongs to another user",
             code="state-directory",
             hint="set PGDYNO_HOME to a directory of your own",
         )
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+        raise SetupError(
+            f"everybody may write to {path}",
+            code="state-directory",
+            hint=f"chmod o-w {path}, or set PGDYNO_HOME to another directory",
+        )
     return path
+
+
+def _make(path: Path) -> None:
+    """Make ``path`` and what is missing above it, whatever the umask is."""
+    if path.is_dir():
+        return
+    _make(path.parent)
+    with contextlib.suppress(FileExistsError):  # Another pgdyno may be making it too.
+        path.mkdir()
+        path.chmod(0o755 if os.geteuid() == 0 else 0o700)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))

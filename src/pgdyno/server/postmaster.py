@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from pgdyno.server.guarded import Guarded
+from pgdyno.server.safefiles import read_text
 
 _POLL_S = 0.005
 _PID_FILE_STATUS_LINE = 7  # LOCK_FILE_LINE_PM_STATUS, counted from 0
@@ -29,9 +30,6 @@ class Postmaster(Guarded):
 
     def _status(self, pid_file: Path) -> str:
         """What the postmaster wrote about itself: starting, stopping, ready, standby."""
-        try:
-            lines = pid_file.read_text().splitlines()
-        except OSError:
-            return ""
+        lines = (read_text(pid_file) or "").splitlines()
         ours = len(lines) > _PID_FILE_STATUS_LINE and lines[0] == str(self.pid)
         return lines[_PID_FILE_STATUS_LINE].strip() if ours else ""

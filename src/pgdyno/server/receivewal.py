@@ -9,7 +9,6 @@ as segments and one ``.partial``. The process dies with pgdyno as a server does.
 
 from __future__ import annotations
 
-import shutil
 import signal
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from pgdyno.server.account import give, server_account
 from pgdyno.server.cluster import Cluster
 from pgdyno.server.guarded import Guarded
 from pgdyno.server.relay import Relay
+from pgdyno.server.safefiles import copy_file, make_folder, remove_folder, working_in, write_own
 from pgdyno.server.slots import Lag, drop_slot, lag_of, make_slot, wait_reached
 
 _PARTIAL = ".partial"
@@ -44,10 +44,8 @@ class WalReceiver:
 
     def start(self) -> None:
         """Receive from now on: from the last checkpoint's redo point, as its slot has it."""
-        account = server_account()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(mode=0o700)
-        give(self.folder, account)
+        remove_folder(self.folder)
+        make_folder(self.folder)
         make_slot(self.primary, self.name)
         command = [
             str(self.primary.installation.program("pg_receivewal")),
@@ -57,7 +55,7 @@ class WalReceiver:
             "--synchronous",
             "--no-password",
         ]
-        self._process = Guarded(command, self._log_path, account)
+        self._process = Guarded(command, self._log_path, server_account())
 
     def wait_caught_up(self) -> None:
         """Wait until it has flushed all that the primary has written by now; SetupError if not."""
@@ -81,19 +79,18 @@ class WalReceiver:
         finally:
             if self.relay is not None:
                 self.relay.close()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_folder(self.folder)
 
     def give_back(self, wal_dir: Path) -> list[str]:
         """Put what was received into ``wal_dir``, of a server that does not run; its segments.
 
         What is there under such a name is replaced; the unfinished segment loses its ``.partial``.
         """
-        given = []
-        for path in sorted(self.folder.iterdir()):
-            name = path.name.removesuffix(_PARTIAL)
-            shutil.copy2(path, wal_dir / name)
-            give(wal_dir / name, server_account())
-            given.append(name)
+        with working_in(wal_dir):
+            received = sorted(self.folder.iterdir())
+            given = [path.name.removesuffix(_PARTIAL) for path in received]
+            for path, name in zip(received, given, strict=True):
+                copy_file(path, wal_dir / name)
         if not given:
             raise SetupError(f"{self.name} has received no WAL", code="no-wal")
         return given
@@ -105,8 +102,7 @@ class WalReceiver:
         if self.relay is None:
             return there.for_programs(port=port, application_name=self.name)
         passfile = self.primary.folder / "receivewal.pgpass"
-        passfile.touch(mode=0o600)
-        passfile.write_text(f"*:*:*:*:{there.password}\n")
+        write_own(passfile, f"*:*:*:*:{there.password}\n")
         give(passfile, server_account())
         return there.for_programs(port=port, application_name=self.name, passfile=str(passfile))
 

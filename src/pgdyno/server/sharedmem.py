@@ -12,8 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import struct
 from pathlib import Path
+
+from pgdyno.server.account import server_account
+from pgdyno.server.safefiles import acting, read_text
 
 _SHMEM_MAGIC = 679834894  # PGShmemMagic
 _SHMEM_HEADER = struct.Struct("=iiQQI")  # magic, creator pid, total size, free offset, dsm_control
@@ -31,24 +35,27 @@ def remove_shared_memory(data_dir: Path) -> None:
     key, segment = key_and_id
     if not _is_abandoned(key, segment):
         return
-    for handle in _posix_handles(segment):
-        with contextlib.suppress(OSError):
-            Path(f"/dev/shm/PostgreSQL.{handle}").unlink()
+    with acting():
+        for handle in _posix_handles(segment):
+            with contextlib.suppress(OSError):
+                Path(f"/dev/shm/PostgreSQL.{handle}").unlink()
     ctypes.CDLL(None).shmctl(segment, _IPC_RMID, None)
 
 
 def _recorded_segment(data_dir: Path) -> tuple[int, int] | None:
     """Key and id from the seventh line of postmaster.pid."""
     try:
-        lines = (data_dir / "postmaster.pid").read_text().splitlines()
+        lines = (read_text(data_dir / "postmaster.pid") or "").splitlines()
         key, segment = lines[6].split()
         return int(key), int(segment)
-    except (OSError, IndexError, ValueError):
+    except (IndexError, ValueError):
         return None
 
 
 def _is_abandoned(key: int, segment: int) -> bool:
-    """Whether the segment is there, under the same key, with no process attached."""
+    """Whether the segment is there, under the same key, the account's, no process attached."""
+    account = server_account()
+    uid = os.geteuid() if account is None else account.uid
     try:
         rows = Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
     except OSError:
@@ -56,7 +63,7 @@ def _is_abandoned(key: int, segment: int) -> bool:
     for row in rows:
         fields = row.split()
         if (int(fields[0]), int(fields[1])) == (key, segment):
-            return int(fields[6]) == 0
+            return int(fields[6]) == 0 and int(fields[7]) == uid
     return False
 
 

@@ -11,18 +11,18 @@ promoted standby would wait for itself.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from pgdyno.errors import SetupError
-from pgdyno.server.account import give, run_as, server_account
+from pgdyno.server.account import run_as, server_account
 from pgdyno.server.cluster import Cluster, quoted
 from pgdyno.server.connecting import connect
 from pgdyno.server.layout import OwnFolder
 from pgdyno.server.relay import Relay
+from pgdyno.server.safefiles import make_folder, remove_folder, working_in, write_text
 from pgdyno.server.slots import WAIT_S_MAX, Lag, drop_slot, lag_of, make_slot, wait_reached
 
 # A standby must have at least as much of these as its primary, or it stops replaying.
@@ -131,7 +131,7 @@ class Standby:
         make_slot(self.primary, self.name)
         how = "rewound" if not fresh and self._rewind() else "fresh"
         if how == "fresh":
-            shutil.rmtree(self.cluster.data_dir)
+            remove_folder(self.cluster.data_dir)
             _base_backup(self.primary, self.cluster.data_dir)
         self._point_at_primary()
         return how
@@ -176,16 +176,14 @@ class Standby:
         conninfo = there.for_programs(port=port, application_name=self.name, **more)
         said = f"primary_conninfo = {quoted(conninfo)}\nprimary_slot_name = '{self.name}'\n"
         for name, content in (("postgresql.auto.conf", said), ("standby.signal", "")):
-            path = self.cluster.data_dir / name
-            path.touch(mode=0o600)
-            path.write_text(content)
-            give(path, server_account())
+            write_text(self.cluster.data_dir / name, content)
 
     def _rewind(self) -> bool:
         """pg_rewind towards the primary; ``False`` when that cannot be done."""
         there = self.primary.conninfo
-        if (self.cluster.data_dir / "standby.signal").exists():
-            return False
+        with working_in(self.cluster.data_dir):
+            if (self.cluster.data_dir / "standby.signal").exists():
+                return False
         done = run_as(
             server_account(),
             [
@@ -237,9 +235,7 @@ def _backed_up(primary: Cluster, folder: Path) -> OwnFolder:
 
 def _base_backup(primary: Cluster, target: Path) -> None:
     """A copy of the running primary, without WAL: the slot keeps what it needs."""
-    account = server_account()
-    target.mkdir(mode=0o700)
-    give(target, account)
+    make_folder(target)
     command: list[str | Path] = [
         primary.installation.program("pg_basebackup"),
         f"--dbname={primary.conninfo.for_programs()}",
@@ -248,7 +244,7 @@ def _base_backup(primary: Cluster, target: Path) -> None:
         "--wal-method=none",
         "--no-sync",
     ]
-    done = run_as(account, command)
+    done = run_as(server_account(), command)
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no message"])[0]
         raise SetupError(f"no base backup could be made: {said}", code="base-backup")

@@ -8,7 +8,6 @@ servers that are not ours is put back by ``pending.py``.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pgdyno.server.layout import described
 from pgdyno.server.leftovers import end_leftovers
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir
+from pgdyno.server.safefiles import remove_own_folder
 
 Release = Callable[[Path], list[str]]
 """Gives back what holds the disks of the cluster in a folder; a sentence for each thing done."""
@@ -50,8 +50,8 @@ def _sweep_cluster(folder: Path, release: Release) -> list[str]:
     # A path that was too long put it in /tmp.
     far = described(folder, "socket_dir")
     if far and far.parent == Path("/tmp") and far.name.startswith("pgdyno-"):
-        shutil.rmtree(far, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+        remove_own_folder(far)
+    remove_own_folder(folder)
     done = f"removed the server of a crashed run in {folder}"
     left = f"could not remove all of the server of a crashed run in {folder}"
     return [*released, left if folder.exists() else done]

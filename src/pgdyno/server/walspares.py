@@ -10,12 +10,14 @@ which PostgreSQL tells that it ends before (``xlp_pageaddr``).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
 
 from pgdyno.server.controldata import control_data
 from pgdyno.server.installation import Installation
+from pgdyno.server.safefiles import make_folder
 
 _ASIDE = "pg_wal.spare"
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
@@ -28,8 +30,9 @@ def last_segment(installation: Installation, data_dir: Path) -> str | None:
     return control.redo_segment if control.shut_down else None
 
 
-def set_spares_aside(wal_dir: Path, last: str) -> None:
-    """Take the segments after ``last`` out of ``wal_dir``, on the same disk."""
+def set_spares_aside(data_dir: Path, wal_dir: Path, last: str) -> None:
+    """Take the segments after ``last`` out of ``wal_dir``, where the WAL of ``data_dir`` lies, on
+    the same disk. The caller works as the account (see safefiles.py)."""
     segments = _segments(wal_dir)
     if last not in segments:
         return
@@ -37,14 +40,15 @@ def set_spares_aside(wal_dir: Path, last: str) -> None:
     needed = _following(last, 1, _size_bytes(wal_dir, last))
     for name in segments:
         if name[:8] == last[:8] and name > needed:
-            aside = _aside_of(wal_dir)
-            aside.mkdir(mode=0o700, exist_ok=True)
+            aside = _aside_of(data_dir, wal_dir)
+            if not aside.exists():
+                make_folder(aside)
             (wal_dir / name).rename(aside / f"{len(list(aside.iterdir())):06}-{os.getpid()}")
 
 
-def take_spares_back(wal_dir: Path) -> None:
+def take_spares_back(data_dir: Path, wal_dir: Path) -> None:
     """Put what was set aside on this disk behind the last segment in ``wal_dir``."""
-    aside, segments = _aside_of(wal_dir), _segments(wal_dir)
+    aside, segments = _aside_of(data_dir, wal_dir), _segments(wal_dir)
     if not aside.is_dir() or not segments:
         return
     last, size_bytes = segments[-1], _size_bytes(wal_dir, segments[-1])
@@ -53,13 +57,14 @@ def take_spares_back(wal_dir: Path) -> None:
             spare.rename(wal_dir / _following(last, count, size_bytes))
         else:
             spare.unlink()
-    aside.rmdir()
+    with contextlib.suppress(PermissionError):  # In a directory of ours it stays, empty.
+        aside.rmdir()
 
 
-def _aside_of(wal_dir: Path) -> Path:
+def _aside_of(data_dir: Path, wal_dir: Path) -> Path:
     """Beside the data directory for a WAL that is in it, where no backup finds it."""
-    inside = (wal_dir.parent / "PG_VERSION").exists()
-    return (wal_dir.parents[1] if inside else wal_dir.parent) / _ASIDE
+    inside = wal_dir.parent == Path(os.path.realpath(data_dir))
+    return (data_dir.parent if inside else wal_dir.parent) / _ASIDE
 
 
 def _segments(wal_dir: Path) -> list[str]:

@@ -22,6 +22,7 @@ from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.controldata import ControlData
+from pgdyno.server.safefiles import new_plain, working_in
 from pgdyno.spec import Spec, spec_from_fields
 
 _WAL, _DATA = "wal", "data"
@@ -121,13 +122,14 @@ def _ballast(drill: Drill, folder: Path, left_bytes: int) -> Iterator[_Seen]:
             _fill(path, left_bytes)
         yield _Seen(_free_bytes(folder))
     finally:
-        path.unlink(missing_ok=True)
+        with working_in(path.parent):
+            path.unlink(missing_ok=True)
 
 
 def _fill(path: Path, left_bytes: int) -> None:
     """Make a file that leaves so much room beside it, while others write there too."""
     size = 0
-    with path.open("wb") as file:
+    with new_plain(path) as file:
         step = room = _free_bytes(path.parent) - left_bytes
         while room > 0 and step >= _STEP_BYTES_MIN:
             try:

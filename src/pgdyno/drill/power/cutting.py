@@ -20,6 +20,7 @@ from pgdyno.drill.verify import Crashed, verify
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
 from pgdyno.server.controldata import ControlData
+from pgdyno.server.places import shared_folder
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut as DiskCut
@@ -47,7 +48,7 @@ class Cutter:
         self.installation = drill.cluster.installation
         self.load = load
         self.folder = drill.folder / "power"
-        self.folder.mkdir()
+        shared_folder(self.folder)
         _require_space(load.disks.bases, self.folder)
         self.roll = Roll(load.disks, self.folder)
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from pgdyno.server.safefiles import open_plain
+
 _FS_IOC_FIEMAP = 0xC020660B
 _HEAD = struct.Struct("=QQLLLL")
 _EXTENT = struct.Struct("=QQQ16xL12x")
@@ -76,7 +78,7 @@ def _extents_below(root: Path) -> Iterator[Extent]:
 
 
 def _extents_of(path: Path, name: PurePosixPath) -> Iterator[Extent]:
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         begin, last = 0, False
         while not last:
             found = _ask(file.fileno(), begin)

@@ -5,7 +5,6 @@ Everything lies below one folder, which the sweep of a later start dismantles.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 from pgdyno.disk import FileSystem, mount_image, unmount_all
 from pgdyno.disk.mounting import run_program
 from pgdyno.errors import SetupError
+from pgdyno.server.places import shared_folder
+from pgdyno.server.safefiles import remove_own_folder
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut, DiskLogs
@@ -71,7 +72,7 @@ class CutPlaces:
         self.wal = folders[1] / "mnt" if len(folders) > 1 else None
         try:
             for disk, own in enumerate(folders):
-                (own / "mnt").mkdir(parents=True)
+                shared_folder(own / "mnt")
                 copy_sparse(images[disk], own / "image")
                 cut.write(disk, own / "image")
                 _mount(own / "image", own / "mnt", fs[disk])
@@ -82,7 +83,7 @@ class CutPlaces:
     def close(self) -> None:
         """Unmount, and remove the images."""
         unmount_all(self._folder, patience_s=_PATIENCE_S)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_own_folder(self._folder)
 
 
 def _mount(image: Path, point: Path, fs: FileSystem) -> None:

@@ -9,6 +9,8 @@ A folder::
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,10 +64,9 @@ def is_kept(folder: Path) -> bool:
 
 def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> None:
     """Copy what was recorded to ``folder``; the facts go last, so that they prove it whole."""
-    from pgdyno.server.template import copy_tree
-
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_own(folder)
     except OSError as error:
         raise UsageError(
             f"cannot make the folder {folder}: {error.strerror}", code="recording"
@@ -73,7 +74,7 @@ def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> No
     for number, (base, log) in enumerate(zip(load.disks.bases, logs, strict=True)):
         copy_sparse(base, folder / f"base-{number}")
         copy_sparse(log, folder / f"log-{number}")
-    copy_tree(drill.acks_folder(), folder / "acks")
+    shutil.copytree(drill.acks_folder(), folder / "acks")
     facts = _Facts(
         layout=_LAYOUT,
         version=drill.cluster.installation.version,
@@ -86,6 +87,15 @@ def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> No
         witnesses=drill.witnesses,
     )
     (folder / _FACTS).write_bytes(_adapter().dump_json(facts))
+
+
+def _require_own(folder: Path) -> None:
+    if folder.stat().st_uid != os.geteuid():
+        raise UsageError(
+            f"the folder {folder} belongs to another user",
+            code="recording",
+            hint="name one of your own, or one that is not there yet",
+        )
 
 
 def take_up(drill: Drill, folder: Path) -> RecordedLoad:

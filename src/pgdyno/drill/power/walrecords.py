@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgdyno.drill.power.names import BlockOf
 from pgdyno.server import Installation
-from pgdyno.server.account import plain_environment
+from pgdyno.server.account import plain_environment, server_account
 from pgdyno.server.lsn import lsn_text, parse_lsn
 
 _RECORD = re.compile(
@@ -43,6 +43,7 @@ def read_records(
     installation: Installation, wal_dir: Path, timeline: int, begin: int
 ) -> Iterator[Record]:
     """Every record from ``begin`` to where the WAL ends or breaks off, in order."""
+    account = server_account()
     command = [
         str(installation.program("pg_waldump")),
         f"--path={wal_dir}",
@@ -56,6 +57,10 @@ def read_records(
         env=plain_environment(),
         text=True,
         errors="replace",
+        cwd="/",
+        user=None if account is None else account.uid,
+        group=None if account is None else account.gid,
+        extra_groups=None if account is None else (),
     ) as dump:
         assert dump.stdout is not None
         try:

@@ -1,0 +1,255 @@
+"""The account that runs servers plants links, pipes and directories where pgdyno, as root, works: no
+file of root's is touched, given away or shown by that, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from pgdyno.drill.pristine import Pristine
+from pgdyno.errors import PgdynoError, SetupError
+from pgdyno.server import Cluster, Installation
+from pgdyno.server.account import give, server_account
+from pgdyno.server.safefiles import acting, copy_tree, make_folder, remove_folder
+from pgdyno.server.standby import Standby
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account for servers")
+
+SECRET = "the password is swordfish\n"
+# Puts a link in the place of a directory and back again, as fast as it can.
+SWAPPER = """
+import os, sys
+uid, gid, path, victim = sys.argv[1:]
+os.setgroups([]); os.setgid(int(gid)); os.setuid(int(uid))
+print("ready", flush=True)
+while True:
+    try:
+        os.rename(path, path + ".aside"); os.symlink(victim, path)
+        os.unlink(path); os.rename(path + ".aside", path)
+    except OSError:
+        pass
+"""
+
+
+class Roots:
+    """A directory of root's with a secret in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(mode=0o755)
+        self.file = folder / "PG_VERSION"
+        self.file.write_text(SECRET)
+        self.file.chmod(0o600)
+        self._before = self._look()
+
+    def untouched(self) -> bool:
+        return self._look() == self._before
+
+    def _look(self) -> object:
+        paths = [self.folder, *sorted(self.folder.rglob("*"))]
+        seen = [(path.name, path.lstat()) for path in paths]
+        marks = [(name, it.st_uid, it.st_gid, it.st_mode, it.st_nlink) for name, it in seen]
+        return marks, self.file.read_text()
+
+
+@pytest.fixture
+def roots(open_dir: Path) -> Iterator[Roots]:
+    made = Roots(open_dir / "roots")
+    yield made
+    assert made.untouched()
+
+
+@pytest.fixture
+def cluster(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]:
+    """A server that has not been started."""
+    made = Cluster.create(installation_of(18), {"fsync": "off"})
+    yield made
+    made.destroy()
+    assert not made.folder.exists()
+
+
+def as_account(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a shell script as the server's account."""
+    account = server_account()
+    assert account is not None
+    return subprocess.run(
+        ["/bin/sh", "-ec", script, "sh", *map(str, words)],
+        user=account.uid, group=account.gid, extra_groups=(), cwd="/",
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+
+@contextmanager
+def swapped(path: Path, victim: Path) -> Iterator[None]:
+    """Within the block the account swaps a directory of its own for a link, and back."""
+    account = server_account()
+    assert account is not None
+    swapper = subprocess.Popen(
+        [sys.executable, "-c", SWAPPER, *map(str, (account.uid, account.gid, path, victim))],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert swapper.stdout is not None
+        swapper.stdout.readline()
+        yield
+    finally:
+        swapper.kill()
+        swapper.communicate()
+
+
+def contents(folder: Path) -> str:
+    """All text in the files of a folder, links followed by nobody."""
+    files = (path for path in folder.rglob("*") if stat.S_ISREG(path.lstat().st_mode))
+    return "".join(path.read_text(errors="replace") for path in files)
+
+
+def test_the_account_has_nothing_in_common_with_the_system_s_postgresql() -> None:
+    account = server_account()
+    assert account is not None
+    assert account.name == "pgdyno"
+
+
+@pytest.mark.parametrize("name", ["postgresql.conf", "postmaster.pid", "PG_VERSION"])
+def test_a_link_is_not_read(cluster: Cluster, roots: Roots, name: str) -> None:
+    as_account('ln -sf "$1" "$2"', roots.file, cluster.data_dir / name)
+    said = ""
+    try:
+        cluster.start()
+    except SetupError as problem:
+        said = f"{problem.message} {problem.hint}"
+    assert "swordfish" not in said
+    assert "swordfish" not in contents(cluster.folder)
+
+
+def test_a_link_in_place_of_the_configuration_is_named(cluster: Cluster, roots: Roots) -> None:
+    path = cluster.data_dir / "postgresql.conf"
+    as_account('ln -sf "$1" "$2"', roots.file, path)
+    with pytest.raises(SetupError, match=f"cannot read {path}: Too many levels of symbolic links"):
+        cluster.start()
+
+
+def test_a_pipe_is_not_waited_for(cluster: Cluster) -> None:
+    path = cluster.data_dir / "postgresql.conf"
+    as_account('rm "$1"; mkfifo "$1"', path)
+    with pytest.raises(SetupError, match="it is no plain file"):
+        cluster.start()
+
+
+def test_what_a_standby_is_told_goes_into_no_planted_file(
+    new_cluster: Callable[..., Cluster], roots: Roots
+) -> None:
+    primary = new_cluster(18, fsync="off")
+    standby = Standby.create(primary, "standby_1")
+    try:
+        for name in ("standby.signal", "postgresql.auto.conf", "postgresql.auto.conf.pgdyno"):
+            as_account('ln -sf "$1" "$2"', roots.file, standby.cluster.data_dir / name)
+        standby._point_at_primary()
+        standby.start()
+        standby.wait_caught_up()
+    finally:
+        standby.destroy()
+
+
+def test_a_hard_link_is_not_given_away(cluster: Cluster, roots: Roots) -> None:
+    path = cluster.data_dir / "postgresql.auto.conf"
+    path.unlink()
+    os.link(roots.file, path)  # As the account may, where fs.protected_hardlinks is 0.
+    with pytest.raises(SetupError, match="cannot read .*: Permission denied"):
+        cluster.forget_settings(["fsync"])
+    path.unlink()
+
+
+def test_the_wal_s_link_leads_a_move_nowhere(
+    cluster: Cluster, roots: Roots, open_dir: Path
+) -> None:
+    (roots.folder / ("0" * 23 + "1")).touch()
+    roots._before = roots._look()
+    as_account('mv "$1" "$1.mine"; ln -s "$2" "$1"', cluster.data_dir / "pg_wal", roots.folder)
+    make_folder(open_dir / "there")
+    for place in (open_dir / "there", None):
+        with suppress(PgdynoError):
+            cluster.move_wal(place)
+
+
+def test_a_kept_cluster_lies_in_a_folder_of_ours(
+    installation_of: Callable[[int], Installation], open_dir: Path
+) -> None:
+    theirs = open_dir / "theirs"
+    theirs.mkdir()
+    give(theirs, server_account())
+    with pytest.raises(SetupError, match=f"{theirs} belongs to another user"):
+        Cluster.create(installation_of(18), keep_dir=theirs)
+    assert list(theirs.iterdir()) == []
+
+
+def _copy(cluster: Cluster) -> None:
+    copy = cluster.folder / "copy"
+    with suppress(PgdynoError):
+        copy_tree(cluster.data_dir, copy)
+    remove_folder(copy)
+    with suppress(PgdynoError):
+        copy_tree(cluster.data_dir, copy)
+
+
+def _put_back(cluster: Cluster) -> None:
+    pristine = Pristine(cluster, cluster.folder / f"pristine-{time.monotonic_ns()}")
+    with suppress(PgdynoError):
+        pristine.keep()
+        pristine.put_back()
+
+
+def _move(cluster: Cluster) -> None:
+    for place in (cluster.folder / "wal", None):
+        with suppress(PgdynoError):
+            cluster.move_wal(place)
+
+
+def _write(cluster: Cluster) -> None:
+    with suppress(PgdynoError):
+        cluster.forget_settings(["fsync"])
+    with suppress(PgdynoError):
+        cluster._write_configuration()
+
+
+@pytest.mark.parametrize("deed", [_copy, _put_back, _move, _write])
+@pytest.mark.parametrize("name", ["pg_wal", "base"])
+def test_a_directory_swapped_for_a_link_while_pgdyno_works(
+    cluster: Cluster, roots: Roots, deed: Callable[[Cluster], None], name: str
+) -> None:
+    make_folder(cluster.folder / "wal")
+    with swapped(cluster.data_dir / name, roots.folder):
+        for _ in range(2):
+            deed(cluster)
+    assert "swordfish" not in contents(cluster.folder)
+
+
+def test_a_whole_tree_swapped_while_it_is_removed(roots: Roots, open_dir: Path) -> None:
+    """In a directory that the account owns, as the root of a disk."""
+    make_folder(open_dir / "disk")
+    for _ in range(8):
+        make_folder(open_dir / "disk/tree")
+        with acting():
+            for number in range(50):
+                (open_dir / f"disk/tree/{number}").mkdir()
+        with swapped(open_dir / "disk/tree", roots.folder):
+            remove_folder(open_dir / "disk/tree")
+        remove_folder(open_dir / "disk/tree")
+        remove_folder(open_dir / "disk/tree.aside")
+
+
+def test_only_the_thread_that_acts_is_the_account(roots: Roots) -> None:
+    with acting():
+        with pytest.raises(PermissionError):
+            roots.file.read_text()
+        with acting(), pytest.raises(PermissionError):
+            roots.file.read_text()
+        assert os.geteuid() == 0
+    assert roots.file.read_text() == SECRET
