@@ -1,5 +1,7 @@
-"""The account that runs servers plants links, pipes and directories where pgdyno, as root, works: no
-file of root's is touched, given away or shown by that, and nothing waits for ever."""
+"""The account that runs servers plants links, pipes and directories where pgdyno works as root.
+
+No file of root's is touched, given away or shown by that, and nothing waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -162,7 +164,7 @@ def test_a_hard_link_is_not_given_away(cluster: Cluster, roots: Roots) -> None:
     path = cluster.data_dir / "postgresql.auto.conf"
     path.unlink()
     os.link(roots.file, path)  # As the account may, where fs.protected_hardlinks is 0.
-    with pytest.raises(SetupError, match="cannot read .*: Permission denied"):
+    with pytest.raises(SetupError, match=r"cannot read .*: Permission denied"):
         cluster.forget_settings(["fsync"])
     path.unlink()
 

@@ -91,6 +91,7 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Entry point of the ``pgdyno`` command."""
+    os.umask(0o077)  # What a run knows of a server is its user's alone.
     streams.prepare()
     sys.exit(_status())
 

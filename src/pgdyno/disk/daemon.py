@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
     parent = os.getppid()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    os.umask(0o077)
     _prepare_for_disk_work()
     try:
         server = DiskServer(config_json)

@@ -8,6 +8,7 @@ the disk fills, what was committed is kept, the next caller is told once, and re
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -378,7 +379,8 @@ def _claim(path: Path) -> None:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("x").close()
+        # SQLite makes the files beside it with the same mode.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise SetupError(
             f"cannot write the run file {path}: {error.strerror}",

@@ -1,4 +1,4 @@
-"""Stands between pgdyno and one postmaster, so that the server never outlives pgdyno.
+"""Stands between pgdyno and one postmaster, so that no process of the server outlives pgdyno.
 
 Run as a script, never imported: ``python -I -S guardian.py UID GID POSTGRES ARGUMENT…`` with
 standard input and output piped to pgdyno and the server's log as standard error. It forks the
@@ -6,10 +6,14 @@ postmaster, writes ``PID\\n``, sends each signal whose number arrives as a line,
 postmaster's status when that ends.
 
 When standard input closes or the parent changes, pgdyno is gone (kill -9 included): the postmaster
-gets SIGQUIT (immediate shutdown) and, if it lingers, SIGKILL, upon which its children leave by
-themselves. Should the guardian be killed too, the kernel sends the postmaster SIGQUIT; that is why
-it has to be single-threaded: a parent-death signal fires when the forking *thread* ends. It runs in
-a session of its own, out of reach of the terminal's Ctrl-C. UID -1 keeps the present user.
+gets SIGQUIT (immediate shutdown), and what stands still goes on to hear of it. All that lingers is
+killed, which ends stopped processes too. The guardian is the subreaper of the server: whoever loses
+its parent becomes the guardian's child, so that it knows all of them, also those of an archive
+command. Once the postmaster has ended, however it did, nothing of it stays.
+
+Should the guardian be killed too, the kernel sends the postmaster SIGQUIT; that is why it has to be
+single-threaded: a parent-death signal fires when the forking *thread* ends. It runs in a session of
+its own, out of reach of the terminal's Ctrl-C. UID -1 keeps the present user.
 
 Imports only the standard library, and little of it, for it starts with every server.
 """
@@ -23,18 +27,28 @@ import sys
 import time
 
 _GRACE_S = 3.0
+"""For an immediate shutdown."""
+_ORPHAN_GRACE_S = 1.0
+"""For processes to see that their postmaster has ended."""
+_KILL_S_MAX = 30.0
+"""A process that waits for a disk ends only when the disk has answered."""
+_POLL_S = 0.02
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: list[str]) -> int:
     uid, gid, *command = argv
     parent = os.getppid()
     wakeup = _wake_on_signals()
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     postmaster = os.fork()
     if postmaster == 0:
         _become_postmaster(int(uid), int(gid), command)
     _tell(f"{postmaster}\n")
-    return _watch(postmaster, parent, wakeup)
+    status, abandoned = _watch(postmaster, parent, wakeup)
+    _end_orphans(0.0 if abandoned else _ORPHAN_GRACE_S)
+    return status
 
 
 def _wake_on_signals() -> int:
@@ -79,8 +93,11 @@ def _tell(line: str) -> None:
         os.write(1, line.encode())
 
 
-def _watch(postmaster: int, parent: int, wakeup: int) -> int:
-    """Pass signals on until the postmaster ends; end it when pgdyno is gone."""
+def _watch(postmaster: int, parent: int, wakeup: int) -> tuple[int, bool]:
+    """Pass signals on until the postmaster ends; end it when pgdyno is gone.
+
+    Its exit status, and whether pgdyno is gone.
+    """
     poller = select.poll()
     poller.register(0, select.POLLIN)
     poller.register(wakeup, select.POLLIN)
@@ -94,26 +111,81 @@ def _watch(postmaster: int, parent: int, wakeup: int) -> int:
         if kill_at is None and abandoned:
             kill_at = time.monotonic() + _GRACE_S
             _send(postmaster, signal.SIGQUIT)
+            _send_all(signal.SIGCONT)
         if orders == b"":
             poller.unregister(0)
         for number in (orders or b"").split():
             _send(postmaster, int(number))
         if kill_at is not None and time.monotonic() > kill_at:
-            _send(postmaster, signal.SIGKILL)
-    return status
+            _send_all(signal.SIGKILL)
+    return status, kill_at is not None
 
 
-def _send(postmaster: int, number: int) -> None:
+def _end_orphans(grace_s: float) -> None:
+    """Wait until nobody is left of the server, and kill those that do not leave by themselves."""
+    began = time.monotonic()
+    while _any_left() and (waited_s := time.monotonic() - began) < _KILL_S_MAX:
+        if waited_s >= grace_s:
+            _send_all(signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def _any_left() -> bool:
+    """Whether there is a child still, after those that have ended were waited for."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+        return True
+    return False
+
+
+def _send(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.kill(postmaster, number)
+        os.kill(pid, number)
+
+
+def _send_all(number: int) -> None:
+    """A signal to every process below this one."""
+    for pid in _descendants():
+        _send(pid, number)
+
+
+def _descendants() -> list[int]:
+    with os.scandir("/proc") as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    parents = {pid: _parent(pid) for pid in pids}
+    found = [os.getpid()]
+    for above in found:
+        found += [child for child, parent in parents.items() if parent == above]
+    return found[1:]
+
+
+def _parent(pid: int) -> int:
+    """The parent's id; 0 for a process that is gone."""
+    try:
+        stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        try:
+            return int(os.read(stat, 4096).rpartition(b")")[2].split()[1])
+        finally:
+            os.close(stat)
+    except OSError:
+        return 0
 
 
 def _reap(postmaster: int) -> int | None:
-    """The exit status as a shell gives it, or ``None`` while the postmaster runs."""
-    pid, status = os.waitpid(postmaster, os.WNOHANG)
-    if pid == 0:
-        return None
-    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+    """The exit status as a shell gives it, or ``None`` while the postmaster runs.
+
+    Whoever else has ended is waited for too.
+    """
+    status = None
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, ended = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid == postmaster:
+                status = os.waitstatus_to_exitcode(ended)
+    return status if status is None or status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

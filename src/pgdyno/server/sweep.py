@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError
 from pgdyno.server.layout import described
-from pgdyno.server.leftovers import end_leftovers
+from pgdyno.server.leftovers import end_helpers, end_leftovers
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir
 from pgdyno.server.safefiles import remove_own_folder
@@ -45,6 +45,7 @@ def sweep(release: Release) -> list[str]:
 
 def _sweep_cluster(folder: Path, release: Release) -> list[str]:
     data_dir = described(folder, "data_dir") or folder / "data"
+    end_helpers(folder)
     end_leftovers(data_dir)
     released = release(folder)
     # A path that was too long put it in /tmp.

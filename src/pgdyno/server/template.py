@@ -21,6 +21,7 @@ from pathlib import Path
 from pgdyno.errors import SetupError
 from pgdyno.server.account import Account, run_as, server_account
 from pgdyno.server.installation import Installation
+from pgdyno.server.leftovers import end_helpers
 from pgdyno.server.locks import locked
 from pgdyno.server.places import cache_home, shared_folder
 from pgdyno.server.safefiles import copy_tree, make_folder, remove_own_folder
@@ -51,6 +52,7 @@ def clone_data_directory(installation: Installation, target: Path) -> None:
         with locked(lock):
             if not template.exists():
                 for outdated in templates.glob(f"{place}-*"):
+                    end_helpers(outdated)
                     remove_own_folder(outdated)
                 _make(installation, template)
     with locked(lock, shared=True):
