@@ -40,9 +40,9 @@ def mounted(fs: str, image: Path, root: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("fs", ["ext4", "xfs"])
-def test_every_byte_has_its_file(fs: str, tmp_path: Path) -> None:
-    image = tmp_path / "image"
-    with mounted(fs, image, tmp_path / "root") as root:
+def test_every_byte_has_its_file(fs: str, open_dir: Path) -> None:
+    image = open_dir / "image"
+    with mounted(fs, image, open_dir / "root") as root:
         folder = root / "base" / "5"
         folder.mkdir(parents=True)
         wanted = {}
