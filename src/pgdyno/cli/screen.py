@@ -43,7 +43,7 @@ class _Lines:
         self._last_s: float | None = None
         self._progress_s = 0.0
 
-    def phase(self, text: str) -> None:
+    def phase(self, text: str, lasts_s: float | None = None) -> None:
         """A line of its own."""
         self._write(text)
 
@@ -85,13 +85,18 @@ class _Bars:
         self._progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
+            # Without colours nothing but these tells how far the bar is to go.
+            TextColumn("[", markup=False),
             BarColumn(bar_width=20),
+            TextColumn("]", markup=False),
             TextColumn("{task.fields[figures]}", markup=False),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
         )
         self._task: TaskID = self._progress.add_task("starting", total=None, figures="")
+        self._phase_began_s = time.monotonic()
+        self._phase_lasts_s: float | None = None
 
     def __enter__(self) -> _Bars:
         self._progress.start()
@@ -101,9 +106,10 @@ class _Bars:
         with suppress(OSError):  # The terminal may be gone.
             self._progress.stop()
 
-    def phase(self, text: str) -> None:
-        """The display's description."""
-        self._progress.update(self._task, description=fit(text), total=None, completed=0)
+    def phase(self, text: str, lasts_s: float | None = None) -> None:
+        """The display's description; a bar that time fills."""
+        self._phase_began_s, self._phase_lasts_s = time.monotonic(), lasts_s
+        self._progress.update(self._task, description=fit(text), total=lasts_s, completed=0)
 
     def note(self, text: str) -> None:
         """A line above the display."""
@@ -111,11 +117,15 @@ class _Bars:
 
     def progress(self, what: str, done: int, total: int) -> None:
         """The bar."""
+        self._phase_lasts_s = None
         self._progress.update(self._task, description=fit(what), completed=done, total=total)
 
     def tick(self, tick: Tick) -> None:
-        """The figures beside the bar."""
+        """The figures beside the bar, and a second more in it."""
         self._progress.update(self._task, figures=_line([tick]))
+        if self._phase_lasts_s is not None:
+            passed_s = min(time.monotonic() - self._phase_began_s, self._phase_lasts_s)
+            self._progress.update(self._task, completed=passed_s)
 
 
 def fit(text: str) -> str:

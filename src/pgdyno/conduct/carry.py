@@ -30,10 +30,10 @@ def carry_out(session: Session) -> list[int]:
     with _event_statements(session) as statements:
         timeline = _Timeline(session, started_ns, statements)
         if load.ramp_ms:
-            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s")
+            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
             with session.measured("ramp"):
                 timeline.run_until(load.ramp_ms)
-        session.watcher.phase(_measuring(load))
+        session.watcher.phase(_measuring(load), load.hold_ms / 1000)
         with session.measured("run") as slice_id:
             timeline.run_until(load.ramp_ms + load.hold_ms)
     session.watcher.phase("finishing")

@@ -25,8 +25,8 @@ class Tick:
 class Watcher(Protocol):
     """Whoever watches. Calls come from several threads."""
 
-    def phase(self, text: str) -> None:
-        """What begins now, as ``making tables``."""
+    def phase(self, text: str, lasts_s: float | None = None) -> None:
+        """What begins now, as ``making tables``, and how long it lasts where that is known."""
 
     def progress(self, what: str, done: int, total: int) -> None:
         """How far a phase of known length has come."""
@@ -41,7 +41,7 @@ class Watcher(Protocol):
 class Silent:
     """A watcher that looks away."""
 
-    def phase(self, text: str) -> None:
+    def phase(self, text: str, lasts_s: float | None = None) -> None:
         """Nothing."""
 
     def progress(self, what: str, done: int, total: int) -> None:
