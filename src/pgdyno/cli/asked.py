@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.init_options import init_fields
 from pgdyno.cli.options import parse_assignments
 from pgdyno.cli.positional import Asked
@@ -100,17 +101,8 @@ def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
-    conninfo = asked.conninfo
-    parts = {
-        "host": given["host"],
-        "port": given["port"],
-        "user": given["username"],
-        "dbname": _database(asked, given["dbname"]),
-    }
-    for option, value in zip(("-h", "-p", "-U", "-d"), parts.values(), strict=True):
-        if value == "":
-            raise UsageError(f"{option} is empty", code="empty-option", hint="leave it out")
-    if conninfo is None and not _without_none(parts):
+    conninfo = conninfo_of(asked, given)
+    if conninfo is None:
         if given["control"] is not None:
             raise UsageError(
                 "--control goes with a server that you name for the clients, with -h or -d",
@@ -156,38 +148,11 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     return _without_none(
         {
             "kind": "existing",
-            "conninfo": _join_conninfo(conninfo, parts),
+            "conninfo": conninfo,
             "control": given["control"],
             "wait": _ms(given["server_wait"]),
         }
     )
-
-
-def _database(asked: Asked, option: str | None) -> str | None:
-    """The database of -d or of a bare word, which are not given both."""
-    if asked.database is not None and option is not None:
-        raise UsageError(
-            f"two databases are named: {asked.database} and, with -d, {option}",
-            code="contradiction",
-        )
-    return option if asked.database is None else asked.database
-
-
-def _join_conninfo(conninfo: str | None, parts: Mapping[str, Any]) -> str:
-    """libpq's connection string of a positional one and -h -p -U -d, where -d may be one too."""
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
-    given = _without_none(parts)
-    try:
-        database = given.get("dbname")
-        if database is not None and ("://" in database or "=" in database):
-            given |= conninfo_to_dict(given.pop("dbname"))
-        return make_conninfo(conninfo or "", **given)
-    except ProgrammingError as problem:
-        raise UsageError(
-            f"connection string: {str(problem).strip()}", code="bad-conninfo"
-        ) from None
 
 
 def _each_group(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -210,7 +210,7 @@ _TRUST_OPTIONS = [
     ),
 ]
 
-_SERVER_OPTIONS = [
+_CONNECT_OPTIONS = [
     click.option("-h", "--host", metavar="HOST", help="Your server's host or socket folder."),
     click.option("-p", "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Its port."),
     click.option("-U", "--username", metavar="NAME", help="User to connect as."),
@@ -234,6 +234,10 @@ _SERVER_OPTIONS = [
         metavar="CONNINFO",
         help="The server behind the pooler that you named, for set-up and probes.",
     ),
+]
+
+_SERVER_OPTIONS = [
+    *_CONNECT_OPTIONS,
     click.option(
         "--server-wait",
         type=Duration(),
@@ -329,6 +333,7 @@ _SHARED_OPTIONS = [
 ]
 load_options = _all_of([*_SHARED_OPTIONS, _ONE_BINDIR])
 load_options_of_several = _all_of([*_SHARED_OPTIONS, _BINDIRS])
+connection_options = _all_of(_CONNECT_OPTIONS)
 output_options = _all_of(_OUTPUT_OPTIONS)
 
 

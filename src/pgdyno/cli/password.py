@@ -19,31 +19,32 @@ _TERMINAL = "/dev/tty"
 
 
 def with_password(spec: Spec, prompt: str | None) -> Spec:
-    """``spec`` with the password of its server, if it is to be asked for.
+    """``spec`` with the password of its server, if it is to be asked for."""
+    if spec.server.kind != "existing":
+        return spec
+    conninfo = conninfo_for(spec.server.conninfo or "", prompt)
+    server = spec.server.model_copy(update={"conninfo": conninfo})
+    return spec.model_copy(update={"server": server})
+
+
+def conninfo_for(conninfo: str, prompt: str | None) -> str:
+    """``conninfo`` with a password from the terminal, if it is to be asked for.
 
     ``prompt`` is ``always``, ``never`` or ``None``: where the server wants a password that nothing
     else holds. Raises UsageError when it must be asked for and there is no terminal.
     """
-    if spec.server.kind != "existing" or prompt == "never":
-        return spec
-    if prompt is None and not (_has_terminal() and _is_missing(spec.server.conninfo)):
-        return spec
-    server = spec.server.model_copy(
-        update={"conninfo": conninfo_with_password(spec.server.conninfo or "")}
-    )
-    return spec.model_copy(update={"server": server})
-
-
-def conninfo_with_password(conninfo: str) -> str:
-    """``conninfo`` with a password from the terminal. Raises UsageError when there is none."""
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-    parts = conninfo_to_dict(conninfo)
-    user = parts.get("user") or os.environ.get("PGUSER")
-    return make_conninfo(conninfo, password=_ask(f"Password for user {user}: " if user else None))
+    if prompt == "never":
+        return conninfo
+    if prompt is None and not (_has_terminal() and _is_missing(conninfo)):
+        return conninfo
+    user = conninfo_to_dict(conninfo).get("user") or os.environ.get("PGUSER")
+    password = _ask(f"Password for user {user}: " if user else "Password: ")
+    return make_conninfo(conninfo, password=password)
 
 
-def _ask(prompt: str | None) -> str:
+def _ask(prompt: str) -> str:
     if not _has_terminal():
         raise UsageError(
             "-W asks for a password on the terminal, and there is none",
@@ -51,7 +52,7 @@ def _ask(prompt: str | None) -> str:
             hint="PGPASSWORD or ~/.pgpass can hold the password",
         )
     try:
-        return getpass.getpass(prompt or "Password: ")
+        return getpass.getpass(prompt)
     except EOFError:
         raise UsageError("no password was given", code="no-password") from None
     except KeyboardInterrupt:
@@ -66,7 +67,7 @@ def _has_terminal() -> bool:
     return True
 
 
-def _is_missing(conninfo: str | None) -> bool:
+def _is_missing(conninfo: str) -> bool:
     """Whether the server wants a password and libpq has none."""
     from pgdyno.server import resolve_conninfo
 

@@ -11,12 +11,13 @@ from pgdyno.server.facts import server_facts
 from pgdyno.server.installation import Installation, discover_installations, find_installation
 from pgdyno.server.kept import steady
 from pgdyno.server.layout import Disks, OwnFolder, Places
-from pgdyno.server.pending import Undone, settle, undo_left
+from pgdyno.server.pending import Undone, settings_left, settle, undo_left
 from pgdyno.server.pooler import server_behind
 from pgdyno.server.setting_values import Setting
 from pgdyno.server.settings import Settings
 from pgdyno.server.sweep import sweep
 from pgdyno.server.template import OWN_NAME as OWN_DATABASE
+from pgdyno.server.turn import only_one
 
 __all__ = [
     "OWN_DATABASE",
@@ -32,10 +33,12 @@ __all__ = [
     "connect",
     "discover_installations",
     "find_installation",
+    "only_one",
     "own_database",
     "resolve_conninfo",
     "server_behind",
     "server_facts",
+    "settings_left",
     "settle",
     "steady",
     "sweep",

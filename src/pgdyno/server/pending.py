@@ -70,6 +70,16 @@ def settle(conninfo: ConnInfo) -> list[str]:
     return told + _settle_mark(conninfo, identity)
 
 
+def settings_left(conninfo: ConnInfo) -> list[str]:
+    """Settings of this server that :func:`settle` would put back, by name."""
+    with connect(steady(conninfo)) as conn:
+        identity, mark = identity_of(conn), _mark(conn)
+    records = [record for _, record in _records_of(identity, mark)]
+    if mark is not None:
+        records.append(UndoRecord.from_mark(mark, identity, conninfo))
+    return sorted({name for record in records for name in record.settings})
+
+
 def undo_left(*, quick: bool) -> list[Undone]:
     """Try to put back what every record tells of that no living pgdyno sees to.
 

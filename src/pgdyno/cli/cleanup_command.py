@@ -1,0 +1,107 @@
+"""``pgdyno cleanup``: removes what pgdyno has made on a server of yours."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgdyno.cli.connection import conninfo_of
+from pgdyno.cli.options import connection_options
+from pgdyno.cli.positional import sort_out
+from pgdyno.errors import PgdynoError, RunError, UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.server import ConnInfo
+    from pgdyno.workload.cleanup import Plan
+
+
+@click.command("cleanup")
+@click.argument("what", nargs=-1, metavar="[DATABASE|CONNINFO]")
+@connection_options
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def command(**given: Any) -> None:
+    """Remove what pgdyno has made on a server of yours.
+
+    These are tables that bear pgdyno's comment, in every database that you may enter; the database
+    pgdyno, if pgdyno made it and nothing else is in it; tables of drills. Settings that a killed
+    pgdyno has left changed are put back. Roles stay.
+    """
+    from pgdyno.server import only_one, settings_left
+    from pgdyno.workload.cleanup import plan_cleanup
+
+    conninfo = _server(given)
+    with only_one(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
+        left, plan = settings_left(conninfo), plan_cleanup(conninfo)
+        _show(left, plan)
+        if not (left or plan.removals) or given["dry_run"]:
+            return
+        _confirm(yes=given["yes"])
+        _carry_out(conninfo, left, plan)
+
+
+def _server(given: dict[str, Any]) -> ConnInfo:
+    from pgdyno.cli.password import conninfo_for
+    from pgdyno.server import resolve_conninfo, server_behind
+    from pgdyno.workload.cleanup import outside_own_database
+
+    asked = sort_out(given["what"])
+    text = conninfo_of(asked, given)
+    if asked.builtin or asked.spec_path or text is None:
+        raise UsageError(
+            "cleanup needs a server: a database or connection string, -h or -d",
+            code="no-server-named",
+        )
+    entrance = resolve_conninfo(conninfo_for(text, given["prompt"]))
+    return outside_own_database(server_behind(entrance, given["control"]))
+
+
+def _show(left: list[str], plan: Plan) -> None:
+    for line in plan.kept:
+        click.echo(f"stays: {line}")
+    if left:
+        click.echo(f"to put back: {', '.join(left)}, left changed by a pgdyno that was killed")
+    for removal in plan.removals:
+        click.echo(f"to remove: {removal.what}")
+    if not (left or plan.removals):
+        click.echo("nothing of pgdyno's is there")
+
+
+def _confirm(*, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "nothing was removed, for nobody was asked", code="not-confirmed", hint="add -y"
+        )
+    if not click.confirm("Remove all of it?"):
+        raise UsageError("nothing was removed", code="not-confirmed")
+
+
+def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
+    """All that can be done is; what cannot is told, and ends with status 2."""
+    from pgdyno.server import settle
+    from pgdyno.workload.cleanup import remove
+
+    problems = []
+    if left:
+        try:
+            for sentence in settle(conninfo):
+                click.echo(sentence)
+        except PgdynoError as problem:
+            problems.append(problem)
+    for removal in plan.removals:
+        try:
+            remove(conninfo, removal)
+            click.echo(f"removed: {removal.what}")
+        except PgdynoError as problem:
+            problem.message = f"{removal.what}: {problem.message}"
+            problems.append(problem)
+    if problems:
+        raise RunError(
+            f"not all was removed: {'; '.join(problem.message for problem in problems)}",
+            code="not-removed",
+            hint=next((problem.hint for problem in problems if problem.hint), None),
+        )

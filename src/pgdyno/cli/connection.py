@@ -1,0 +1,55 @@
+"""The server that is named on the command line, as one connection string."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pgdyno.cli.positional import Asked
+from pgdyno.errors import UsageError
+
+
+def conninfo_of(asked: Asked, given: Mapping[str, Any]) -> str | None:
+    """libpq's connection string of a positional one, or a bare word, and -h -p -U -d.
+
+    ``None`` where nothing names a server. Raises UsageError for what contradicts itself.
+    """
+    parts = {
+        "host": given["host"],
+        "port": given["port"],
+        "user": given["username"],
+        "dbname": _database(asked, given["dbname"]),
+    }
+    for option, value in zip(("-h", "-p", "-U", "-d"), parts.values(), strict=True):
+        if value == "":
+            raise UsageError(f"{option} is empty", code="empty-option", hint="leave it out")
+    present = {name: value for name, value in parts.items() if value is not None}
+    if asked.conninfo is None and not present:
+        return None
+    return _joined(asked.conninfo, present)
+
+
+def _database(asked: Asked, option: str | None) -> str | None:
+    """The database of -d or of a bare word, which are not given both."""
+    if asked.database is not None and option is not None:
+        raise UsageError(
+            f"two databases are named: {asked.database} and, with -d, {option}",
+            code="contradiction",
+        )
+    return option if asked.database is None else asked.database
+
+
+def _joined(conninfo: str | None, parts: dict[str, Any]) -> str:
+    """All in one; -d may be a connection string too."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    try:
+        database = parts.get("dbname")
+        if database is not None and ("://" in database or "=" in database):
+            parts |= conninfo_to_dict(parts.pop("dbname"))
+        return make_conninfo(conninfo or "", **parts)
+    except ProgrammingError as problem:
+        raise UsageError(
+            f"connection string: {str(problem).strip()}", code="bad-conninfo"
+        ) from None

@@ -1,0 +1,182 @@
+"""Finding what pgdyno has made on a server, in every database, and removing it.
+
+Ours is what bears the mark under a name that pgdyno gives, and the tables of drills. The database
+``pgdyno`` goes if pgdyno made it and nothing else is in it. Roles are never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import PgdynoError, SetupError
+from pgdyno.server import OWN_DATABASE, ConnInfo, connect
+from pgdyno.server.marks import is_ours
+from pgdyno.workload.found import MIXED_COLUMNS, PGBENCH_COLUMNS
+from pgdyno.workload.inuse import TableLock
+from pgdyno.workload.queries import query
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+_NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, "test_table_id"}
+_WITNESSES = ("public", "pgdyno_witness")
+_DRILL_SCHEMA = "pgdyno_drill"
+_FOREIGN_MAX = 3
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What is to be removed from one database, or the database itself."""
+
+    database: str
+    statements: tuple[sql.Composed, ...]
+    what: str
+    """For the user, in words."""
+    whole: bool = False
+    """Whether it is the database itself, which is dropped from another one."""
+
+
+@dataclass
+class Plan:
+    """What there is of pgdyno's on a server."""
+
+    removals: list[Removal] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """What looks like ours and stays, or could not be looked at, with the reason."""
+
+
+def plan_cleanup(conninfo: ConnInfo) -> Plan:
+    """Look into every database that the role may enter. Raises SetupError when none answers."""
+    plan = Plan()
+    with connect(conninfo) as conn:
+        databases = conn.execute(query("databases")).fetchall()
+    for name, comment, droppable in databases:
+        try:
+            with connect(replace(conninfo, database=name)) as conn:
+                _look_into(conn, plan, made_by_us=is_ours(comment), droppable=droppable)
+        except PgdynoError as problem:
+            plan.kept.append(f"the database {name} is not looked into: {problem.message}")
+    return plan
+
+
+def remove(conninfo: ConnInfo, removal: Removal) -> None:
+    """Carry one removal out; ``conninfo`` is outside of a database that goes. Raises
+    SetupError when the server refuses, or a run is using it."""
+    import psycopg
+
+    try:
+        if removal.whole:
+            with connect(conninfo) as conn:
+                conn.execute(removal.statements[0])
+            return
+        with TableLock(replace(conninfo, database=removal.database)) as lock:
+            lock.to_make()
+            with lock.conn.transaction():
+                for statement in removal.statements:
+                    lock.conn.execute(statement)
+    except psycopg.Error as error:
+        message = (error.diag.message_primary or str(error)).strip()
+        raise SetupError(message, code="not-removed", hint=error.diag.message_detail) from None
+
+
+def outside_own_database(conninfo: ConnInfo) -> ConnInfo:
+    """The same server, in a database that is not the one to drop, where the role may enter one."""
+    outside = replace(conninfo, database="postgres")
+    if conninfo.database != OWN_DATABASE:
+        return conninfo
+    try:
+        connect(outside).close()
+    except PgdynoError:
+        return conninfo
+    return outside
+
+
+def _look_into(conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppable: bool) -> None:
+    database = conn.info.dbname
+    ours, renamed = _made_here(conn)
+    for name in renamed:
+        plan.kept.append(
+            f"{name} in the database {database} bears pgdyno's mark under another name"
+        )
+    if made_by_us:
+        foreign = [*_foreign_here(conn, {*ours})]
+        if not foreign and droppable:
+            plan.removals.append(_whole(database))
+            return
+        plan.kept.append(_why_kept(database, foreign))
+    if ours or _has_drill_schema(conn):
+        plan.removals.append(_parts(conn, database, ours))
+
+
+def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """Relations of ours, schema and name → kind; and those that were renamed."""
+    ours, renamed = {}, []
+    for schema, name, kind, comment in conn.execute(query("made_here")):
+        if (schema, name) == _WITNESSES or (is_ours(comment) and name in _NAMES):
+            ours[(schema, name)] = kind
+        elif is_ours(comment):
+            renamed.append(_shown(schema, name))
+    return ours, renamed
+
+
+def _foreign_here(conn: psycopg.Connection, ours: set[tuple[str, str]]) -> Iterator[str]:
+    for kind, schema, name in conn.execute(query("foreign_here")):
+        if (schema, name) not in ours:
+            yield f"the {kind} {_shown(schema, name) if schema not in ('', name) else name}"
+
+
+def _why_kept(database: str, foreign: list[str]) -> str:
+    if not foreign:
+        return f"the database {database} is another role's, and only its owner may drop it"
+    shown = ", ".join(foreign[:_FOREIGN_MAX])
+    more = f" and {len(foreign) - _FOREIGN_MAX} more" if len(foreign) > _FOREIGN_MAX else ""
+    return f"the database {database} has what is not pgdyno's: {shown}{more}"
+
+
+def _whole(database: str) -> Removal:
+    from psycopg import sql
+
+    statement = sql.SQL("drop database {}").format(sql.Identifier(database))
+    return Removal(database, (statement,), f"the database {database}", whole=True)
+
+
+def _parts(conn: psycopg.Connection, database: str, ours: dict[tuple[str, str], str]) -> Removal:
+    """The tables in one statement, for they may refer to each other; sequences after them."""
+    from psycopg import sql
+
+    tables = [name for name, kind in ours.items() if kind != "S"]
+    sequences = [name for name, kind in ours.items() if kind == "S"]
+    statements = []
+    for kind, names in (("table", tables), ("sequence", sequences)):
+        if names:
+            listed = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
+            statements.append(sql.SQL("drop {} {}").format(sql.SQL(kind), listed))
+    shown = [_shown(*name) for name in (*tables, *sequences)]
+    if _has_drill_schema(conn):
+        schema = sql.Identifier(_DRILL_SCHEMA)
+        statements.append(sql.SQL("drop schema {} cascade").format(schema))
+        shown.append(f"the schema {_DRILL_SCHEMA}")
+    return Removal(database, tuple(statements), f"in the database {database}: {', '.join(shown)}")
+
+
+def _has_drill_schema(conn: psycopg.Connection) -> bool:
+    row: tuple[Any, ...] | None = conn.execute(
+        "select to_regnamespace(%s) is not null", [_DRILL_SCHEMA]
+    ).fetchone()
+    return bool(row and row[0])
+
+
+def _shown(schema: str, name: str) -> str:
+    """A name with its schema, quoted where SQL wants that."""
+    from psycopg import sql
+
+    parts = (schema, name)
+    return ".".join(
+        part if _PLAIN_NAME.fullmatch(part) else sql.Identifier(part).as_string(None)
+        for part in parts
+    )
