@@ -38,11 +38,14 @@ BUDGET ?= 2min
 .PHONY: test
 test: $(VENV)/.installed-dev ## All tests, on real servers
 	$(CARGO) test --workspace --quiet
-	$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -m "not exam" --numprocesses $(WORKERS) --dist loadfile
 
 # Most tests wait for servers and disks, so there may be more of them than cores.
 WORKERS ?= 3
+
+.PHONY: exam
+exam: $(VENV)/.installed-dev ## Bottlenecks injected on this machine, which should be quiet
+	$(BIN)/python -m pytest tests/exam
 
 .PHONY: wheel
 wheel: $(VENV)/.installed ## The package as a wheel, in dist/

@@ -1,8 +1,13 @@
-"""Commit flush, checkpoints and full-page images, hot rows, stalls: injected, and not."""
+"""Signatures on real servers, bottlenecks injected and not, so that any machine shows them.
+
+Sleep, flushes that are made slow and locks take the same time on one busy core as on many idle
+ones. What depends on the machine's speed is asked in tests/exam.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +15,11 @@ from signature_runs import carried_out, status
 
 from pgdyno.diagnose import Finding
 
-pytestmark = [pytest.mark.server, pytest.mark.alone]
+pytestmark = pytest.mark.server
 Findings = Mapping[str, Finding]
 
-# Every flush is made to take two milliseconds more, whatever the disk.
-SLOW_FLUSH = {"commit_delay": "2000", "commit_siblings": "0"}
+# Every flush is made to take twenty milliseconds more, whatever the disk.
+SLOW_FLUSH = {"commit_delay": "20000", "commit_siblings": "0"}
 FREE = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -43,6 +48,24 @@ def once(
     return carry
 
 
+@pytest.fixture(scope="module")
+def waiting_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Transactions that hold a connection and need no core."""
+    path = tmp_path_factory.mktemp("scripts") / "waiting.sql"
+    path.write_text("select pg_sleep(0.05);\n")
+    return path
+
+
+@pytest.fixture
+def small_pool(once: Callable[..., Findings], waiting_script: Path) -> Findings:
+    return once("small-pool", 18, script=waiting_script, clients=16, pool=2)
+
+
+@pytest.fixture
+def roomy_pool(once: Callable[..., Findings], waiting_script: Path) -> Findings:
+    return once("roomy-pool", 18, script=waiting_script, clients=4, pool=4)
+
+
 @pytest.fixture(params=[18, 15])
 def slow_flush(request: pytest.FixtureRequest, once: Callable[..., Findings]) -> Findings:
     return once("slow-flush", request.param, script="simple-update", settings=SLOW_FLUSH)
@@ -54,23 +77,16 @@ def hot_row(request: pytest.FixtureRequest, once: Callable[..., Findings]) -> Fi
     return once("hot-row", request.param, clients=16, settings=SLOW_FLUSH)
 
 
-@pytest.fixture(scope="module")
-def free_commits(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    folder = tmp_path_factory.mktemp("free-commits")
-    return carried_out(folder, script="simple-update", clients=2, settings=FREE)
+@pytest.fixture
+def free_commits(once: Callable[..., Findings]) -> Findings:
+    return once("free-commits", 18, script="simple-update", clients=2, settings=FREE)
 
 
-@pytest.fixture(scope="module")
-def tiny_wal(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    """A checkpoint after every 17 MB of WAL, and more pages than fit between two."""
-    settings = {"max_wal_size": "32MB", "min_wal_size": "32MB", "synchronous_commit": "off"}
-    return carried_out(tmp_path_factory.mktemp("tiny-wal"), scale=20, settings=settings)
-
-
-@pytest.fixture(scope="module")
-def locked_out(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    return carried_out(
-        tmp_path_factory.mktemp("locked-out"),
+@pytest.fixture
+def locked_out(once: Callable[..., Findings]) -> Findings:
+    return once(
+        "locked-out",
+        18,
         script="simple-update",
         hold="9s",
         clients=4,
@@ -79,13 +95,25 @@ def locked_out(tmp_path_factory: pytest.TempPathFactory) -> Findings:
     )
 
 
-def test_slow_flush_is_the_limit(slow_flush: Findings) -> None:
-    finding = slow_flush["commit-flush"]
-    assert finding.rank == 1, status(slow_flush)
-    assert finding.share > 0.4
+def test_a_small_pool_is_found(small_pool: Findings) -> None:
+    finding = small_pool["client-pool"]
+    assert finding.status == "found", status(small_pool)
+    assert 0.7 < finding.share < 0.95  # 14 of 16 clients wait
     best = finding.proposals[0]
-    assert best.remedy_id == "synchronous-commit-off"
-    assert best.predicted_ratio > 1.5
+    assert best.change.pool_max == {"web": 16}
+    assert best.predicted_ratio > 4
+
+
+def test_a_roomy_pool_is_not(roomy_pool: Findings) -> None:
+    assert roomy_pool["client-pool"].status == "cleared", status(roomy_pool)
+
+
+def test_a_slow_flush_is_found(slow_flush: Findings) -> None:
+    finding = slow_flush["commit-flush"]
+    assert finding.status == "found", status(slow_flush)
+    assert finding.share > 0.4
+    off = [p for p in finding.proposals if p.remedy_id == "synchronous-commit-off"]
+    assert off[0].predicted_ratio > 1.5
 
 
 def test_commits_that_do_not_wait_are_not(free_commits: Findings) -> None:
@@ -105,30 +133,13 @@ def test_spread_updates_are_not(slow_flush: Findings, free_commits: Findings) ->
         assert findings["hot-row"].status == "cleared", status(findings)
 
 
-def test_tiny_wal_brings_checkpoints_and_images(tiny_wal: Findings) -> None:
-    finding = tiny_wal["checkpoint-fpi"]
-    assert finding.status == "found", status(tiny_wal)
-    evidence = {item.name: item.value for item in finding.evidence}
-    seconds = evidence["time to the next checkpoint at this rate"]
-    assert isinstance(seconds, float)
-    assert seconds < 60
-    share = evidence["full-page images / WAL bytes (estimate)"]
-    assert isinstance(share, float)
-    assert share > 0.5
-
-
 def test_no_images_far_from_a_checkpoint(free_commits: Findings) -> None:
-    finding = free_commits["checkpoint-fpi"]
-    assert finding.status == "cleared", status(free_commits)
+    assert free_commits["checkpoint-fpi"].status == "cleared", status(free_commits)
 
 
-def test_lock_stalls_the_load_and_is_named(locked_out: Findings) -> None:
+def test_a_lock_stalls_the_load_and_is_named(locked_out: Findings) -> None:
     finding = locked_out["stall"]
     assert finding.status == "found", status(locked_out)
     assert "sessions waited for a lock" in finding.sentence
     assert any("pgbench_accounts" in item.name for item in finding.evidence), finding.evidence
     assert finding.share > 0.1
-
-
-def test_undisturbed_load_does_not_stall(free_commits: Findings) -> None:
-    assert free_commits["stall"].status == "cleared", status(free_commits)
