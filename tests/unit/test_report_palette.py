@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pgdyno.report
-from pgdyno.report import palette
+from pgdyno.report import palette, waitevents
 
 CSS = (Path(pgdyno.report.__file__).parent / "templates" / "report.css").read_text()
 LIGHT, DARK = (
@@ -17,7 +17,7 @@ LIGHT, DARK = (
 )
 SHAPES = {
     *palette.SERIES,
-    *palette.WAIT_CLASSES.values(),
+    *waitevents.colours(waitevents.MEANINGS).values(),
     *palette.EVENTS.values(),
     *(colour for colour, _ in palette.DECISIONS.values()),
 }

@@ -287,18 +287,18 @@ class RunFile(Latencies):
     def wait_series(self, slice_ids: Collection[int] | None = None) -> dict[str, NDArray[Any]]:
         """Average backends over time, summed over statements, in long form and time order.
 
-        Columns at_ms, slice_id, backend_type, state, wait_event_type, wait_event, average; a wait
-        that was not seen at a time has no row there.
+        Columns at_ms, slice_id, backend_type, state, wait_event_type, wait_event, average, ticks; a
+        wait that was not seen at a time has no row there.
         """
         names = ("at_ms", "slice_id", "backend_type", "state", "wait_event_type", "wait_event")
         listed = ", ".join(names)
         rows = self._db.tuples(
-            f"select {listed}, 1.0 * sum(count) / max(ticks) from wait_sample"
+            f"select {listed}, 1.0 * sum(count) / max(ticks), max(ticks) from wait_sample"
             f" {among_slices(slice_ids)} group by {listed} order by at_ms, slice_id"
         )
-        kinds = ("at_ms", "integer", "text", "text", "text", "text", "real")
+        kinds = ("at_ms", "integer", "text", "text", "text", "text", "real", "integer")
         columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
-        labelled = zip((*names, "average"), columns, kinds, strict=True)
+        labelled = zip((*names, "average", "ticks"), columns, kinds, strict=True)
         return {name: array(column, kind) for name, column, kind in labelled}
 
     def sightings(self) -> list[Sighting]:

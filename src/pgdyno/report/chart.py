@@ -10,11 +10,13 @@ axis has a label of its own: the unit is in the title, which leaves the width to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
+import numpy as np
 from bokeh.models import (
     AdaptiveTicker,
     BasicTicker,
@@ -24,8 +26,8 @@ from bokeh.models import (
     CustomJSHover,
     CustomJSTickFormatter,
     DataRange1d,
+    FixedTicker,
     HoverTool,
-    LogTicker,
     NumeralTickFormatter,
     Range1d,
 )
@@ -109,13 +111,28 @@ def plain_figure(height: int, **ranges: Any) -> figure:
     return plot
 
 
-def time_figure(x_range: Range1d, height: int = 220, *, log: bool = False) -> figure:
+def log_ticks(values: Sequence[Floats]) -> list[float]:
+    """Places on a logarithmic axis that are worth a number, from a decade below the least of
+    ``values`` to one above the largest; more of them where the values lie near each other."""
+    known = np.concatenate([each[np.isfinite(each) & (each > 0)] for each in values])
+    if not len(known):
+        return [1.0]
+    least, most = float(np.log10(known.min())), float(np.log10(known.max()))
+    decades = range(math.floor(least) - 1, math.ceil(most) + 2)
+    mantissas = (1, 2, 5) if most - least > 1 else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    return [float(f"{m * 10.0**decade:.6g}") for decade in decades for m in mantissas]
+
+
+def time_figure(
+    x_range: Range1d, height: int = 220, *, log: Sequence[Floats] | None = None
+) -> figure:
     """A figure over the run's time: drag zooms (with a mouse), a double click shows all again.
 
-    The y axis fits what the current window shows; linear ones start at zero.
+    The y axis fits what the current window shows; it starts at zero, or is logarithmic for the
+    values ``log``.
     """
     ranges: dict[str, Any] = {"x_range": x_range}
-    if log:
+    if log is not None:
         ranges["y_axis_type"] = "log"
     else:
         ranges["y_range"] = DataRange1d(start=0, range_padding=0.08)
@@ -125,10 +142,9 @@ def time_figure(x_range: Range1d, height: int = 220, *, log: bool = False) -> fi
         base=60, mantissas=[1, 2, 5, 10, 15, 30], desired_num_ticks=6
     )
     plot.xaxis.formatter = CustomJSTickFormatter(code=CLOCK_JS.replace("SECONDS", "tick"))
-    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
-    if log:
-        plot.yaxis.ticker = LogTicker(mantissas=[1, 2, 5])
-        plot.ygrid.ticker = LogTicker(mantissas=[1, 2, 5])
+    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[0000]")
+    if log is not None:
+        plot.yaxis.ticker = plot.ygrid.ticker = FixedTicker(ticks=log_ticks(log))
     plot.add_tools(BoxZoomTool(dimensions="width"))
     plot.toolbar.active_drag = None  # the page makes it active where there is a mouse
     show_all = CustomJS(args={"x": x_range}, code="x.setv({start: x.bounds[0], end: x.bounds[1]})")

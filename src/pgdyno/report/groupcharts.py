@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from bokeh.plotting import figure
 
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish
-from pgdyno.report.series import Buckets, Floats, break_gaps
+from pgdyno.report.series import Buckets, Floats
 from pgdyno.report.tables import figures_table
+from pgdyno.report.timeline import timed
 
 GROUPS_MAX = 8
 """Groups drawn; the report's table has all of them."""
-TIMED_MS = 100
+TIMED_MS = 500
 """Shorter intervals, cut off at a slice's edge, make rates that jump."""
 
 
@@ -23,8 +25,8 @@ def group_charts(clock: Clockwork) -> list[Chart]:
     """The charts that the run's groups have data for."""
     by_group: dict[str, list[Interval]] = {}
     for interval in clock.run.intervals(by=("client_group",)):
-        if interval.duration_ms >= TIMED_MS:
-            by_group.setdefault(str(interval.client_group), []).append(interval)
+        by_group.setdefault(str(interval.client_group), []).append(interval)
+    by_group = {name: timed(clock.until_end(rows)) for name, rows in by_group.items()}
     open_loops = _open_loops(clock, by_group)
     made = [_throughput(clock, by_group), *(_due_and_done(clock, *it) for it in open_loops.items())]
     made += [_queues(clock, open_loops), _connects(clock)]
@@ -61,7 +63,7 @@ def _throughput(clock: Clockwork, by_group: Mapping[str, list[Interval]]) -> Cha
         mean = sum(i.done for i in intervals) / seconds
         rows.append([name, *map(numbers.tps, (mean, float(tps.min()), float(tps.max())))])
         if name in colours:
-            _draw_line(plot, intervals, tps, name, colours[name])
+            _draw_line(clock, plot, intervals, tps, name, colours[name])
     largest = max(rows, key=lambda row: float(row[1].replace(",", "")))
     return Chart(
         id="group-throughput",
@@ -76,13 +78,18 @@ def _throughput(clock: Clockwork, by_group: Mapping[str, list[Interval]]) -> Cha
 
 
 def _draw_line(
-    plot: object, intervals: Sequence[Interval], values: Floats, name: str, colour: str
+    clock: Clockwork,
+    plot: figure,
+    intervals: Sequence[Interval],
+    values: Floats,
+    name: str,
+    colour: str,
 ) -> None:
     buckets = Buckets(_middle_ms(intervals))
-    at_ms, columns = break_gaps(buckets.at_ms, {"value": buckets.reduce(values)})
+    at_ms, columns = clock.broken(buckets.at_ms, {"value": buckets.reduce(values)})
     source = source_of(at_ms, columns)
-    plot.line("x", "value", source=source, line_color=colour, line_width=1.8)  # type: ignore[attr-defined]
-    read_off(plot, source, {name: "@value{0,0.[0]}"}, "value")  # type: ignore[arg-type]
+    plot.line("x", "value", source=source, line_color=colour, line_width=1.8)
+    read_off(plot, source, {name: "@value{0,0.[0]}"}, "value")
 
 
 def _due_and_done(clock: Clockwork, name: str, intervals: list[Interval]) -> Chart:
@@ -97,7 +104,7 @@ def _due_and_done(clock: Clockwork, name: str, intervals: list[Interval]) -> Cha
         del rates["skipped"]
     colours = {"due": palette.GREY, "done": palette.BLUE, "skipped": palette.RED}
     buckets = Buckets(_middle_ms(intervals))
-    at_ms, columns = break_gaps(
+    at_ms, columns = clock.broken(
         buckets.at_ms, {kind: buckets.reduce(values) for kind, values in rates.items()}
     )
     source = source_of(at_ms, columns)
@@ -118,7 +125,7 @@ def _due_and_done(clock: Clockwork, name: str, intervals: list[Interval]) -> Cha
         id=f"due-{_slug(name)}",
         title=f"{name}: transactions due and done per second",
         says=f"{numbers.tps(due / seconds)} came due per second and {numbers.tps(done / seconds)}"
-        " were done, over all of the run.",
+        " were done.",
         plot=finish(clock, plot),
         table=figures_table(f"{name}, per second", ["", "mean second", "highest second"], rows),
         key=[Key(kind, colours[kind], "dash" if kind == "due" else "line") for kind in rates],
@@ -135,7 +142,7 @@ def _queues(clock: Clockwork, open_loops: Mapping[str, list[Interval]]) -> Chart
     rows = []
     for name, intervals in waiting.items():
         backlog = np.array([float(i.backlog) for i in intervals])
-        _draw_line(plot, intervals, backlog, name, colours[name])
+        _draw_line(clock, plot, intervals, backlog, name, colours[name])
         rows.append([name, numbers.count(backlog.max()), numbers.count(backlog[-1])])
     longest = max(waiting, key=lambda n: max(i.backlog for i in waiting[n]))
     most = max(i.backlog for i in waiting[longest])
@@ -167,7 +174,7 @@ def _connects(clock: Clockwork) -> Chart | None:
     for name, intervals in list(going_on.items())[:GROUPS_MAX]:
         rate = _per_second([i.connects for i in intervals], [i.duration_ms for i in intervals])
         buckets = Buckets(_middle_ms(intervals))
-        at_ms, columns = break_gaps(buckets.at_ms, {"value": buckets.reduce(rate)})
+        at_ms, columns = clock.broken(buckets.at_ms, {"value": buckets.reduce(rate)})
         source = source_of(at_ms, columns)
         plot.line("x", "value", source=source, line_color=colours[name], line_width=1.8)
         read_off(plot, source, {name: "@value{0,0.[0]}"}, "value")

@@ -8,7 +8,7 @@ from bokeh.models import Range1d
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish, stacked
-from pgdyno.report.series import Buckets, break_gaps, floats, rate, shares, spaced
+from pgdyno.report.series import Buckets, floats, shares, spaced
 from pgdyno.report.tables import figures_table
 
 CPU_PARTS = {
@@ -21,7 +21,7 @@ CPU_PARTS = {
 
 def host_cpu(clock: Clockwork) -> Chart | None:
     """Processor time of the host, stacked, as a share of all its cores."""
-    samples = clock.run.series("metric_host")
+    samples = clock.series("metric_host")
     far_apart = spaced(floats(samples["at_ms"]))
     samples = {name: values[far_apart] for name, values in samples.items()}
     at_ms = floats(samples["at_ms"])
@@ -30,6 +30,10 @@ def host_cpu(clock: Clockwork) -> Chart | None:
     if len(at_ms) < 2 or np.isnan(counters["user"]).all():
         return None
     parts = shares({**counters, "idle": floats(samples["cpu_idle_ms"])})
+    across = np.diff(clock.timeline.number_of(at_ms)) != 0
+    parts = {name: np.where(across, np.nan, values) for name, values in parts.items()}
+    if np.isnan(parts["user"]).all():
+        return None
     idle = parts.pop("idle")
     parts = {name: 100 * values for name, values in parts.items()}
     means = {name: float(np.nan_to_num(np.nanmean(v))) for name, v in parts.items()}
@@ -49,14 +53,14 @@ def host_cpu(clock: Clockwork) -> Chart | None:
         f" {means['system']:.0f} in the kernel; {means['I/O wait']:.0f} % idle with I/O"
         f" outstanding.{where}",
         plot=plot,
-        table=figures_table("Host CPU over all of the run", ["", "% of all cores"], rows),
+        table=figures_table("Host CPU under load", ["", "% of all cores"], rows),
         key=[Key(name, CPU_PARTS[name]) for name in reversed(shown)],
     )
 
 
 def disk_writes(clock: Clockwork) -> Chart | None:
     """Bytes written per second to the devices that hold data and WAL."""
-    samples = clock.run.series("metric_disk")
+    samples = clock.series("metric_disk")
     held = np.array([bool(holds) for holds in samples["holds"]], dtype=bool)
     if not held.any():
         return None
@@ -65,15 +69,15 @@ def disk_writes(clock: Clockwork) -> Chart | None:
     devices = dict.fromkeys(zip(samples["device"][held], samples["holds"][held], strict=True))
     for (device, holds), colour in zip(devices, palette.SERIES, strict=False):
         chosen = held & (samples["device"] == device)
-        at_ms, per_second = rate(
+        at_ms, per_second = clock.rate(
             floats(samples["at_ms"][chosen]), floats(samples["write_bytes"][chosen])
         )
         if not len(at_ms) or np.isnan(per_second).all():
             continue
-        _, busy = rate(floats(samples["at_ms"][chosen]), floats(samples["busy_ms"][chosen]))
+        _, busy = clock.rate(floats(samples["at_ms"][chosen]), floats(samples["busy_ms"][chosen]))
         buckets = Buckets(at_ms)
         columns = {"mb": buckets.reduce(per_second / 1024**2), "busy": buckets.reduce(busy / 10)}
-        source = source_of(buckets.at_ms, columns)
+        source = source_of(*clock.broken(buckets.at_ms, columns))
         plot.line("x", "mb", source=source, line_color=colour, line_width=1.8)
         read_off(plot, source, {device: "@mb{0,0.0} MB/s", "busy": "@busy{0} %"}, "mb")
         name = f"{device} ({_held(holds, '')})"
@@ -89,14 +93,14 @@ def disk_writes(clock: Clockwork) -> Chart | None:
         title="Written to disk, MB per second",
         says=f"On average {numbers.listed(said)}.",
         plot=finish(clock, plot),
-        table=figures_table("Disks over all of the run", ["Device", "written", "busy"], rows),
+        table=figures_table("Disks under load", ["Device", "written", "busy"], rows),
         key=key,
     )
 
 
 def disk_space(clock: Clockwork) -> Chart | None:
     """How full the file systems of data and WAL are: a WAL without room ends the server."""
-    samples = clock.run.series("metric_space")
+    samples = clock.series("metric_space")
     if not len(samples["at_ms"]):
         return None
     plot = time_figure(clock.x_range, 170)
@@ -109,7 +113,7 @@ def disk_space(clock: Clockwork) -> Chart | None:
         used = 100 * (1 - free / size)
         buckets = Buckets(floats(samples["at_ms"][chosen]))
         columns = {"used": buckets.reduce(used, "max"), "free": buckets.reduce(free, "min")}
-        at_ms, columns = break_gaps(buckets.at_ms, {**columns, "free": columns["free"] / 1024**2})
+        at_ms, columns = clock.broken(buckets.at_ms, {**columns, "free": columns["free"] / 1024**2})
         source = source_of(at_ms, columns)
         name = _held(holds, filesystem)
         plot.line("x", "used", source=source, line_color=colour, line_width=1.8)
@@ -124,7 +128,7 @@ def disk_space(clock: Clockwork) -> Chart | None:
         says=numbers.sentence("; ".join(said)),
         plot=finish(clock, plot),
         table=figures_table(
-            "Disk space over all of the run",
+            "Disk space under load",
             ["File system of", "size", "least free", "in use at first", "at most"],
             rows,
         ),
@@ -144,7 +148,7 @@ def _used(per_cent: float) -> str:
 
 def dirty_memory(clock: Clockwork) -> Chart | None:
     """Memory that waits to be written to disk by the kernel, and that is being written."""
-    samples = clock.run.series("metric_host")
+    samples = clock.series("metric_host")
     at_ms = floats(samples["at_ms"])
     waiting = floats(samples["dirty_bytes"]) / 1024**2
     written = floats(samples["writeback_bytes"]) / 1024**2
@@ -164,6 +168,6 @@ def dirty_memory(clock: Clockwork) -> Chart | None:
         says=f"{numbers.size(mean * 1024**2)} on average, at most {numbers.size(most * 1024**2)},"
         f" at {at}.",
         plot=stacked(clock, at_ms, parts, colours, "0,0.0", height=170),
-        table=figures_table("Dirty memory over all of the run", ["", "mean", "most"], rows),
+        table=figures_table("Dirty memory under load", ["", "mean", "most"], rows),
         key=[Key(name, colour) for name, colour in reversed(colours.items())],
     )

@@ -17,9 +17,10 @@ from pgdyno.files import write_whole
 from pgdyno.record import RunFile
 from pgdyno.report import accounts, drillpage, numbers, pricelist, repeating, sections, wording
 from pgdyno.report.chart import Chart
+from pgdyno.report.clientcharts import client_charts
 from pgdyno.report.clockwork import Clockwork, clockwork
 from pgdyno.report.drillpage import DrillPage
-from pgdyno.report.loadcharts import budget_chart, client_charts
+from pgdyno.report.loadcharts import budget_chart
 from pgdyno.report.overtime import time_charts
 from pgdyno.report.page import Page
 from pgdyno.report.place import check_page_place, unwritable

@@ -1,4 +1,4 @@
-"""Charts of the load's own figures: against the number of clients, and where response time goes."""
+"""Charts of where a transaction's response time goes: by part, by statement, over time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFormatter, Range1d
-from bokeh.models.renderers import DataRenderer
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
 
-from pgdyno.record import Interval, RunFile
+from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import numbers, palette
-from pgdyno.report.chart import Chart, Key, name_row, plain_figure, row_figure, tip
+from pgdyno.report.chart import Chart, Key, name_row, row_figure, tip
 from pgdyno.report.series import Floats
 from pgdyno.report.story import Story
 from pgdyno.report.tables import figures_table
@@ -26,10 +25,6 @@ _WAITS: dict[str, ScriptKind] = {"client lag": "client_lag", "pool wait": "pool_
                                  "connecting": "connect"}  # fmt: skip
 """What passes before a transaction is sent, by the kind of histogram that has it."""
 
-LEVELS_MIN = 3
-"""Fewer numbers of clients than this make no curve."""
-LEVELS_MAX = 40
-"""A longer ramp is put into that many classes."""
 STATEMENTS_MAX = 4
 """Statements of a transaction shown apart; the rest is summed."""
 
@@ -39,116 +34,7 @@ CONNECT = "connecting"
 OTHER = "other statements"
 
 
-def client_charts(run: RunFile) -> list[Chart]:
-    """Throughput and response time against clients, if a ramp or steps made them vary.
-
-    Where some send at a rate, what is done follows the rate and not the clients.
-    """
-    groups = run.run.spec.get("clients") or []
-    if any(isinstance(group.get("arrival"), Mapping) for group in groups):
-        return []
-    trials = {s.id for s in run.slices() if s.trial_id is not None}
-    intervals = [
-        i for i in run.intervals()
-        if i.clients and i.duration_ms >= 100 and i.slice_id not in trials
-    ]  # fmt: skip
-    classes = _client_classes(intervals)
-    if len(classes) < LEVELS_MIN:
-        return []
-    return [_tps_against_clients(intervals, classes), _latency_against_clients(run, classes)]
-
-
-def _client_classes(intervals: Sequence[Interval]) -> dict[int, list[Interval]]:
-    """Number of clients → its intervals; many numbers are rounded up to multiples."""
-    most = max((i.clients for i in intervals), default=0)
-    width = max(1, -(-most // LEVELS_MAX))
-    classes: dict[int, list[Interval]] = defaultdict(list)
-    for interval in intervals:
-        classes[min(-(-interval.clients // width) * width, most)].append(interval)
-    return dict(sorted(classes.items()))
-
-
-def _tps_against_clients(
-    intervals: Sequence[Interval], classes: Mapping[int, Sequence[Interval]]
-) -> Chart:
-    means = {
-        level: 1000 * sum(i.done for i in members) / sum(i.duration_ms for i in members)
-        for level, members in classes.items()
-    }
-    plot = _against_clients(max(classes))
-    plot.scatter(
-        [i.clients for i in intervals][-1500:],
-        [i.throughput_tps for i in intervals][-1500:],
-        size=5, fill_color=palette.GREY, fill_alpha=0.45, line_color=None,
-    )  # fmt: skip
-    source = ColumnDataSource({"clients": list(means), "tps": list(means.values())})
-    line = plot.line("clients", "tps", source=source, line_color=palette.BLUE, line_width=2)
-    plot.scatter("clients", "tps", source=source, size=6, color=palette.BLUE)
-    _hover_clients(plot, line, [("tps", "@tps{0,0}")])
-    best = max(means, key=lambda level: means[level])
-    near = next(level for level in means if means[level] >= 0.95 * means[best])
-    return Chart(
-        id="tps-clients",
-        title="Throughput against clients, transactions per second",
-        says=f"At most {numbers.tps(means[best])} per second, with {best} clients; {near} clients"
-        " already reach 95 % of that.",
-        plot=plot,
-        table=figures_table(
-            "Throughput against clients",
-            ["Clients", "tps"],
-            [[str(level), numbers.tps(mean)] for level, mean in means.items()],
-        ),
-        key=[Key("mean", palette.BLUE, "line"), Key("one interval", palette.GREY)],
-    )
-
-
-def _latency_against_clients(run: RunFile, classes: Mapping[int, Sequence[Interval]]) -> Chart:
-    merged = _merged_by_class(run, classes)
-    shown = {"p50": (palette.GREEN, 50), "p95": (palette.BLUE, 95), "p99": (palette.ORANGE, 99)}
-    data: dict[str, list[float]] = {
-        name: [histogram.percentile(p) / 1e6 for histogram in merged.values()]
-        for name, (_, p) in shown.items()
-    }
-    source = ColumnDataSource({"clients": [float(level) for level in merged], **data})
-    plot = _against_clients(max(classes))
-    for name, (colour, _) in shown.items():
-        line = plot.line("clients", name, source=source, line_color=colour, line_width=2)
-        plot.scatter("clients", name, source=source, size=5, color=colour)
-    _hover_clients(plot, line, [(name, f"@{name}{{0,0.[00]}} ms") for name in shown])
-    first, last = next(iter(merged)), next(reversed(merged))
-    p95 = dict(zip(merged, data["p95"], strict=True))
-    return Chart(
-        id="latency-clients",
-        title="Response time against clients, milliseconds",
-        says=f"p95 is {numbers.ms(p95[first])} with {first} clients and {numbers.ms(p95[last])}"
-        f" with {last}.",
-        plot=plot,
-        table=figures_table(
-            "Response time against clients",
-            ["Clients", *shown],
-            [
-                [str(level), *(numbers.ms(data[name][row]) for name in shown)]
-                for row, level in enumerate(merged)
-            ],
-        ),
-        key=[Key(name, colour, "line") for name, (colour, _) in shown.items()],
-    )
-
-
-def _merged_by_class(
-    run: RunFile, classes: Mapping[int, Sequence[Interval]]
-) -> dict[int, Histogram]:
-    """Response times of each class of intervals; classes in which nothing ended are left out."""
-    level_at = {
-        (interval.at_ms, interval.slice_id): level
-        for level, members in classes.items()
-        for interval in members
-    }
-    merged = _merged_histograms(run, "response", level_at.get)
-    return {level: merged[level] for level in classes if level in merged}
-
-
-def _merged_histograms(
+def merged_histograms(
     run: RunFile, kind: str, key_of: Callable[[tuple[int, int | None]], int | None]
 ) -> dict[int, Histogram]:
     """Histograms of all intervals with the same key; ``key_of`` takes (at_ms, slice_id).
@@ -165,23 +51,6 @@ def _merged_histograms(
         if blob and key is not None:
             merged.setdefault(key, Histogram()).add_encoded(blob)
     return {key: histogram for key, histogram in merged.items() if histogram.count}
-
-
-def _against_clients(most: int) -> figure:
-    plot = plain_figure(
-        250, x_range=Range1d(start=0, end=most * 1.03), y_range=DataRange1d(start=0)
-    )
-    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
-    return plot
-
-
-def _hover_clients(plot: figure, line: DataRenderer, rows: Sequence[tuple[str, str]]) -> None:
-    plot.add_tools(
-        HoverTool(
-            renderers=[line], mode="vline", line_policy="nearest",
-            tooltips=tip([("clients", "@clients"), *rows]),
-        )
-    )  # fmt: skip
 
 
 def budget_chart(run: RunFile, story: Story) -> Chart | None:
@@ -300,7 +169,7 @@ def response_parts(run: RunFile) -> tuple[Floats, dict[str, Floats]]:
     """Mean waits and service in milliseconds over time, where anything ended."""
     means = {}
     for name, kind in {"service": "service", **_WAITS}.items():
-        merged = _merged_histograms(run, kind, lambda place: place[0])
+        merged = merged_histograms(run, kind, lambda place: place[0])
         means[name] = {at_ms: histogram.mean / 1e6 for at_ms, histogram in merged.items()}
     times = sorted(means["service"])
     parts = {name: np.array([at.get(t, 0.0) for t in times]) for name, at in means.items()}

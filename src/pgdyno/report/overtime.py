@@ -16,9 +16,11 @@ from pgdyno.report.groupcharts import group_charts
 from pgdyno.report.hostcharts import dirty_memory, disk_space, disk_writes, host_cpu
 from pgdyno.report.loadcharts import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.marks import event_chart
-from pgdyno.report.series import POINTS_MAX, Buckets, Floats, break_gaps
+from pgdyno.report.series import POINTS_MAX, Buckets, Floats
 from pgdyno.report.servercharts import active_sessions, wal
 from pgdyno.report.tables import figures_table
+
+UNDER_SEVERAL = ", under several settings; what each gave stands above."
 
 LATENCY_LINES = {
     "p50": (palette.GREEN, "solid", 1.8),
@@ -47,13 +49,13 @@ def _middles(intervals: Sequence[Interval]) -> Floats:
 
 def throughput(clock: Clockwork) -> Chart | None:
     """Transactions done per second; where points were merged, with the band of their extremes."""
-    timed = [i for i in clock.intervals if i.duration_ms >= 100]
+    timed = clock.intervals
     if not timed:
         return None
     per_second = np.array([i.throughput_tps for i in timed])
     buckets = Buckets(_middles(timed))
     columns = {how: buckets.reduce(per_second, how) for how in ("mean", "min", "max")}
-    at_ms, columns = break_gaps(buckets.at_ms, columns)
+    at_ms, columns = clock.broken(buckets.at_ms, columns)
     source = source_of(at_ms, columns)
     plot = time_figure(clock.x_range, 250)
     key = [Key("transactions per second", palette.BLUE, "line")]
@@ -65,7 +67,7 @@ def throughput(clock: Clockwork) -> Chart | None:
     mean = sum(i.done for i in timed) / (sum(i.duration_ms for i in timed) / 1000)
     lowest, highest = float(per_second.min()), float(per_second.max())
     rows = [
-        ["mean", numbers.tps(mean)],
+        ["mean, all settings" if clock.mixed else "mean", numbers.tps(mean)],
         ["median second", numbers.tps(float(np.median(per_second)))],
         ["lowest second", numbers.tps(lowest)],
         ["highest second", numbers.tps(highest)],
@@ -73,8 +75,8 @@ def throughput(clock: Clockwork) -> Chart | None:
     return Chart(
         id="throughput",
         title="Throughput, transactions per second",
-        says=f"Between {numbers.tps(lowest)} and {numbers.tps(highest)} per second,"
-        f" {numbers.tps(mean)} on average over all of the run.",
+        says=f"Between {numbers.tps(lowest)} and {numbers.tps(highest)} per second"
+        + (UNDER_SEVERAL if clock.mixed else f", {numbers.tps(mean)} on average."),
         plot=finish(clock, plot),
         table=figures_table("Throughput, transactions per second", ["", "tps"], rows),
         key=key,
@@ -84,12 +86,13 @@ def throughput(clock: Clockwork) -> Chart | None:
 def latency(clock: Clockwork) -> Chart | None:
     """Percentiles of response time per interval, on a logarithmic axis."""
     series = clock.run.latency_series("response", (50, 95, 99, 100), points_max=POINTS_MAX)
+    series = clock.kept(series)
     if not len(series["at_ms"]) or np.isnan(series["max"]).all():
         return None
     columns = {name: _positive(series[name]) for name in LATENCY_LINES}
-    at_ms, columns = break_gaps(series["at_ms"], columns)
+    at_ms, columns = clock.broken(series["at_ms"], columns)
     source = source_of(at_ms, columns)
-    plot = time_figure(clock.x_range, 270, log=True)
+    plot = time_figure(clock.x_range, 270, log=[columns[name] for name in ("p50", "max")])
     for name, (colour, dash, width) in LATENCY_LINES.items():
         plot.line(
             "x", name, source=source, line_color=colour, line_dash=dash, line_width=width
@@ -98,14 +101,16 @@ def latency(clock: Clockwork) -> Chart | None:
     total = clock.run.histogram("response")
     rows = [[f"p{p}", numbers.ns(total.percentile(p))] for p in (50, 95, 99)]
     rows.append(["max", numbers.ns(total.max)])
+    said = (
+        f"Half of the transactions took under {numbers.ns(total.percentile(50))}, one in a hundred"
+        f" over {numbers.ns(total.percentile(99))}, the longest {numbers.ns(total.max)}"
+    )
     return Chart(
         id="latency",
         title="Response time, milliseconds (logarithmic)",
-        says=f"Over all of the run half of the transactions took under"
-        f" {numbers.ns(total.percentile(50))}, one in a hundred over"
-        f" {numbers.ns(total.percentile(99))}, the longest {numbers.ns(total.max)}.",
+        says=f"{said}{UNDER_SEVERAL if clock.mixed else '.'}",
         plot=finish(clock, plot),
-        table=figures_table("Response time over all of the run", ["", "response"], rows),
+        table=figures_table("Response time under load", ["", "response"], rows),
         key=[
             Key(name, colour, "dash" if dash != "solid" else "line")
             for name, (colour, dash, _) in LATENCY_LINES.items()
@@ -129,6 +134,8 @@ PARTS = {
 def response_time(clock: Clockwork) -> Chart | None:
     """Mean response time taken apart, where clients wait for anything but the server."""
     at_ms, parts = response_parts(clock.run)
+    kept = clock.kept({"at_ms": at_ms, **parts})
+    at_ms, parts = kept.pop("at_ms"), kept
     if not len(at_ms) or np.isnan(parts["service"]).all():
         return None
     means = {name: float(np.nan_to_num(np.nanmean(values))) for name, values in parts.items()}
@@ -151,7 +158,7 @@ def response_time(clock: Clockwork) -> Chart | None:
 
 def clients(clock: Clockwork) -> Chart | None:
     """Clients and their connections, where they differ or change."""
-    timed = [i for i in clock.intervals if i.duration_ms >= 100]
+    timed = clock.intervals
     counts = {(i.clients, i.connections) for i in timed}
     if not counts or (len(counts) == 1 and all(c == n for c, n in counts)):
         return None

@@ -20,21 +20,6 @@ OLIVE = "#7c8a1d"
 
 SERIES = (BLUE, ORANGE, TEAL, PURPLE, BROWN, PINK, OLIVE, RED, GREEN, GREY)
 
-WAIT_CLASSES = {
-    "running": GREEN,
-    "IO": BLUE,
-    "LWLock": PURPLE,
-    "Lock": RED,
-    "IPC": ORANGE,
-    "Client": BROWN,
-    "Timeout": OLIVE,
-    "BufferPin": TEAL,
-    "Extension": PINK,
-    "Activity": GREY,
-}
-"""Wait event classes in the order they are stacked. ``running`` is an active backend without a wait
-event: on a processor, or waiting for one."""
-
 DECISIONS = {
     "kept": (GREEN, "circle"),
     "still earns": (GREEN, "circle"),
@@ -58,11 +43,6 @@ EVENTS = {
     "probe": GREY,
 }
 """Kinds of event, in the order of their lanes."""
-
-
-def wait_class_colour(wait_class: str) -> str:
-    """The colour of a wait class; one that a future server brings gets the last one."""
-    return WAIT_CLASSES.get(wait_class, GREY)
 
 
 def event_colour(kind: str) -> str:

@@ -47,10 +47,13 @@ def spaced(at_ms: Floats) -> npt.NDArray[np.intp]:
     return np.array(kept, dtype=np.intp)
 
 
-def rate(at_ms: Floats, counter: Floats) -> tuple[Floats, Floats]:
+def rate(
+    at_ms: Floats, counter: Floats, stretch: npt.NDArray[np.intp] | None = None
+) -> tuple[Floats, Floats]:
     """Growth of a cumulative counter per second, at the end of each stretch between samples.
 
-    A counter that fell was reset (a crash, ``pg_stat_reset``): that stretch is NaN.
+    A counter that fell was reset (a crash, ``pg_stat_reset``): that stretch is NaN. So is what lies
+    between two samples of which ``stretch`` has different numbers.
     """
     far_apart = spaced(at_ms)
     at_ms, counter = at_ms[far_apart], counter[far_apart]
@@ -58,6 +61,8 @@ def rate(at_ms: Floats, counter: Floats) -> tuple[Floats, Floats]:
     grown = np.diff(counter)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_second = np.where((elapsed_s > 0) & (grown >= 0), grown / elapsed_s, np.nan)
+    if stretch is not None:
+        per_second[np.diff(stretch[far_apart]) != 0] = np.nan
     return at_ms[1:], per_second
 
 
@@ -109,12 +114,18 @@ class Buckets:
         return np.where(counts > 0, reduced, np.nan)
 
 
-def break_gaps(at_ms: Floats, columns: Mapping[str, Floats]) -> tuple[Floats, dict[str, Floats]]:
-    """A NaN row in each gap, so that no line is drawn through time that nobody sampled."""
-    if len(at_ms) < 3:
+def break_gaps(
+    at_ms: Floats, columns: Mapping[str, Floats], stretch: npt.NDArray[np.intp] | None = None
+) -> tuple[Floats, dict[str, Floats]]:
+    """A NaN row in each gap, so that no line is drawn through time that nobody sampled, nor from
+    one ``stretch`` to the next."""
+    if len(at_ms) < 2:
         return at_ms, dict(columns)
     steps = np.diff(at_ms)
-    after = np.flatnonzero(steps > GAP_FACTOR * np.median(steps)) + 1
+    apart = steps > GAP_FACTOR * np.median(steps)
+    if stretch is not None:
+        apart |= np.diff(stretch) != 0
+    after = np.flatnonzero(apart) + 1
     if not len(after):
         return at_ms, dict(columns)
     middles = (at_ms[after - 1] + at_ms[after]) / 2
@@ -133,6 +144,13 @@ def stack(parts: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
         bottom = base + solid
         edges[name] = (base, bottom)
     return edges
+
+
+def pieces(columns: Mapping[str, Floats]) -> list[slice]:
+    """The runs of rows in which anything is known: between them nothing is to be drawn."""
+    known = ~np.all([np.isnan(values) for values in columns.values()], axis=0)
+    edges = np.flatnonzero(np.diff(known.astype(np.int8), prepend=0, append=0))
+    return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def pivot(at_ms: Floats, names: Iterable[str], values: Floats) -> tuple[Floats, dict[str, Floats]]:

@@ -2,53 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from bokeh.models.annotations import Span
 
-from pgdyno.report import numbers, palette
+from pgdyno.report import numbers, palette, waitevents
 from pgdyno.report.chart import Chart, Key
 from pgdyno.report.clockwork import Clockwork, stacked
-from pgdyno.report.series import floats, growth, pivot, rate
+from pgdyno.report.series import Floats, floats, growth, pivot
 from pgdyno.report.tables import figures_table
 
 PAGE_BYTES = 8192
 """PostgreSQL's page; builds with another are rare, and the chart says "at most"."""
 
-CPU_PARTS = {
-    "user": palette.GREEN,
-    "system": palette.BLUE,
-    "I/O wait": palette.ORANGE,
-    "steal": palette.RED,
-}
+TICKS_SHARE = 0.5
+"""Batches of fewer samplings than this part of the usual number say little, and are not drawn."""
 
 
 def active_sessions(clock: Clockwork) -> Chart | None:
     """Client backends at work, stacked by what they wait for, against the number of cores."""
-    samples = clock.run.wait_series()
-    if not len(samples["at_ms"]):
-        return None
+    samples = clock.kept(clock.run.wait_series())
     client = (samples["backend_type"] == "client backend") & (samples["state"] == "active")
     if not client.any():
         return None
-    classes = np.where(samples["wait_event_type"] == "", "running", samples["wait_event_type"])
+    kinds = zip(samples["wait_event_type"], samples["wait_event"], strict=True)
+    names = [waitevents.event_of(*kind) for kind in kinds]
     average = np.where(client, floats(samples["average"]), 0.0)
-    at_ms, columns = pivot(floats(samples["at_ms"]), classes.tolist(), average)
-    columns = {name: values for name, values in columns.items() if values.any()}
-    if not columns:
+    at_ms, columns = pivot(floats(samples["at_ms"]), names, average)
+    ticks = _ticks_at(samples, at_ms)
+    means = {name: float(np.average(values, weights=ticks)) for name, values in columns.items()}
+    means = {name: mean for name, mean in means.items() if mean}
+    if not means:
         return None
-    order = [c for c in palette.WAIT_CLASSES if c in columns]
-    order += sorted(set(columns) - set(order))
-    means = {name: float(columns[name].mean()) for name in order}
-    total = sum(means.values())
+    named = waitevents.chosen(means)
+    total, means = sum(means.values()), waitevents.gathered(means, named)
+    drawn = ticks >= TICKS_SHARE * np.median(ticks)
+    parts = {name: columns[name][drawn] for name in means if name != waitevents.OTHER}
+    if waitevents.OTHER in means:
+        rest = [values for name, values in columns.items() if name not in named]
+        parts[waitevents.OTHER] = np.sum(rest, axis=0)[drawn]
+    colours = waitevents.colours(parts)
     cores = clock.run.run.server.get("cores") or clock.run.run.host.get("cores")
-    plot = stacked(
-        clock,
-        at_ms,
-        {name: columns[name] for name in order},
-        {name: palette.wait_class_colour(name) for name in order},
-        "0.00",
-    )
-    key = [Key(_class_name(name), palette.wait_class_colour(name)) for name in reversed(order)]
+    plot = stacked(clock, at_ms[drawn], parts, colours, "0.00")
+    key = [Key(waitevents.label(name), colours[name]) for name in reversed(parts)]
     against = ""
     if cores:
         line = Span(
@@ -60,43 +58,43 @@ def active_sessions(clock: Clockwork) -> Chart | None:
         against = f" on {cores} cores"
     largest = max(means, key=lambda name: means[name])
     rows = [
-        [_class_name(name), numbers.significant(means[name]), numbers.percent(means[name] / total)]
-        for name in sorted(means, key=lambda name: -means[name])
+        [waitevents.label(name), numbers.significant(mean), numbers.percent(mean / total)]
+        for name, mean in sorted(means.items(), key=lambda item: -item[1])
     ]
     return Chart(
         id="sessions",
         title="Average active sessions, by what they wait for",
         says=f"{numbers.significant(total)} sessions were active on average{against};"
-        f" most were {_class_phrase(largest)} ({numbers.percent(means[largest] / total)})."
+        f" most were {waitevents.phrase(largest)} ({numbers.percent(means[largest] / total)})."
         " On busy cores a session that was woken shows the wait it came from until it gets a core.",
         plot=plot,
         table=figures_table(
-            "Average active sessions over all of the run", ["Wait class", "sessions", "share"], rows
+            "Average active sessions under load", ["Wait event", "sessions", "share"], rows
         ),
         key=key,
     )
 
 
-def _class_name(wait_class: str) -> str:
-    return "running (no wait)" if wait_class == "running" else wait_class
-
-
-def _class_phrase(wait_class: str) -> str:
-    if wait_class == "running":
-        return "running, or waiting for a core"
-    return f"in a wait of class {wait_class}"
+def _ticks_at(samples: Mapping[str, Any], at_ms: Floats) -> Floats:
+    """How many samplings the batch of each moment sums over."""
+    by_time = dict(zip(floats(samples["at_ms"]).tolist(), samples["ticks"].tolist(), strict=True))
+    return np.array([by_time[moment] for moment in at_ms.tolist()], dtype=np.float64)
 
 
 def wal(clock: Clockwork) -> Chart | None:
     """WAL written per second, and how much of it full-page images can be at most."""
-    samples = clock.run.series("metric_wal")
+    samples = clock.series("metric_wal")
     at_ms = floats(samples["at_ms"])
-    column = "wal_bytes" if not np.isnan(floats(samples["wal_bytes"])).all() else "insert_lsn_bytes"
+    # The position is exact; what backends wrote is told by them about once a second.
+    known = not np.isnan(floats(samples["insert_lsn_bytes"])).all()
+    column = "insert_lsn_bytes" if known else "wal_bytes"
     counter = floats(samples[column])
     if len(at_ms) < 2 or np.isnan(counter).all():
         return None
-    ends_ms, per_second = rate(at_ms, counter)
-    _, images = rate(at_ms, floats(samples["wal_fpi"]))
+    ends_ms, per_second = clock.rate(at_ms, counter)
+    _, images = clock.rate(at_ms, floats(samples["wal_fpi"]))
+    if np.isnan(per_second).all():
+        return None
     has_images = not np.isnan(images).all()
     total = per_second / 1024**2
     parts = {"WAL": total}
@@ -122,6 +120,6 @@ def wal(clock: Clockwork) -> Chart | None:
         f" {numbers.size(float(np.nanmax(per_second)))}; {checkpoints or 'no'}"
         f" checkpoint{'' if checkpoints == 1 else 's'}.",
         plot=plot,
-        table=figures_table("WAL over all of the run", ["", "WAL"], rows),
+        table=figures_table("WAL under load", ["", "WAL"], rows),
         key=[Key(name, colour) for name, colour in reversed(colours.items())],
     )

@@ -6,7 +6,7 @@ after come from the same trial, measured in turns, so a machine that drifts drif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bokeh.models import (
@@ -19,7 +19,7 @@ from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
 from pgdyno.record import RunFile, throughput_tps
-from pgdyno.report import numbers, palette
+from pgdyno.report import numbers, palette, waitevents
 from pgdyno.report.chart import Chart, Key, name_row, plain_figure, row_figure, tip
 from pgdyno.report.story import Attempt, Ratio, Story
 from pgdyno.report.tables import figures_table
@@ -246,33 +246,34 @@ def _compared(run: RunFile, slice_id: int, attempt: Attempt) -> float:
 def waits_chart(run: RunFile, story: Story) -> Chart | None:
     """What the server's active sessions waited for under each setting: how the limit moves."""
     states = _settings(story)
-    bars = {name: bar for name, ids in states.items() if (bar := _class_averages(run, ids))}
+    bars = {name: bar for name, ids in states.items() if (bar := _event_averages(run, ids))}
     if len(bars) < 2:
         return None
-    present = {name for bar in bars.values() for name in bar}
-    order = [c for c in palette.WAIT_CLASSES if c in present]
-    order += sorted(present - set(order))
+    named = waitevents.chosen(_together(bars.values()))
+    bars = {name: waitevents.gathered(bar, named) for name, bar in bars.items()}
+    present = {event for bar in bars.values() for event in bar}
+    order = [event for event in (*named, waitevents.OTHER) if event in present]
+    colours = waitevents.colours(order)
     widest = max(sum(bar.values()) for bar in bars.values())
     plot = row_figure(len(bars), widest * 1.04)
     for position, name in enumerate(bars):
         name_row(plot, position, name)
-    for wait_class, edges in _edges(bars, order).items():
+    for event, edges in _edges(bars, order).items():
         plot.hbar(list(range(len(bars))), left=edges[0], right=edges[1], height=0.3,
-                  fill_color=palette.wait_class_colour(wait_class), line_color=None)  # fmt: skip
+                  fill_color=colours[event], line_color=None)  # fmt: skip
     cores = float(run.run.server.get("cores") or run.run.host.get("cores") or 0)
     in_sight = 0 < cores <= widest * 1.04
     if in_sight:
         rows_at = range(len(bars))
         plot.segment([cores] * len(bars), [y - 0.24 for y in rows_at], [cores] * len(bars),
                      [y + 0.24 for y in rows_at], line_color=palette.RED, line_width=3)  # fmt: skip
-    head = ["Setting", *(c if c != "running" else "running (no wait)" for c in order), "all"]
+    head = ["Setting", *(waitevents.label(event) for event in order), "all"]
     rows = [
         [name, *(numbers.significant(bar.get(c, 0.0), 2) for c in order),
          numbers.significant(sum(bar.values()))]
         for name, bar in bars.items()
     ]  # fmt: skip
-    key = [Key(c if c != "running" else "running (no wait)", palette.wait_class_colour(c))
-           for c in order]  # fmt: skip
+    key = [Key(waitevents.label(event), colours[event]) for event in order]
     if in_sight:
         key.append(Key(f"{cores:g} cores", palette.RED, "line"))
     return Chart(
@@ -288,15 +289,13 @@ def waits_chart(run: RunFile, story: Story) -> Chart | None:
 def _edges(
     bars: Mapping[str, Mapping[str, float]], order: Sequence[str]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Wait class → where its part of each bar begins and ends."""
+    """Wait event → where its part of each bar begins and ends."""
     ends = [0.0] * len(bars)
     edges = {}
-    for wait_class in order:
+    for event in order:
         begins = ends
-        ends = [
-            end + bar.get(wait_class, 0.0) for end, bar in zip(begins, bars.values(), strict=True)
-        ]
-        edges[wait_class] = (begins, ends)
+        ends = [end + bar.get(event, 0.0) for end, bar in zip(begins, bars.values(), strict=True)]
+        edges[event] = (begins, ends)
     return edges
 
 
@@ -312,20 +311,29 @@ def _settings(story: Story) -> dict[str, list[int]]:
     return states
 
 
-def _class_averages(run: RunFile, slice_ids: list[int]) -> Mapping[str, float]:
+def _event_averages(run: RunFile, slice_ids: list[int]) -> Mapping[str, float]:
     averages: dict[str, float] = {}
     for wait in run.waits(slice_ids):
         if wait.backend_type == "client backend" and wait.state == "active" and wait.average:
-            name = wait.wait_event_type or "running"
+            name = waitevents.event_of(wait.wait_event_type, wait.wait_event)
             averages[name] = averages.get(name, 0.0) + wait.average
     return averages
+
+
+def _together(bars: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """The largest average of each event in any of the bars: what is large in one is named."""
+    largest: dict[str, float] = {}
+    for bar in bars:
+        for event, average in bar.items():
+            largest[event] = max(largest.get(event, 0.0), average)
+    return largest
 
 
 def _waits_say(bars: Mapping[str, Mapping[str, float]]) -> str:
     parts = []
     for name, bar in bars.items():
-        most = max(bar, key=lambda wait_class: bar[wait_class])
+        most = max(bar, key=lambda event: bar[event])
         share = numbers.percent(bar[most] / sum(bar.values()))
         label = name.split(" · ")[0]
-        parts.append(f"{label} {'running' if most == 'running' else most} leads with {share}")
+        parts.append(f"{label} {most} leads with {share}")
     return numbers.sentence("; ".join(parts))
