@@ -77,12 +77,12 @@ latency, ms          p50    p95    p99  p99.9  p99.99    max  samples
      for a pool     5.51   15.7   20.8   20.8    20.8   20.8  119,558
    service         0.819   2.34   3.08   15.7    46.7   61.6  119,558
 
-statements, ms (2 more)                            done    p50    p99  p99.9
-  END                                           119,558  0.344   1.29   6.62
-  UPDATE pgbench_accounts SET abalance = abal…  119,558  0.131  0.492   2.52
-  UPDATE pgbench_branches SET bbalance = bbal…  119,558  0.098  0.369   1.89
-  UPDATE pgbench_tellers SET tbalance = tbala…  119,558  0.090  0.338   1.73
-  SELECT abalance FROM pgbench_accounts WHERE…  119,558  0.057  0.215   1.11
+statements, ms (2 more)                          time     done   mean    p50    p99  p99.9
+  END                                            44 %  119,558  0.415  0.344   1.29   6.62
+  UPDATE pgbench_accounts SET abalance = abal…   17 %  119,558  0.158  0.131  0.492   2.52
+  UPDATE pgbench_branches SET bbalance = bbal…   13 %  119,558  0.118  0.098  0.369   1.89
+  UPDATE pgbench_tellers SET tbalance = tbala…   11 %  119,558  0.109  0.090  0.338   1.73
+  SELECT abalance FROM pgbench_accounts WHERE…  7.3 %  119,558  0.069  0.057  0.215   1.11
 
 ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog
 errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01

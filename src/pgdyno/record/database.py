@@ -11,7 +11,7 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -90,7 +90,10 @@ class Database:
                 # A spec is used again, to the letter.
                 value = value if plain_name == "spec" else visible_within(value)
             values[plain_name] = value
-        wanted = _types_of(kind)  # type: ignore[arg-type]
+        # What older files do not have has a default.
+        lacking = _defaulted(kind) - set(values)  # type: ignore[arg-type]
+        known = _types_of(kind)  # type: ignore[arg-type]
+        wanted = {name: types for name, types in known.items() if name not in lacking}
         for name, types in wanted.items():
             if name not in values or not _is_one_of(values[name], types):
                 raise self.damaged(f"no {name} that {kind.__name__} could have")
@@ -124,6 +127,12 @@ def _types_of(kind: Any) -> dict[str, tuple[type, ...]]:
         among = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         types[field.name] = tuple(get_origin(each) or each for each in among)
     return types
+
+
+@cache
+def _defaulted(kind: Any) -> frozenset[str]:
+    """The fields of a dataclass that have a default."""
+    return frozenset(field.name for field in fields(kind) if field.default is not MISSING)
 
 
 def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:

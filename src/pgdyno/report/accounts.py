@@ -145,24 +145,37 @@ def open_loop_sentences(run: RunFile, slice_ids: Collection[int] | None) -> dict
 
 
 def statements_table(run: RunFile, story: Story) -> Table | None:
-    """Service time of each statement, at the end of the run's chain of settings."""
-    totals = run.statements(story.after.slice_ids if story.after else None)
+    """Each statement with its share of the time, at the end of the run's chain of settings; the
+    ones that take the most time first."""
+    totals = by_time(run.statements(story.after.slice_ids if story.after else None))
     if not totals:
         return None
     several = len({(total.client_group, total.script) for total in totals}) > 1
     rows = [
         [
             f"{statement_origin(t)}: {t.statement}" if several else t.statement,
+            numbers.percent(share),
             numbers.count(t.done),
             numbers.count(t.failed),
+            numbers.ns(t.service.mean),
             *told_ns(t.service),
             numbers.ns(t.service.max),
         ]
-        for t in totals[:STATEMENTS_MAX]
+        for t, share in list(totals.items())[:STATEMENTS_MAX]
     ]
-    when = ", at the end" if story.changed else ""
-    head = ["Statement", "done", "failed", *PERCENTILE_NAMES, "max"]
-    return figures_table(f"Service time of each statement{when}", head, rows)
+    caption = f"Service time of each statement{', at the end' if story.changed else ''}"
+    if len(totals) > STATEMENTS_MAX:
+        caption += f"; the {STATEMENTS_MAX} that take the most of {len(totals)}"
+    head = ["Statement", "share", "done", "failed", "mean", *PERCENTILE_NAMES, "max"]
+    return figures_table(caption, head, rows)
+
+
+def by_time(totals: Sequence[StatementTotal]) -> dict[StatementTotal, float]:
+    """Statements with their share of the service time of all, the largest first."""
+    spent = {total: total.service.mean * total.service.count for total in totals}
+    whole = sum(spent.values())
+    in_order = sorted(spent, key=lambda total: -spent[total])
+    return {total: spent[total] / whole if whole else 0.0 for total in in_order}
 
 
 def statement_origin(total: StatementTotal) -> str:

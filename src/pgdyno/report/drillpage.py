@@ -9,7 +9,7 @@ from pgdyno.drill.model import DrillResult
 from pgdyno.drill.stored import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, RunInfo
-from pgdyno.report import accounts, numbers, repeating, sections, wording
+from pgdyno.report import accounts, headlines, numbers, repeating, sections, wording
 from pgdyno.report.chart import Chart
 from pgdyno.report.drillcharts import cut_charts
 from pgdyno.report.drillwords import (
@@ -43,7 +43,9 @@ class DrillPage:
     pgdyno_version: str
     run_file: str
     subtitle: Sequence[str]
+    title: str
     verdict: str
+    lead: str
     headline: Sequence[Headline]
     banners: Sequence[Banner]
     broken: Sequence[tuple[str, str]]
@@ -88,12 +90,15 @@ def make_page(run: RunFile) -> DrillPage:
     drill = drills[0]
     checks, differences = check_rows(drill), differing(info.result)
     other = (info.result.get("against") or {}).get("server_version", "")
+    verdict, lead = headlines.cut(drill.summary()["sentence"])
     return DrillPage(
         name=info.name,
         pgdyno_version=info.pgdyno_version,
         run_file=run.path.name,
         subtitle=[*wording.setting_of_run(info), wording.started_at(info)],
-        verdict=numbers.sentence(drill.summary()["sentence"]),
+        title=headlines.title_of(info.name, verdict),
+        verdict=verdict,
+        lead=lead,
         headline=_headline(drill, info),
         banners=[*_trust(drill), *sections.circumstances(Story(run))],
         broken=_broken(drill),

@@ -15,7 +15,16 @@ from markupsafe import Markup
 
 from pgdyno.files import write_whole
 from pgdyno.record import RunFile
-from pgdyno.report import accounts, drillpage, numbers, pricelist, repeating, sections, wording
+from pgdyno.report import (
+    accounts,
+    drillpage,
+    headlines,
+    numbers,
+    pricelist,
+    repeating,
+    sections,
+    wording,
+)
 from pgdyno.report.chart import Chart
 from pgdyno.report.clientcharts import client_charts
 from pgdyno.report.clockwork import Clockwork, clockwork
@@ -73,6 +82,7 @@ def make_page(run: RunFile) -> Page:
     """Everything that the report says."""
     story, clock = Story(run), clockwork(run)
     info = story.info
+    verdict, lead = headlines.headline_and_rest(story)
     ledger, compared = run.ledger(), story.comparison
     measured = story.after.slice_ids if story.after else None
     rates = accounts.open_loop_sentences(run, measured)
@@ -81,7 +91,10 @@ def make_page(run: RunFile) -> Page:
         pgdyno_version=info.pgdyno_version,
         run_file=run.path.name,
         subtitle=[*wording.setting_of_run(info, story.connected), wording.started_at(info)],
-        verdict=numbers.sentence(story.verdict),
+        verdict=verdict,
+        title=headlines.title_of(info.name, verdict),
+        lead=lead,
+        figures_first=info.command == "run",
         headline=sections.headline(run, story),
         banners=sections.banners(run, story),
         noise=_labelled("Noise floor", wording.noise_sentence(story)),

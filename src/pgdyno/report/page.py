@@ -87,7 +87,12 @@ class Page:
     pgdyno_version: str
     run_file: str
     subtitle: Sequence[str]
+    title: str
     verdict: str
+    lead: str
+    """What else there is to say of the verdict."""
+    figures_first: bool
+    """Whether throughput, percentiles and statements stand before what was found."""
     headline: Sequence[Headline]
     banners: Sequence[Banner]
     noise: str
@@ -140,7 +145,9 @@ class Page:
     @property
     def contents(self) -> list[Entry]:
         """The sections that the page has."""
+        figures = (self.latency, "latency", "Where the time goes")
         entries = (
+            *((figures,) if self.figures_first else ()),
             (self.ladder, "ladder", "Gain against loss"),
             (self.steps, "steps", "Steps"),
             (self.comparison, "steps", "Comparison"),
@@ -149,7 +156,7 @@ class Page:
             (self.time_charts, "time", "Over time"),
             (self.client_charts, "clients", "Against clients"),
             (self.groups or self.connects, "groups", "Client groups"),
-            (self.latency, "latency", "Where the time goes"),
+            *(() if self.figures_first else (figures,)),
             (self.ledger, "ledger", "Ledger and errors"),
             (self.generator, "generator", "Generator"),
             (True, "facts", "The run"),

@@ -35,7 +35,7 @@ def command_of(info: RunInfo, source: str) -> str:
             words += ["--control", str(info.server.get("uri"))]
     if (info.spec.get("workload") or {}).get("initialize"):
         words.append("--initialize")
-    return shlex.join([*words, *(info.asked or _asked_by(info))])
+    return shlex.join(map(str, [*words, *(info.asked or _asked_by(info))]))
 
 
 def _asked_by(info: RunInfo) -> list[str]:

@@ -47,7 +47,7 @@ def headline(run: RunFile, story: Story) -> list[Headline]:
                 numbers.tps(after.throughput_tps),
                 "tps",
                 numbers.tps(before.throughput_tps) if changed else "",
-                story.gain_words if changed else "",
+                story.gain_words if changed else _interval_note(run, story),
             ),
             Headline(
                 "Response time p99",
@@ -56,6 +56,7 @@ def headline(run: RunFile, story: Story) -> list[Headline]:
                 story.p99_gain_words if changed else _median_note(run, story),
             ),
         ]
+    figures += _failed(run, story)
     if taken := wording.time_taken(run.run):
         figures.append(Headline("Time taken", taken, note=wording.started_at(run.run)))
     return [*figures, _trust(story)]
@@ -76,10 +77,28 @@ def _value_and_unit(value_ms: float) -> tuple[str, str]:
     return value, unit
 
 
+def _interval_note(run: RunFile, story: Story) -> str:
+    """What is known of the mean besides: its interval and the time that it is of."""
+    return wording.throughput_words(run, story).partition(" tps ")[2]
+
+
 def _median_note(run: RunFile, story: Story) -> str:
     ids = story.before.slice_ids if story.before else None
     response = run.histogram("response", ids)
-    return f"p50 {numbers.ns(response.percentile(50))}" if response.count else ""
+    if not response.count:
+        return ""
+    return f"p50 {numbers.ns(response.percentile(50))}, p95 {numbers.ns(response.percentile(95))}"
+
+
+def _failed(run: RunFile, story: Story) -> list[Headline]:
+    """Of a single run, how many transactions failed."""
+    if run.run.command != "run" or story.before is None:
+        return []
+    ledger = run.ledger(story.before.slice_ids)
+    ended = ledger.done + ledger.failed
+    share = f" ({numbers.percent(ledger.failed / ended)})" if ledger.failed and ended else ""
+    note = f"of {numbers.count(ended)} transactions{share}"
+    return [Headline("Failed", numbers.count(ledger.failed), note=note)]
 
 
 def banners(run: RunFile, story: Story) -> list[Banner]:

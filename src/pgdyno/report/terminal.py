@@ -350,19 +350,21 @@ def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Li
     totals = run.statements(ids)
     if len(totals) < 2:
         return []
-    dearest = sorted(totals, key=lambda t: -t.service.mean * t.service.count)[:STATEMENTS_MAX]
+    dearest = list(accounts.by_time(totals).items())[:STATEMENTS_MAX]
     several = len({(t.client_group, t.script) for t in totals}) > 1
     rows = []
-    for t in dearest:
+    for t, share in dearest:
         name = f"{accounts.statement_origin(t)}: {t.statement}" if several else t.statement
         name = " ".join(name.split())
         if len(name) > STATEMENT_WIDTH:
             name = f"{name[: STATEMENT_WIDTH - 1]}…"
+        counts = [numbers.percent(share), numbers.count(t.done), numbers.count(t.failed)]
         figures = [accounts.told_ms(t.service, p) for p in (50, 99, 99.9)]
-        rows.append([f"  {name}", numbers.count(t.done), numbers.count(t.failed), *figures])
+        mean = numbers.ms_figure(t.service.mean / 1e6)
+        rows.append([f"  {name}", *counts, mean, *figures])
     more = len(totals) - len(rows)
-    head = [f"statements, ms{f' ({more} more)' if more else ''}", "done", "failed", "p50", "p99",
-            "p99.9"]  # fmt: skip
+    label = f"statements, ms{f' ({more} more)' if more else ''}"
+    head = [label, "time", "done", "failed", "mean", "p50", "p99", "p99.9"]
     return [Line(line.text, bold_to=line.bold_to, spare=True)
             for line in table_lines(head, rows, width)]  # fmt: skip
 
