@@ -124,8 +124,14 @@ def _status() -> int:
 
 
 def _of_our_own(problem: Exception) -> int:
-    """A fault of pgdyno itself."""
+    """A fault of pgdyno itself, or an error of the server where none was awaited."""
     _print_traceback(problem)
+    if type(problem).__module__.startswith("psycopg"):
+        from pgdyno.server.complaints import server_error
+
+        told = server_error(problem)
+        _print_error(told.message, told.hint)
+        return told.exit_status
     _print_error(
         f"internal error: {type(problem).__name__}: {problem}",
         "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report",

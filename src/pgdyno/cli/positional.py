@@ -80,6 +80,10 @@ def _not_a_database(word: str, workloads: tuple[str, ...]) -> tuple[str, str] | 
         )
     if word.endswith(_SCRIPT_ENDINGS) or ("/" in word and Path(word).is_file()):
         return f'"{word}" looks like a script', f"a script file is given with -f: -f {quoted}"
+    if ":" in word.rpartition("@")[0]:  # not repeated: it has a password in it
+        return "what looks like USER:PASSWORD@HOST is no connection string", (
+            "a URI begins with postgresql://"
+        )
     if word.startswith("/") or word == "localhost" or "." in word or ":" in word:
         return f'"{word}" looks like a host', (
             f"a host or socket folder is given with -h: -h {quoted}; a database of that name with"

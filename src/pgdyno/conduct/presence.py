@@ -12,7 +12,7 @@ from pgdyno.errors import PgdynoError, RunError
 RETURN_S_MAX = 30.0
 """As long as the load engine waits for a connection."""
 _LOOK_EVERY_S = 0.5
-_AWAY_CODES = ("no-server", "connection-failed", "server-starting")
+_AWAY_CODES = ("no-server", "no-server-behind-pooler", "connection-failed", "server-starting")
 """Errors of connecting that pass when the server comes back."""
 
 

@@ -7,12 +7,19 @@ all go through psycopg once, and the values it arrived at are what everything el
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.errors import SetupError
+from pgdyno.server.complaints import (
+    connect_error,
+    hint_for,
+    malformed,
+    one_line,
+    password_missing,
+    primary,
+)
 from pgdyno.server.conninfo import ConnInfo, Host
 from pgdyno.server.marks import PLAIN, mark
 from pgdyno.server.template import OWN_NAME
@@ -30,78 +37,6 @@ _UNSUPPORTED = (  # parameter, values (None: any), hint
     ("sslcertmode", ("require",), "leave it out: a certificate is sent when the server asks"),
     ("ssl_max_protocol_version", ("TLSv1", "TLSv1.1"), "TLSv1.2 and TLSv1.3 can be had"),
 )
-_COMPLAINTS = (  # what libpq says → code, message, hint
-    (
-        r'database "[^"]+" does not exist',
-        "no-database",
-        "the database {database} does not exist",
-        "createdb {database}",
-    ),
-    (
-        r"no such database: ",  # PgBouncer
-        "no-pooler-database",
-        'the pooler at {place} has no database "{database}"',
-        "name one that it has with -d; for workloads that make tables it needs one named pgdyno"
-        " ([databases] in pgbouncer.ini)",
-    ),
-    (
-        r"unsupported startup parameter",  # PgBouncer
-        "startup-parameter",
-        "{place}: {reason}",
-        "leave it out, or let the pooler ignore it (ignore_startup_parameters in pgbouncer.ini)",
-    ),
-    (
-        r"Connection refused|No such file or directory",
-        "no-server",
-        "no PostgreSQL answers at {place}",
-        "is it running there? Where no server or database is named, pgdyno starts its own",
-    ),
-    (
-        r"password authentication failed",
-        "wrong-password",
-        "{place}: {reason}",
-        "PGPASSWORD or ~/.pgpass can hold the password",
-    ),
-    (
-        r"no encryption|SSL off",
-        "no-encryption",
-        "{place}: {reason}",
-        "if it takes only encrypted connections, use sslmode=require",
-    ),
-    (
-        r"server does not support SSL",
-        "no-encryption",
-        "{place} has encryption switched off",
-        "switch it on there (ssl = on), or use sslmode=prefer for a network you trust",
-    ),
-    (
-        r"certificate verify failed|certificate revoked|does not match host name",
-        "wrong-certificate",
-        "{place}: {reason}",
-        "sslrootcert must name the authority that issued the server's certificate, and with"
-        " sslmode=verify-full the host must be named as in the certificate",
-    ),
-    (
-        r"root certificate file|certificate file|private key file|weak sslmode",
-        "tls-files",
-        "{reason}",
-        "sslrootcert, sslcert and sslkey name the files",
-    ),
-    (
-        r"could not translate host name|failed to resolve host",
-        "no-host",
-        "the host {host} is not known",
-        "check its spelling, or give an address",
-    ),
-    (
-        r"timeout expired|timed out",
-        "no-server",
-        "{place} does not answer",
-        "check the address, the port and what a firewall lets through",
-    ),
-    (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
-)
-
 _ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
 """Codes of what no other database of the server would change."""
 
@@ -158,11 +93,11 @@ def own_database(conninfo: ConnInfo) -> ConnInfo:
             except psycopg.errors.DuplicateDatabase:
                 pass
             except psycopg.Error as error:
+                grant = f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}"
                 raise SetupError(
-                    f"the database {OWN_NAME} cannot be made:"
-                    f" {error.diag.message_primary or error}",
+                    f"the database {OWN_NAME} cannot be made: {primary(error)}",
                     code="no-own-database",
-                    hint=f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}",
+                    hint=grant if error.sqlstate == "42501" else hint_for(error) or grant,
                 ) from None
     return replace(conninfo, database=OWN_NAME)
 
@@ -199,10 +134,10 @@ def _connect(params: dict[str, Any]) -> psycopg.Connection:
         return psycopg.connect(autocommit=True, **values)
     except psycopg.OperationalError as error:
         if getattr(error.pgconn, "needs_password", False):
-            raise _password_missing(str(error), params) from None
-        raise _connect_error(str(error), params) from None
+            raise password_missing(str(error), params) from None
+        raise connect_error(str(error), params) from None
     except psycopg.ProgrammingError as error:
-        raise UsageError(f"connection: {_one_line(str(error))}", code="conninfo") from None
+        raise malformed(one_line(str(error)), "") from None
 
 
 def _parsed(text: str | None) -> dict[str, Any]:
@@ -218,13 +153,11 @@ def _parsed(text: str | None) -> dict[str, Any]:
         params = dict(conninfo_to_dict(text))
         complaint = _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
-        complaint = _one_line(str(error))
+        complaint = one_line(str(error))
+    except UnicodeEncodeError:
+        complaint = "it is not UTF-8"
     if complaint:
-        raise UsageError(
-            f"connection: {complaint}",
-            code="conninfo",
-            hint="write postgresql://user@host:5432/database or 'host=… port=… dbname=…'",
-        )
+        raise malformed(complaint, text)
     return params
 
 
@@ -305,34 +238,3 @@ def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:
         for name, address, port in zip(names, addresses, ports, strict=True)
         if name or address
     )
-
-
-def _connect_error(said: str, params: dict[str, Any]) -> PgdynoError:
-    """libpq's complaint as one line, with the hint that fits."""
-    where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
-    database = re.search(r'database "([^"]+)" does not exist|no such database: (.+)', said)
-    host = params.get("host") or "the server"
-    fields = {
-        "place": ":".join(part for part in where.groups() if part) if where else host,
-        "reason": _one_line(re.sub(r"^.*?failed: (?:FATAL: +)?", "", said, flags=re.DOTALL)),
-        "host": host,
-        "database": (database[1] or database[2]) if database else "",
-    }
-    for pattern, code, message, hint in _COMPLAINTS:
-        if re.search(pattern, said):
-            return SetupError(message.format_map(fields), code=code, hint=hint.format_map(fields))
-    return SetupError("{place}: {reason}".format_map(fields), code="connection-failed")
-
-
-def _password_missing(said: str, params: dict[str, Any]) -> PgdynoError:
-    place = _connect_error(said, params).message.partition(": ")[0]
-    return SetupError(
-        f"{place}: the server wants a password, and none is given",
-        code="password-missing",
-        hint="PGPASSWORD or ~/.pgpass can hold it; on a terminal, -W asks for it",
-    )
-
-
-def _one_line(text: str) -> str:
-    lines = [line.strip() for line in text.strip().splitlines()]
-    return lines[0].removesuffix(".") if lines else "no reason given"

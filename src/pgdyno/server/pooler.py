@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.server.complaints import hint_for, primary
 from pgdyno.server.connecting import connect, resolve_conninfo
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.facts import postmaster_here
@@ -131,7 +132,9 @@ def _ask(conninfo: ConnInfo) -> _Answer:
             )
     except psycopg.Error as error:
         where = f"{conninfo.host}:{conninfo.port}"
-        raise SetupError(f"{where}: {str(error).strip()}", code="connection-failed") from None
+        raise SetupError(
+            f"{where}: {primary(error)}", code="connection-failed", hint=hint_for(error)
+        ) from None
 
 
 def _places(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str, int]]:

@@ -1,0 +1,244 @@
+"""What libpq, servers and poolers say when they refuse, as messages with a hint that fits.
+
+Poolers have words of their own: PgBouncer's and pgpool's are known here too. A connection string
+that cannot be read is not quoted where a password may stand in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
+
+if TYPE_CHECKING:
+    import psycopg
+
+_COMPLAINTS = (  # what libpq says → code, message, hint
+    (
+        r'database "[^"]+" does not exist',
+        "no-database",
+        "the database {database} does not exist",
+        "createdb {database}, or name one that is there with -d",
+    ),
+    (
+        r"permission denied for database",
+        "no-database-right",
+        "{place}: {reason}",
+        "as its owner: GRANT CONNECT ON DATABASE … TO the role",
+    ),
+    (
+        r"not currently accepting connections",
+        "closed-database",
+        "{place}: {reason}",
+        "ALTER DATABASE … ALLOW_CONNECTIONS true, or name another one with -d",
+    ),
+    (
+        r"too many connections for|too many clients|connection slots are reserved"
+        r"|no more connections allowed",
+        "no-connection-left",
+        "{place}: {reason}",
+        "end sessions there, use fewer clients (-c), or raise the limit: max_connections,"
+        " CONNECTION LIMIT of the role or database, max_client_conn of PgBouncer",
+    ),
+    (
+        r"is not permitted to log in",
+        "no-login",
+        "{place}: {reason}",
+        "ALTER ROLE … LOGIN, or name another user with -U",
+    ),
+    (
+        r"(?:peer|ident) authentication failed",
+        "wrong-user",
+        "{place}: {reason}",
+        "be that user of the operating system, or connect with -h localhost and a password",
+    ),
+    (
+        r"database system is (?:starting up|shutting down|in recovery mode|not (?:yet )?accepting)",
+        "server-starting",
+        "{place}: {reason}",
+        "wait until it is up; its own log says how far it is",
+    ),
+    (
+        r"backend nodes are down|server login (?:has been )?fail|cannot connect to server"
+        r"|query_wait_timeout",
+        "no-server-behind-pooler",
+        "the pooler at {place} reaches no server: {reason}",
+        "is the server behind it up, and does it let the pooler in? The pooler's log says more",
+    ),
+    (
+        r"unrecognized configuration parameter|invalid value for parameter"
+        r"|invalid command-line argument",
+        "startup-parameter",
+        "{place}: {reason}",
+        "options of the connection string, PGOPTIONS, or ALTER ROLE or DATABASE … SET have it",
+    ),
+    (
+        r"no such database: ",  # PgBouncer
+        "no-pooler-database",
+        'the pooler at {place} has no database "{database}"',
+        "name one that it has with -d; for workloads that make tables it needs one named pgdyno"
+        " ([databases] in pgbouncer.ini)",
+    ),
+    (
+        r"unsupported startup parameter",  # PgBouncer
+        "startup-parameter",
+        "{place}: {reason}",
+        "leave it out, or let the pooler ignore it (ignore_startup_parameters in pgbouncer.ini)",
+    ),
+    (
+        r"received invalid response|expected authentication request|unsupported frontend protocol"
+        r"|unexpected response",
+        "no-postgres",
+        "{place} does not speak PostgreSQL's protocol",
+        "check the port",
+    ),
+    (
+        r"Connection refused|No such file or directory",
+        "no-server",
+        "no PostgreSQL answers at {place}",
+        "is it running there? Where no server or database is named, pgdyno starts its own",
+    ),
+    (
+        r"password authentication failed|auth(?:entication)? failed|no such user",
+        "wrong-password",
+        "{place}: {reason}",
+        "PGPASSWORD or ~/.pgpass can hold the password",
+    ),
+    (
+        r"no pg_hba.conf entry|pg_hba.conf rejects",
+        "not-let-in",
+        "{place}: {reason}",
+        "pg_hba.conf of the server must let this user, database and address in; if it takes only"
+        " encrypted connections, use sslmode=require",
+    ),
+    (
+        r"SSL (?:connection is )?required|requires? (?:SSL|TLS)",
+        "no-encryption",
+        "{place} takes only encrypted connections",
+        "use sslmode=require, or verify-full with sslrootcert",
+    ),
+    (
+        r"server does not support SSL",
+        "no-encryption",
+        "{place} has encryption switched off",
+        "switch it on there (ssl = on), or use sslmode=prefer for a network you trust",
+    ),
+    (
+        r"certificate verify failed|certificate revoked|does not match host name",
+        "wrong-certificate",
+        "{place}: {reason}",
+        "sslrootcert must name the authority that issued the server's certificate, and with"
+        " sslmode=verify-full the host must be named as in the certificate",
+    ),
+    (
+        r"root certificate file|certificate file|private key file|weak sslmode",
+        "tls-files",
+        "{reason}",
+        "sslrootcert, sslcert and sslkey name the files",
+    ),
+    (
+        r"could not translate host name|failed to resolve host",
+        "no-host",
+        "the host {host} is not known",
+        "check its spelling, or give an address",
+    ),
+    (
+        r"timeout expired|timed out",
+        "no-server",
+        "{place} does not answer",
+        "check the address, the port and what a firewall lets through",
+    ),
+    (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
+)
+_HINTS = {  # SQLSTATE or its class → hint, for statements of ours
+    "25006": "a standby takes no writes; on a primary it is default_transaction_read_only, of the"
+    " role, the database or the server",
+    "3F000": "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
+    "42501": "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
+    "53100": "free some space there, or choose a smaller scale with -s",
+    "53200": "the server's machine is out of memory: smaller work_mem or shared_buffers",
+    "53300": "end sessions there, use fewer clients (-c), or raise max_connections",
+    "55P03": "another session holds a lock on them: end it, or wait",
+    "57014": "statement_timeout of the role, the database or the server is too short for this:"
+    " ALTER ROLE … SET statement_timeout = 0",
+    "57P": "the server was stopped or crashed: its own log says why",
+    "08": "the server was stopped or crashed, or the network failed: its own log says more",
+}
+_HARMLESS = {"=", "user", "host", "port", "dbname", "password", "sslmode", "options"}
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+def connect_error(said: str, params: Mapping[str, Any]) -> PgdynoError:
+    """libpq's complaint as one line, with the hint that fits."""
+    where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
+    database = re.search(r'database "([^"]+)" does not exist|no such database: (.+)', said)
+    host = params.get("host") or "the server"
+    fields = {
+        "place": ":".join(part for part in where.groups() if part) if where else host,
+        "reason": _reason(said),
+        "host": host,
+        "database": (database[1] or database[2]) if database else "",
+    }
+    for pattern, code, message, hint in _COMPLAINTS:
+        if re.search(pattern, said, re.IGNORECASE):
+            return SetupError(message.format_map(fields), code=code, hint=hint.format_map(fields))
+    return SetupError("{place}: {reason}".format_map(fields), code="connection-failed")
+
+
+def password_missing(said: str, params: Mapping[str, Any]) -> PgdynoError:
+    """For a server that wants a password where nobody gave one."""
+    place = connect_error(said, params).message.partition(": ")[0]
+    return SetupError(
+        f"{place}: the server wants a password, and none is given",
+        code="password-missing",
+        hint="PGPASSWORD or ~/.pgpass can hold it; on a terminal, -W asks for it",
+    )
+
+
+def malformed(complaint: str, text: str) -> UsageError:
+    """For a connection string ``text`` that ``complaint`` is about."""
+    hint = "write postgresql://user@host:5432/database or 'host=… port=… dbname=…'"
+    before_host = text.rpartition("@")[0]
+
+    def shows(part: str) -> bool:
+        return part in _HARMLESS or not (part in before_host or "pass" in text.lower())
+
+    scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", text, re.IGNORECASE)
+    if scheme and scheme[0] not in ("postgresql", "postgres"):
+        complaint = f"{scheme[0]}:// is not how a URI of PostgreSQL begins"
+    else:
+        complaint = _QUOTED.sub(lambda found: found[0] if shows(found[1]) else '"…"', complaint)
+    return UsageError(f"connection: {complaint}", code="conninfo", hint=hint)
+
+
+def server_error(error: Any) -> RunError:
+    """For an error of the server that nothing nearer to it was prepared for."""
+    return RunError(f"the server: {primary(error)}", code="server-error", hint=hint_for(error))
+
+
+def hint_for(error: psycopg.Error) -> str | None:
+    """What may help against a refusal, by its SQLSTATE; else what the server itself advises."""
+    state = error.sqlstate or "08"
+    for known, hint in _HINTS.items():
+        if state.startswith(known):
+            return hint
+    return error.diag.message_hint
+
+
+def primary(error: psycopg.Error) -> str:
+    """What the server, or libpq, says, in one line."""
+    return one_line(error.diag.message_primary or str(error))
+
+
+def one_line(text: str) -> str:
+    """The first line of a complaint, without its stop."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    return lines[0].removesuffix(".") if lines else "no reason given"
+
+
+def _reason(said: str) -> str:
+    """Why, without where: libpq begins with the server that it tried."""
+    server = r"^(?:connection failed: )?(?:connection to server .*? failed: )?(?:FATAL: +)?"
+    return one_line(re.sub(server, "", said.strip()))

@@ -1,0 +1,67 @@
+"""Real servers that refuse: one message each, with a hint that fits, and status 1."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.server import Cluster
+
+ROLES = {
+    "refused_ro": "login; alter role refused_ro set default_transaction_read_only = on",
+    "refused_slow": "login superuser; alter role refused_slow set statement_timeout = '1ms'",
+    "refused_nothing": "login",
+    "refused_full": "login connection limit 0",
+    "refused_away": "nologin",
+}
+
+
+@pytest.fixture(scope="module")
+def refusing(pg: Cluster) -> Iterator[Cluster]:
+    """A server with roles that may not do much, and a database that is closed."""
+    with psycopg.connect(**pg.conninfo.kwargs() | {"dbname": "postgres"}, autocommit=True) as conn:
+        for name, what in ROLES.items():
+            for statement in f"create role {name} {what}".split(";"):
+                conn.execute(statement.encode())
+        conn.execute("create database refused_closed allow_connections false")
+        conn.execute("create database refused_shut")
+        conn.execute("revoke connect on database refused_shut from public")
+        yield pg
+        conn.execute("drop database refused_closed")
+        conn.execute("drop database refused_shut")
+        for name in ROLES:
+            conn.execute(f"drop role {name}".encode())
+
+
+@pytest.mark.parametrize(
+    ("user", "database", "message", "hint"),
+    [
+        ("refused_ro", "postgres", "read-only transaction", "default_transaction_read_only"),
+        ("refused_slow", "postgres", "canceling statement", "statement_timeout"),
+        ("refused_full", "postgres", "too many connections for role", "CONNECTION LIMIT"),
+        ("refused_away", "postgres", "is not permitted to log in", "LOGIN"),
+        ("refused_nothing", "refused_closed", "not currently accepting", "ALLOW_CONNECTIONS"),
+        ("refused_nothing", "refused_shut", "permission denied for database", "GRANT CONNECT"),
+        ("refused_nothing", "refused_none", "does not exist", "createdb refused_none"),
+        ("refused_none", "postgres", 'role "refused_none" does not exist', "-U"),
+    ],
+)
+def test_a_refusal_is_told_with_its_hint(
+    refusing: Cluster, tmp_path: Path, user: str, database: str, message: str, hint: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "run", "tpcb-like", "-i", "-q", "-T", "1", "-c", "1",
+         "-h", refusing.conninfo.host, "-p", str(refusing.conninfo.port), "-U", user,
+         "-d", database],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+    )  # fmt: skip
+    said, _, hinted = done.stderr.partition("\n\nhint: ")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said.count("error: ") == 1
+    assert message in said
+    assert hint in hinted
