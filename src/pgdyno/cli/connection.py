@@ -44,12 +44,14 @@ def _joined(conninfo: str | None, parts: dict[str, Any]) -> str:
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+    from pgdyno.server.complaints import malformed, one_line
+
+    database = parts.get("dbname")
     try:
-        database = parts.get("dbname")
         if database is not None and ("://" in database or "=" in database):
             parts |= conninfo_to_dict(parts.pop("dbname"))
         return make_conninfo(conninfo or "", **parts)
+    except UnicodeEncodeError:
+        raise malformed("it is not UTF-8", "") from None
     except ProgrammingError as problem:
-        raise UsageError(
-            f"connection string: {str(problem).strip()}", code="bad-conninfo"
-        ) from None
+        raise malformed(one_line(str(problem)), conninfo or database or "") from None
