@@ -23,6 +23,12 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         "createdb {database}, or name one that is there with -d",
     ),
     (
+        r"service file|definition of service",
+        "no-service",
+        "{reason}",
+        "services are in ~/.pg_service.conf, or in the file that PGSERVICEFILE names",
+    ),
+    (
         r"permission denied for database",
         "no-database-right",
         "{place}: {reason}",
@@ -240,5 +246,5 @@ def one_line(text: str) -> str:
 
 def _reason(said: str) -> str:
     """Why, without where: libpq begins with the server that it tried."""
-    server = r"^(?:connection failed: )?(?:connection to server .*? failed: )?(?:FATAL: +)?"
+    server = r"^(?:connection (?:failed|is bad): )?(?:connection to server .*? failed: )?(?:FATAL: +)?"
     return one_line(re.sub(server, "", said.strip()))

@@ -208,7 +208,8 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
         if name not in (*_RESOLVED, "connect_timeout", "application_name", "gssencmode")
         and (name, value) != ("sslcertmode", "allow")  # libpq's default, which it fills in
     }
-    options |= {name: str(value) for name, value in params.items() if name not in _RESOLVED}
+    unsaid = (*_RESOLVED, "application_name")  # Ours are told from others by their name.
+    options |= {name: str(value) for name, value in params.items() if name not in unsaid}
     hosts = _hosts(effective)
     taken = next((h for h in hosts if (h.host, h.port) == (info.host, info.port)), None)
     return ConnInfo(
