@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate.choose import candidates, guarded_settings
+from pgdyno.investigate.choose import Bounds, candidates, guarded_settings, obstacle
 from pgdyno.investigate.loop import _decision
 from pgdyno.remedy import catalogue
 from pgdyno.report.wording import prediction
@@ -67,3 +67,22 @@ def test_a_promise_that_is_no_throughput() -> None:
     assert prediction(catalogue()["commit-delay"], 1.25, " at full load") == (
         "predicted 1.2x at full load"
     )
+
+
+def test_tables_of_a_users_server_are_not_altered() -> None:
+    loose = Change(table_options={"pgbench_accounts": {"fillfactor": "80"}})
+    finding = Finding(
+        id="server-cpu",
+        status="found",
+        sentence="updates move to another page",
+        rank=1,
+        proposals=(Proposal("fillfactor", loose, 1.5, "room on the page"),),
+    )
+    (candidate,) = candidates([finding], Change(), {})
+    bounds = Bounds(allow="D3", may_apply=True)
+    theirs: Any = SimpleNamespace(target=SimpleNamespace(ours=False))
+    assert obstacle(candidate, theirs, bounds) == (
+        "not measured: it alters tables, and those of this server stay as they are"
+    )
+    ours: Any = SimpleNamespace(target=SimpleNamespace(ours=True))
+    assert obstacle(candidate, ours, bounds) is None

@@ -84,6 +84,8 @@ def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | No
             return problem.message
     if target.ours or remedy.kind == "client":
         return None
+    if remedy.kind == "table":
+        return "not measured: it alters tables, and those of this server stay as they are"
     if not bounds.may_apply:
         return "not measured: settings of this server change only with --apply"
     if not within(remedy, bounds.allow):
