@@ -246,5 +246,6 @@ def one_line(text: str) -> str:
 
 def _reason(said: str) -> str:
     """Why, without where: libpq begins with the server that it tried."""
-    server = r"^(?:connection (?:failed|is bad): )?(?:connection to server .*? failed: )?(?:FATAL: +)?"
+    tried = r"(?:connection (?:failed|is bad): )?(?:connection to server .*? failed: )?"
+    server = rf"^{tried}(?:FATAL: +)?"
     return one_line(re.sub(server, "", said.strip()))
