@@ -21,7 +21,8 @@ Second = dict[str, Any]
 def second(done: int = 100, connections: int = 4, clients: int = 4, **given: Any) -> Second:
     """What one second of a slice holds."""
     return {"done": done, "intended": max(done, 1), "connections": connections,
-            "clients": clients, "answered": True, "errors": [], "server": None} | given  # fmt: skip
+            "clients": clients, "answered": True, "active": 3, "errors": [],
+            "server": None} | given  # fmt: skip
 
 
 def error(sqlstate: str, count: int = 1, statement: str = "", message: str = "") -> dict[str, Any]:
@@ -59,6 +60,9 @@ class Made:
         if each["answered"]:
             ns = at(self.recorder, self.at_s + 0.5)
             self.recorder.add_rows("metric_database", [{"xact_commit": 1}], ns=ns)
+            seen = {"ticks": 10, "backend_type": "client backend", "state": "active",
+                    "wait_event_type": "", "wait_event": "", "count": each["active"]}  # fmt: skip
+            self.recorder.add_rows("wait_sample", [seen], ns=ns)
             row = SERVER | (each["server"] or {})
             self.recorder.add_rows("metric_server", [row], ns=ns)
 
@@ -228,12 +232,32 @@ def test_a_server_that_answers_nobody(made: Callable[..., Made]) -> None:
     assert run.said() == [why]
 
 
+def test_a_silence_that_begins_within_a_second(made: Callable[..., Made]) -> None:
+    run = made()
+    silent = [second(done=0, intended=1, answered=False) for _ in range(2)]
+    why = run.why(run.slice(*well(4), second(done=9, answered=False), *silent, *well(4)))
+    assert why == "the server answered nobody for 2.0 s"
+
+
 def test_a_stall_in_which_the_probes_are_answered_is_measured(made: Callable[..., Made]) -> None:
     """A checkpoint that holds all clients up is what is to be seen, not an absence."""
     run = made()
     stalled = [second(done=0, intended=1) for _ in range(5)]
     assert run.why(run.slice(*well(4), *stalled, *well(4))) is None
     assert run.said() == []
+
+
+@pytest.mark.parametrize(("script", "void"), [("select 1;", True), ("\\\\sleep 5 s", False)])
+def test_a_link_through_which_nothing_comes(
+    made: Callable[..., Made], script: str, void: bool
+) -> None:
+    """The probes have a way of their own; the server waits for clients that wait for it."""
+    run = made(group={"script": [{"file": "own.sql", "text": script.replace("\\\\", "\\")}]})
+    cut = [second(done=0, intended=1, active=0) for _ in range(5)]
+    why = run.why(run.slice(*well(4), *cut))
+    said = "nothing came through between clients and server for 5.0 s"
+    assert why == (said if void else None)
+    assert run.said() == ([said] if void else [])
 
 
 def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(

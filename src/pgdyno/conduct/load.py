@@ -104,10 +104,12 @@ class RunningLoad:
         return now
 
     def wait_served(self, seconds_max: float) -> None:
-        """Wait until transactions are done again, if they are."""
+        """Wait until the server answers again, the clients or the probes."""
         since_s = time.monotonic()
         self.cut(None)
-        while self._standstill.done_s < since_s and time.monotonic() - since_s < seconds_max:
+        while not self._standstill.answered_since(since_s):
+            if time.monotonic() - since_s >= seconds_max:
+                return
             self.wait(_POLL_SECONDS)
 
     @property

@@ -54,6 +54,10 @@ class Standstill:
             key = (row["script"], row["sqlstate"], row["message"])
             self._failures[key] = self._failures.get(key, 0) + row["count"]
 
+    def answered_since(self, since_s: float) -> bool:
+        """Whether a client, or a probe, has had an answer since that moment."""
+        return self.done_s >= since_s or time.monotonic() - self._silent_s() >= since_s
+
     def check(self) -> None:
         """Raise RunError for a load that there is no hope for."""
         now_s = time.monotonic()

@@ -223,12 +223,12 @@ def _out_of_patience(voids: list[str], question: Question, deadline_s: float) ->
 def _too_many_void(question: Question, voids: list[str]) -> TrustError:
     reasons = Counter(voids).most_common()
     told = "; ".join(f"{why} ({times}x)" if times > 1 else why for why, times in reasons)
-    only_slow = all(why.startswith(NOTHING_DONE) for why in voids)
+    if all(why.startswith(NOTHING_DONE) for why in voids):
+        told += "; transactions that take so long need longer slices (--slice, --budget)"
     return TrustError(
         f"{question.title}: {len(voids)} slices are void, and the {PAIRS_MIN} pairs that a verdict"
         f" needs could not be measured: {told}",
         code="void-slices",
-        hint="longer slices (--slice, --budget), in which transactions end" if only_slow else None,
     )
 
 

@@ -6,14 +6,14 @@ neither is what a drill breaks.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from pgdyno.record.reader import RunFile
 from pgdyno.record.rows import Event, Losses
-from pgdyno.record.void import difference, silences
+from pgdyno.record.void import broken_links, difference, silences
 
 NEAR_MS = 5_000
 """What is this close to a restart belongs to it."""
@@ -47,7 +47,7 @@ def incidents(run: RunFile) -> list[Incident]:
 
 def _restarts(run: RunFile, ours: list[int]) -> Iterator[Incident]:
     seen = run.sightings()
-    for before, after in itertools.pairwise(seen):
+    for before, after in pairwise(seen):
         said = difference(before, after)
         if said and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
             yield Incident(after.at_ms, said)
@@ -67,9 +67,9 @@ def _absences(run: RunFile) -> Iterator[Incident]:
         yield Incident(away.at_ms, "the server went away")
     pieces = [each for each in run.slices() if each.ended_ms is not None]
     for piece in pieces:
-        for silence in silences(run, piece.started_ms, piece.ended_ms or 0):
-            seconds = silence.idle_ms / 1000
-            yield Incident(silence.from_ms, f"the server answered nobody for {seconds:.1f} s")
+        for kind in (silences, broken_links):
+            for silence in kind(run, piece.started_ms, piece.ended_ms or 0):
+                yield Incident(silence.from_ms, str(silence))
 
 
 def _losses(run: RunFile) -> Iterator[Incident]:

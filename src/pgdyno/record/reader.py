@@ -312,6 +312,14 @@ class RunFile(Latencies):
         rows = self._db.tuples("select distinct at_ms from metric_database order by at_ms")
         return [at_ms for (at_ms,) in rows]
 
+    def active(self) -> list[tuple[int, int]]:
+        """Until when the sessions of clients were looked at, and how often one was seen at work."""
+        rows = self._db.tuples(
+            "select at_ms, sum(case when backend_type = 'client backend' and state = 'active'"
+            " then count else 0 end) from wait_sample group by at_ms order by at_ms"
+        )
+        return [(at_ms, seen) for at_ms, seen in rows]
+
     def losses(self, slice_ids: Collection[int] | None = None) -> list[Losses]:
         """Connections lost by clients at work, interval by interval."""
         codes = ", ".join(f"'{code}'" for code in LOST_CODES)

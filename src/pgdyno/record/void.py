@@ -6,9 +6,10 @@ Judged from what was recorded alone: when a slice is closed, and again whenever 
 
 from __future__ import annotations
 
-import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 from typing import Any
 
 from pgdyno.record.reader import RunFile
@@ -17,6 +18,10 @@ from pgdyno.record.rows import GroupInterval, Interval, Sighting, Slice
 AWAY_SHARE_MAX = 0.1
 """Part of a slice in which the server may answer nobody, or clients be without a connection. What
 is shorter is part of what was measured, as a stall is."""
+LOOK_MS = 1_100
+"""The sessions' states are summed up over a second."""
+SLEEP = "\\\\sleep"
+"""The meta-command, in JSON."""
 SILENT_MS_MIN = 2_000
 """The probes ask once a second; one late answer is no absence."""
 CONNECT = "connect"
@@ -32,12 +37,21 @@ _CRASHED = {
 
 @dataclass(frozen=True)
 class Silence:
-    """A time in which the server answered neither the clients nor the probes."""
+    """A time in which the server answered neither the clients nor the probes, or was not reached
+    by the clients."""
 
     from_ms: int
     to_ms: int
     idle_ms: float
     """Length of the intervals within it, in which nothing was done."""
+    reached: bool = True
+    """Whether the clients may have reached it; else it waited for them as they for it."""
+
+    def __str__(self) -> str:
+        seconds = f"{self.idle_ms / 1000:.1f} s"
+        if self.reached:
+            return f"the server answered nobody for {seconds}"
+        return f"nothing came through between clients and server for {seconds}"
 
 
 @dataclass(frozen=True)
@@ -84,12 +98,34 @@ def silences(run: RunFile, from_ms: int, to_ms: int) -> Iterator[Silence]:
     if not answered:
         return
     edges = [from_ms, *(at_ms for at_ms in answered if from_ms < at_ms < to_ms), to_ms]
-    gaps = [(a, b) for a, b in itertools.pairwise(edges) if b - a >= SILENT_MS_MIN]
+    gaps = [(a, b) for a, b in pairwise(edges) if b - a >= SILENT_MS_MIN]
     intervals = run.intervals() if gaps else []
     for began, ended in gaps:
-        idle = [each for each in intervals if _within(each, began, ended)]
-        if idle and not any(each.done for each in idle) and any(_due(each) for each in idle):
+        inside = [each for each in intervals if _within(each, began, ended)]
+        idle = [each for each in inside if not each.done and _due(each)]
+        if idle:
             yield Silence(began, ended, sum(each.duration_ms for each in idle))
+
+
+def broken_links(run: RunFile, from_ms: int, to_ms: int) -> Iterator[Silence]:
+    """Times in which clients waited for answers, and no session of the server was at work."""
+    if SLEEP in json.dumps(run.run.spec):
+        return  # A client that sleeps in a transaction has the server wait for it.
+    for idle in _idle_stretches(run, from_ms, to_ms):
+        began, ended = idle[0].at_ms, round(idle[-1].at_ms + idle[-1].duration_ms)
+        # The first second that was looked at may have begun before.
+        looks = [seen for at_ms, seen in run.active() if began + LOOK_MS < at_ms <= ended]
+        if looks and not any(looks):
+            yield Silence(began, ended, sum(each.duration_ms for each in idle), reached=False)
+
+
+def _idle_stretches(run: RunFile, from_ms: int, to_ms: int) -> Iterator[list[Interval]]:
+    """Intervals in a row in which something was waiting and nothing was done, for long enough."""
+    inside = [each for each in run.intervals() if _within(each, from_ms, to_ms)]
+    for idle, stretch in groupby(inside, lambda each: not each.done and each.backlog > 0):
+        intervals = list(stretch)
+        if idle and sum(each.duration_ms for each in intervals) >= SILENT_MS_MIN:
+            yield intervals
 
 
 def connected(run: RunFile, each: Slice) -> list[Connected]:
@@ -112,7 +148,7 @@ def connected(run: RunFile, each: Slice) -> list[Connected]:
 
 def _restarted(run: RunFile, each: Slice) -> str | None:
     seen = [sighting for sighting in run.sightings() if sighting.slice_id == each.id]
-    for before, after in itertools.pairwise(seen):
+    for before, after in pairwise(seen):
         if said := difference(before, after):
             return said
     codes = {error.sqlstate for error in run.errors([each.id])}
@@ -131,7 +167,8 @@ def _lost_all(run: RunFile, each: Slice) -> str | None:
 
 def _why_none_came(run: RunFile, each: Slice, before: str) -> str:
     """What was said to those who tried to connect; '' if nothing."""
-    refused = [error for error in run.errors([each.id]) if error.statement == CONNECT]
+    heard = (*run.errors([each.id]), *run.errors())
+    refused = [error for error in heard if error.statement == CONNECT]
     if not refused:
         return ""
     return f"{before}{refused[0].sqlstate} {refused[0].message}"
@@ -140,10 +177,13 @@ def _why_none_came(run: RunFile, each: Slice, before: str) -> str:
 def _silent(run: RunFile, each: Slice) -> str | None:
     if each.ended_ms is None:
         return None
-    idle_ms = sum(s.idle_ms for s in silences(run, each.started_ms, each.ended_ms))
-    if not idle_ms or idle_ms <= AWAY_SHARE_MAX * (each.ended_ms - each.started_ms):
-        return None
-    return f"the server answered nobody for {idle_ms / 1000:.1f} s"
+    least_ms = AWAY_SHARE_MAX * (each.ended_ms - each.started_ms)
+    for kind in (silences, broken_links):
+        found = list(kind(run, each.started_ms, each.ended_ms))
+        idle_ms = sum(silence.idle_ms for silence in found)
+        if found and idle_ms > least_ms:
+            return str(replace(found[0], idle_ms=idle_ms))
+    return None
 
 
 def _nothing_done(run: RunFile, each: Slice) -> str | None:

@@ -1,0 +1,280 @@
+"""No verdict from what was not measured: servers that stop, crash, hang and refuse in the middle of
+a run or a comparison, and transactions that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server.relay import Relay
+
+pytestmark = pytest.mark.server
+
+PATIENCE_S = 120.0
+INSERT = "insert into t values (1);\n"
+
+
+class Command:
+    """A command of pgdyno in a process of its own, with its result as JSON."""
+
+    def __init__(self, folder: Path, command: str, *arguments: str) -> None:
+        self.path = folder / "run.db"
+        words = [command, *arguments, "-o", str(self.path), "--format", "json", "-q"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pgdyno", *words],
+            cwd=folder,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def wait_for(self, query: str, least: int = 1) -> None:
+        """Wait until a query of the run file gives at least so much."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._ask(query) < least:
+            assert time.monotonic() < deadline, f"waited in vain: {query}"
+            assert self._process.poll() is None, self._process.communicate()
+            time.sleep(0.05)
+
+    def _ask(self, query: str) -> int:
+        try:
+            with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as db:
+                return int(db.execute(query).fetchone()[0] or 0)
+        except sqlite3.Error:
+            return 0
+
+    def end(self, *statuses: int) -> tuple[dict[str, Any], str]:
+        """Its result and what it said on stderr; it must end with one of these statuses."""
+        out, err = self._process.communicate(timeout=PATIENCE_S)
+        assert self._process.returncode in statuses, err
+        assert "Traceback" not in err
+        assert "internal error" not in err
+        return (json.loads(out) if out else {}), err
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+Begin = Callable[..., Command]
+DONE = "select sum(done) from interval where slice_id is not null"
+SLICES = "select count(*) from slice where ended_ms is not null and trial_id is not null"
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Begins commands, none of which outlives the test."""
+    begun: list[Command] = []
+
+    def start(*arguments: str) -> Command:
+        begun.append(Command(tmp_path, *arguments))
+        return begun[-1]
+
+    yield start
+    for each in begun:
+        each.kill()
+
+
+def processes_of(cluster: Cluster) -> list[int]:
+    """The postmaster and its children."""
+    assert cluster.pid is not None
+    children = Path(f"/proc/{cluster.pid}/task/{cluster.pid}/children").read_text().split()
+    return [cluster.pid, *map(int, children)]
+
+
+def signal_all(cluster: Cluster, number: signal.Signals) -> None:
+    for pid in processes_of(cluster):
+        os.kill(pid, number)
+
+
+@pytest.fixture
+def shop(pg18: Cluster) -> Iterator[ConnInfo]:
+    """A database and a role of the test's own on the shared server."""
+    ours = pg18.conninfo
+    with psycopg.connect(**ours.kwargs(), autocommit=True) as connection:
+        connection.execute("drop database if exists verdicts with (force)")
+        connection.execute("drop role if exists verdicts")
+        connection.execute("create role verdicts login password 'secret'")
+        connection.execute("create database verdicts")
+    values = ours.kwargs() | {"dbname": "verdicts"}
+    with psycopg.connect(**values, autocommit=True) as connection:
+        connection.execute("create table t (a int)")
+        connection.execute("grant insert on t to verdicts")
+    yield ours
+    with psycopg.connect(**ours.kwargs(), autocommit=True) as connection:
+        connection.execute("drop database if exists verdicts with (force)")
+        connection.execute("drop role verdicts")
+
+
+def uri(conninfo: ConnInfo, *, port: int | None = None, user: str = "verdicts") -> str:
+    if port is not None:
+        return f"postgresql://{user}:secret@127.0.0.1:{port}/verdicts"
+    return f"postgresql://{user}@/verdicts?host={conninfo.host}&port={conninfo.port}"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        (tmp_path / "own.sql").write_text(text)
+        return "own.sql"
+
+    return write
+
+
+def run_sql(conninfo: ConnInfo, statement: str, database: str | None = None) -> None:
+    values = conninfo.kwargs() | ({"dbname": database} if database else {})
+    with psycopg.connect(**values, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_a_comparison_outlives_a_restart(new_cluster: Callable[..., Cluster], begin: Begin) -> None:
+    """The pair under way is measured again; what happened stands before all figures."""
+    cluster = new_cluster(18)
+    begun = begin(
+        "compare", cluster.conninfo.uri_without_password, "-c", "4", "-S", "--pool-max", "2",
+        "--slice", "500ms", "--budget", "10",
+    )  # fmt: skip
+    begun.wait_for(SLICES, 2)
+    begun.wait_for("select count(*) from slice where ended_ms is null")
+    cluster.stop("immediate")
+    cluster.start()
+    result, _ = begun.end(0, 4)
+    assert [each["sentence"] for each in result["incidents"]] == ["the server was restarted"]
+    assert result["decision"] in ("better", "worse", "no difference", "inconclusive")
+    run = RunFile(begun.path)
+    trials = {trial.kind: trial for trial in run.trials()}
+    assert result["effect"]["pairs"] == len(run.pairs(trials["compare"].id))
+    shown = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "show", str(begun.path)],
+        text=True, capture_output=True, check=True,
+    )  # fmt: skip
+    assert "the server was restarted" in shown.stdout.splitlines()[1]
+    voids = [each.void for each in run.slices() if each.void]
+    assert ("void " in shown.stdout) == bool(voids)
+
+
+def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
+    new_cluster: Callable[..., Cluster], begin: Begin
+) -> None:
+    """Connections stay open, nobody is answered, and it does not come back."""
+    cluster = new_cluster(18)
+    begun = begin(
+        "compare", cluster.conninfo.uri_without_password, "-c", "2", "-S", "--pool-max", "1",
+        "--budget", "15",
+    )  # fmt: skip
+    begun.wait_for(SLICES, 2)
+    signal_all(cluster, signal.SIGSTOP)
+    try:
+        _, err = begun.end(2)
+    finally:
+        signal_all(cluster, signal.SIGCONT)
+    assert err.startswith("error: the server ")
+    assert "what was recorded is kept" in err
+
+
+def test_a_dropped_database(shop: ConnInfo, begin: Begin, script: Callable[[str], str]) -> None:
+    begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "3", "-T", "5")
+    begun.wait_for(DONE)
+    run_sql(shop, "drop database verdicts with (force)")
+    result, err = begun.end(4)
+    assert not result["trustworthy"]
+    assert result["distrust"][0].startswith("all 3 connections were lost, and then: 3D000")
+    assert result["incidents"]
+    assert err.startswith("error: the measurement cannot be trusted: all 3 connections were lost")
+
+
+def test_rights_that_are_revoked_end_the_run(
+    shop: ConnInfo, begin: Begin, script: Callable[[str], str]
+) -> None:
+    begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "3", "-T", "60")
+    begun.wait_for(DONE)
+    run_sql(shop, "revoke insert on t from verdicts", "verdicts")
+    _, err = begun.end(2)
+    assert "of them in script own: 42501 permission denied for table t" in err.splitlines()[0]
+    assert RunFile(begun.path).ledger().balanced
+
+
+@pytest.mark.parametrize("cut", ["closed", "held"])
+def test_a_link_that_is_cut(
+    shop: ConnInfo, pg18: Cluster, begin: Begin, script: Callable[[str], str], cut: str
+) -> None:
+    """Closed, or a black hole that answers nothing."""
+    relay = Relay(("127.0.0.1", pg18.conninfo.port))
+    begun = begin(
+        "run", uri(shop, port=relay.port), "-f", script(INSERT), "-c", "3", "-T", "6"
+    )  # fmt: skip
+    begun.wait_for(DONE)
+    relay.close() if cut == "closed" else relay.hold()
+    result, _ = begun.end(4)
+    relay.close()
+    why = {"closed": "all 3 connections were lost", "held": "the server answered nobody for"}[cut]
+    assert result["distrust"][0].startswith(why)
+    assert result["incidents"]
+
+
+def test_the_share_of_failures_decides(
+    shop: ConnInfo, begin: Begin, script: Callable[[str], str]
+) -> None:
+    """One of four fails; what a script expects does not count."""
+    mix = "\\set x random(1, 4)\n\\expect 22012\nselect 1 / 0;\nselect 1 / (:x - 1);\n"
+    asked = ("run", uri(shop), "-f", script(mix), "-c", "2", "-T", "1")
+    begun = begin(*asked)
+    result, err = begun.end(4)
+    assert 0.1 < result["failures"]["share"] < 0.5
+    assert result["failures"]["sqlstate"] == "22012"
+    assert result["distrust"][0].startswith("more than 1 % of the transactions failed: ")
+    assert "division by zero" in err
+    begun.path.unlink()
+    for limit, status in (("60%", 0), ("3", 4)):
+        again = begin(*asked, "--max-failures", limit)
+        result, _ = again.end(status)
+        assert result["trustworthy"] is (status == 0)
+        again.path.unlink()
+
+
+def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], str]) -> None:
+    """With the change every fourth transaction fails, and fails fast."""
+    failing = (
+        "\\set x random(1, 4)\n"
+        "select 1 / (case when current_setting('work_mem') = '8MB' then :x - 1 else 1 end);\n"
+        "select pg_sleep(0.01);\n"
+    )
+    begun = begin(
+        "compare", "-f", script(failing), "-c", "4", "--set", "work_mem=8MB", "--slice", "500ms",
+        "--budget", "12",
+    )  # fmt: skip
+    result, err = begun.end(4)
+    assert result["decision"] == "not comparable"
+    assert result["failures"]["before"]["count"] == 0
+    assert result["failures"]["after"]["share"] > 0.1
+    assert result["distrust"][0].startswith("not comparable: failures differ: ")
+    assert "22012 division by zero" in err
+
+
+def test_slices_in_which_nothing_ends_have_no_verdict(
+    begin: Begin, script: Callable[[str], str]
+) -> None:
+    """No half a transaction, so that there is a logarithm."""
+    begun = begin(
+        "compare", "-f", script("select pg_sleep(20);\n"), "-c", "2", "--pool-max", "1",
+        "--slice", "1", "--budget", "8",
+    )  # fmt: skip
+    result, err = begun.end(4)
+    assert result["decision"] == "no verdict"
+    assert result["effect"] is None
+    assert "nothing was done, and 2 transactions were due" in err
+    assert "longer slices" in err
