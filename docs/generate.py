@@ -1,4 +1,5 @@
-"""Regenerates what is derived from the code: the schema of specs, the command reference, man pages.
+"""Regenerates what is derived from the code: the schema of specs, the reference of commands
+and of errors, man pages.
 
 Run by ``make docs``; tests fail while the results are stale.
 """
@@ -10,14 +11,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 import click
+import error_table
 from manpages import man_page
 
+from pgdyno import errors as tree
 from pgdyno.cli import cli
 from pgdyno.spec import spec_schema
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "scenarios" / "pgdyno-spec.schema.json"
 REFERENCE = ROOT / "docs" / "reference" / "commands.md"
+ERRORS = ROOT / "docs" / "reference" / "errors.md"
 MAN_PAGES = ROOT / "packaging" / "data" / "share" / "man" / "man1"
 
 
@@ -28,6 +32,11 @@ def reference() -> str:
         context = _context(command, path)
         parts.append(f"## {' '.join(path)}\n\n```\n{command.get_help(context)}\n```\n")
     return "\n".join(parts)
+
+
+def errors() -> str:
+    """Every error with its exit status, message and hint."""
+    return error_table.page({k: getattr(tree, k).exit_status for k in error_table.STATUSES})
 
 
 def man_pages() -> dict[str, str]:
@@ -77,6 +86,7 @@ if __name__ == "__main__":
     REFERENCE.parent.mkdir(exist_ok=True)
     SCHEMA.write_text(schema())
     REFERENCE.write_text(reference())
+    ERRORS.write_text(errors())
     for page in MAN_PAGES.glob("*.1"):
         page.unlink()
     for name, text in man_pages().items():
