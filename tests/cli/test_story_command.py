@@ -61,6 +61,7 @@ N  A shutdown, and the WAL gone
    remark     Nothing but the last checkpoint's record is missing.
    run        run-Ndb
 
+page    run.html
 """)
     assert numberless(said.err) == snapshot("""\
 error: chapter N A shutdown, and the WAL gone: ended otherwise than expected: stopped/start refused, stopped/resetwal clean
@@ -75,6 +76,7 @@ def test_a_chapter_as_json(pgdyno: Pgdyno, installation_of: Callable[[int], Inst
     said = pgdyno("story", "small.toml", "--only", "1", "-q", "--format", "json", "-o", "run.db")
     assert said.status == 0, said.err
     result = json.loads(said.out)
+    assert "stopped/start" in Path(result["page"]).read_text()
     jsonschema.validate(result, json.loads(SCHEMA.read_text()))
     (chapter,) = result["chapters"]
     assert chapter["as_expected"] is True

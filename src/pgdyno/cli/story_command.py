@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.options import output_options
 from pgdyno.cli.output import print_result
-from pgdyno.errors import ThresholdError, TrustError
+from pgdyno.errors import PgdynoError, ThresholdError, TrustError
 
 
 @click.command("story")
@@ -21,7 +22,8 @@ from pgdyno.errors import ThresholdError, TrustError
 def command(**given: Any) -> None:
     """Carry out the story of a spec: comparisons and drills, and where luck had a part.
 
-    Each chapter ([[story]]) has a run file of its own, named after -o and its number. The exit
+    Each chapter ([[story]]) has a run file of its own, named after -o and its number; all of them
+    together have one page. The exit
     status is 3 when one ends otherwise than the spec expects, and 4 when one cannot be trusted.
 
     \b
@@ -36,8 +38,24 @@ def command(**given: Any) -> None:
     spec, text = read_spec_or_run(given["spec_path"], story=True)
     base = run_path(given["output"], spec.name)
     chapters: list[dict[str, Any]] = []
-    result = {"schema_version": SCHEMA_VERSION, "story": spec.name, "chapters": chapters}
+    result: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "story": spec.name,
+        "chapters": chapters,
+    }
     as_text = given["output_format"] == "text"
+    page = page_path(None, base)
+
+    def finish() -> None:
+        """What ends a story leaves the chapters that were told, and their page."""
+        if not chapters:
+            return
+        result["page"] = str(_write_page(chapters, page))
+        if as_text:
+            click.echo(f"page    {page}")
+        else:
+            print_result(given["output_format"], base, result, _rows(result))
+
     try:
         with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
             for chapter in tell(
@@ -50,11 +68,21 @@ def command(**given: Any) -> None:
                 chapters.append(chapter)
                 if as_text:
                     print_chapter(chapter, stdout_console())
-    finally:
-        # What ends a story leaves the chapters that were told.
-        if chapters and not as_text:
-            print_result(given["output_format"], base, result, _rows(result))
+    except BaseException:
+        with suppress(PgdynoError):
+            finish()
+        raise
+    finish()
     _judge(result)
+
+
+def _write_page(chapters: Sequence[Mapping[str, Any]], page: Path) -> Path:
+    from pgdyno.record import RunFile
+    from pgdyno.report import write_story
+
+    with ExitStack() as stack:
+        runs = [stack.enter_context(RunFile(chapter["run_file"])) for chapter in chapters]
+        return write_story(runs, page)
 
 
 def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ Both read the run file only, never a server, so any run can be reported again. `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from pgdyno.record import RunFile
 
-__all__ = ["check_page_place", "stdout_console", "terminal_summary", "write_html"]
+__all__ = ["check_page_place", "stdout_console", "terminal_summary", "write_html", "write_story"]
 
 
 def write_html(run: RunFile, path: Path | str) -> Path:
@@ -22,6 +23,13 @@ def write_html(run: RunFile, path: Path | str) -> Path:
     from pgdyno.report import html
 
     return html.write_html(run, path)
+
+
+def write_story(runs: Sequence[RunFile], path: Path | str) -> Path:
+    """Writes the one page of a story, whose chapters ``runs`` are, to ``path``, returned."""
+    from pgdyno.report import html
+
+    return html.write_story(runs, path)
 
 
 def check_page_place(path: Path) -> None:

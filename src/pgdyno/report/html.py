@@ -6,7 +6,7 @@ Scripts, styles and data are in the file; a content security policy forbids it t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from pgdyno.report import (
     pricelist,
     repeating,
     sections,
+    storypage,
     wording,
 )
 from pgdyno.report.chart import Chart
@@ -36,6 +37,7 @@ from pgdyno.report.place import check_page_place, unwritable
 from pgdyno.report.pricechart import price_chart
 from pgdyno.report.stepcharts import chain_charts, pairs_chart, waits_chart
 from pgdyno.report.story import Story
+from pgdyno.report.storypage import StoryPage
 from pgdyno.visible import visible
 
 UNIT_GAP = re.compile(r"(?<=\d) (?=%|(?:ms|µs|s|min|tps|B|kB|MB|GB|TB)\b)")
@@ -46,9 +48,20 @@ def write_html(run: RunFile, path: Path | str) -> Path:
 
     Raises SetupError if it cannot, UsageError if something else is there.
     """
-    path = Path(path)
+    return _write(Path(path), lambda: render(run))
+
+
+def write_story(runs: Sequence[RunFile], path: Path | str) -> Path:
+    """Writes the one page of the chapters ``runs`` to ``path`` and returns it.
+
+    Raises as :func:`write_html`, and UsageError for what are no chapters of one story.
+    """
+    return _write(Path(path), lambda: render_story(runs))
+
+
+def _write(path: Path, made: Callable[[], str]) -> Path:
     check_page_place(path)
-    page = render(run).encode()
+    page = made().encode()
     try:
         write_whole(path, page)
     except OSError as problem:
@@ -58,11 +71,17 @@ def write_html(run: RunFile, path: Path | str) -> Path:
 
 def render(run: RunFile) -> str:
     """The report of ``run`` as the text of one HTML file."""
-    page: Page | DrillPage
     if run.run.command == "drill":
-        page, template = drillpage.make_page(run), drillpage.TEMPLATE
-    else:
-        page, template = make_page(run), "report.html.j2"
+        return _rendered(drillpage.make_page(run), drillpage.TEMPLATE)
+    return _rendered(make_page(run), "report.html.j2")
+
+
+def render_story(runs: Sequence[RunFile]) -> str:
+    """The page of the chapters ``runs`` as the text of one HTML file."""
+    return _rendered(storypage.make_page(runs), storypage.TEMPLATE)
+
+
+def _rendered(page: Page | DrillPage | StoryPage, template: str) -> str:
     script, divs = _embed(page.charts)
     return (
         _templates()

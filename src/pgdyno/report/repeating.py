@@ -13,6 +13,11 @@ def repeat_lines(info: RunInfo, path: Path) -> list[str]:
     return [command_of(info, str(path.absolute()))]
 
 
+def story_command(path: Path) -> str:
+    """The command that tells a story again from the run file of one of its chapters."""
+    return shlex.join(["pgdyno", "story", str(path.absolute())])
+
+
 def spec_command(info: RunInfo) -> str:
     """The command that repeats the run from its spec, saved under its name."""
     return command_of(info, f"{info.name}.toml")

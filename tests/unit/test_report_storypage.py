@@ -1,0 +1,85 @@
+"""The one page of a story: every chapter, its expectation, its end, its luck."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import drill_runs
+import pytest
+import report_runs
+
+from pgdyno.errors import UsageError
+from pgdyno.record import RunFile
+from pgdyno.report.html import render_story
+from pgdyno.report.storypage import make_page
+
+OF = {
+    "name": "write-heavy-web",
+    "description": "What commits wait for",
+    "clients": [{"name": "web", "count": 16}],
+    "story": [{"title": "a", "fault": "kill"}, {"title": "b", "fault": "kill"}] * 2,
+}
+
+
+def chapter(number: int, **more: Any) -> dict[str, Any]:
+    told = {
+        "number": number, "title": f"The {number}th", "remark": "Well.",
+        "endings": {"": "better"}, "luck": [], "expected": None, "as_expected": None, "of": OF,
+    }  # fmt: skip
+    return told | more
+
+
+def comparison(path: Path, told: dict[str, Any], **run: Any) -> RunFile:
+    writer = report_runs.Writer(path, 30, command="compare", spec_text="", **run)
+    tried = report_runs.Tried("compare", "async", report_runs.FREE, report_runs.ASYNC,
+                              {"settings": {"synchronous_commit": "off"}})  # fmt: skip
+    report_runs.write_trial(writer, tried)
+    writer.recorder.update_run(result={"trustworthy": True, "chapter": told})
+    return RunFile(writer.finish())
+
+
+def drilled(path: Path, told: dict[str, Any]) -> RunFile:
+    drill_runs.write_drill(path, drill_runs.sample_drill([3, 0]))
+    with sqlite3.connect(path) as db:
+        ((text,),) = db.execute("select result_json from run").fetchall()
+        result = json.dumps({**json.loads(text), "chapter": told})
+        db.execute("update run set result_json = ?, name = 'write-heavy-web'", [result])
+    db.close()
+    return RunFile(path)
+
+
+def test_all_chapters_in_their_order(tmp_path: Path) -> None:
+    lucky = chapter(3, endings={"": "lost"}, expected="clean", as_expected=False,
+                    luck=["nothing was under way"])  # fmt: skip
+    runs = [
+        drilled(tmp_path / "s-3.db", lucky),
+        comparison(tmp_path / "s-1.db", chapter(1, expected="better", as_expected=True)),
+    ]
+    page = make_page(runs)
+    assert [each.number for each in page.chapters] == [1, 3]
+    assert page.verdict == ("2 of 4 chapters: 1 of 2 ended as expected; luck had a part in 1")
+    first, third = page.chapters
+    assert any("in 6 pairs" in said or "x [" in text for said in first.results
+               for _, text in first.terms)  # fmt: skip
+    assert third.luck == ["Nothing was under way."]
+    assert [tag.text for tag in third.tags] == ["lost", "otherwise than expected"]
+    assert third.cuts is not None
+    assert len({chart.id for chart in page.charts}) == len(page.charts)
+    text = render_story(runs)
+    for entry in page.contents:
+        assert f'id="{entry.id}"' in text
+        assert len(entry.title) <= 90
+    assert page.repeat_lines == [f"pgdyno story {tmp_path / 's-1.db'}"]
+
+
+def test_what_is_no_chapter_is_refused(tmp_path: Path) -> None:
+    plain = RunFile(report_runs.plain_run(tmp_path / "run.db"))
+    with pytest.raises(UsageError, match="is no chapter of a story"):
+        make_page([plain])
+    ours = comparison(tmp_path / "a-1.db", chapter(1))
+    other = comparison(tmp_path / "b-2.db", chapter(2), name="another")
+    with pytest.raises(UsageError, match="is of the story another"):
+        make_page([ours, other])
