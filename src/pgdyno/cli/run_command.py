@@ -14,6 +14,7 @@ from pgdyno.cli.options import load_options, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.types import Duration
+from pgdyno.errors import UsageError
 
 
 @click.command("run")
@@ -44,6 +45,12 @@ def command(**given: Any) -> None:
 
     spec, spec_text = build_spec(sort_out(given["what"]), given)
     if given["initialize"] and given["transactions"] is None and given["time"] is None:
+        if given["output_format"] != "text":
+            raise UsageError(
+                "-i alone has no result but its tables, so --format is for a load",
+                code="contradiction",
+                hint="-t or -T says how long the load is that follows",
+            )
         only_initialise(spec, given)
         return
     path = run_path(given["output"], spec.name)

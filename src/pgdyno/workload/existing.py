@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
+from pgdyno.server.marks import UNFINISHED
 from pgdyno.workload.found import PGBENCH_COLUMNS, FoundTable
 from pgdyno.workload.pgbench import ACCOUNTS_PER_BRANCH, TELLERS_PER_BRANCH
 from pgdyno.workload.queries import query
@@ -19,6 +21,13 @@ _KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 def scale_there(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> int:
     """The scale of the tables, as pgbench takes it. Raises SetupError when they cannot be used."""
     database = conn.info.dbname
+    if any(table.comment == UNFINISHED for table in found.values()):
+        raise SetupError(
+            f"pgbench's tables in the database {database} are half made: the pgdyno that made them"
+            " was killed",
+            code="tables-incomplete",
+            hint=_afresh(database),
+        )
     if missing := sorted(set(PGBENCH_COLUMNS) - set(found)):
         raise SetupError(
             f"the database {database} has {', '.join(sorted(found))}, and lacks"
@@ -70,6 +79,6 @@ def _rows_missing(conn: psycopg.Connection, scale: int) -> Iterator[str]:
 
 def _afresh(database: str) -> str:
     return (
-        f"pgdyno run -i -d {database} drops pgbench's tables there and makes all four; pgbench -i"
-        " does as well"
+        f"pgdyno run -i -d {shlex.quote(database)} drops pgbench's tables there and makes all"
+        " four; pgbench -i does as well"
     )

@@ -168,7 +168,8 @@ class _Pgbench:
 
     def _freshen(self, lock: TableLock) -> None:
         """What pgbench does before a run: an empty history, the two small tables vacuumed."""
-        if self.wanted.vacuum == "none":
+        read_only = lock.conn.execute("show transaction_read_only").fetchone() == ("on",)
+        if self.wanted.vacuum == "none" or read_only:
             return
         with lock.if_alone() as alone:
             if alone:

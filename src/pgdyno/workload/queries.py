@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.complaints import hint_for, primary
+
+_OF_ANOTHER = re.compile(r"(?:for|of) (?:table|sequence)")
 
 
 def query(name: str) -> bytes:
@@ -24,7 +27,7 @@ def setup_errors(what: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         hint = hint_for(error)
-        if error.sqlstate == "42501" and "for table" in str(error):
+        if error.sqlstate == "42501" and _OF_ANOTHER.search(str(error)):
             hint = "the tables are another role's: run as their owner, or GRANT ALL ON them"
         message = primary(error)
         raise SetupError(f"cannot set up {what}: {message}", code="tables", hint=hint) from None
