@@ -29,6 +29,7 @@ _COMMANDS = {
     "story": "Carry out the chapters of a spec: comparisons and drills",
     "show": "Read a run file: a summary in the terminal",
     "report": "Read a run file: one self-contained HTML page",
+    "diff": "Two run files side by side, without a verdict",
     "cleanup": "Remove what pgdyno has made on a server of yours",
     "server": "PostgreSQL servers that pgdyno can start",
     "spec": "Check a spec file, or print the schema of specs",

@@ -20,11 +20,12 @@ def command(runs: tuple[Path, ...], output: str | None) -> None:
     Several run files are the chapters of a story, which have one page together.
     """
     from pgdyno.cli.files import page_path
-    from pgdyno.record import RunFile
+    from pgdyno.record import RunFile, making_sense_of
     from pgdyno.report import write_html, write_story
 
     first = runs[0]
     with ExitStack() as stack:
+        stack.enter_context(making_sense_of(first))
         recorded = [stack.enter_context(RunFile(path)) for path in runs]
         if len(recorded) == 1:
             page = write_html(recorded[0], page_path(output, first))

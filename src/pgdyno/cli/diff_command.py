@@ -1,0 +1,43 @@
+"""``pgdyno diff``: two run files side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pgdyno.cli.output import print_json
+
+
+@click.command("diff")
+@click.argument("a", metavar="A.db", type=click.Path(path_type=Path))
+@click.argument("b", metavar="B.db", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Of the result on stdout.",
+)
+def command(a: Path, b: Path, output_format: str) -> None:
+    """Two run files side by side: in what they differ, and their figures.
+
+    Says what differs in spec, settings, server, host and engine, and shows throughput, percentiles,
+    statements, waits and failures with their ratios. It gives no verdict: two runs are not
+    interleaved pairs. pgdyno compare answers whether a change helps.
+
+    \b
+      pgdyno diff monday.db tuesday.db
+    """
+    from pgdyno.record import RunFile, making_sense_of
+    from pgdyno.report import stdout_console
+    from pgdyno.report.diffterminal import print_diff
+    from pgdyno.report.twofiles import diff
+    from pgdyno.visible import visible_within
+
+    with RunFile(a) as one, RunFile(b) as other, making_sense_of(a), making_sense_of(b):
+        result = diff(one, other)
+    if output_format == "json":
+        print_json(result)
+    else:
+        print_diff(visible_within(result), stdout_console())

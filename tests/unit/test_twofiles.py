@@ -1,0 +1,139 @@
+"""Two run files side by side: what differs, both figures, and no verdict."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import drill_runs
+import jsonschema
+import price_runs
+import pytest
+import report_runs
+
+from pgdyno.cli import _status
+from pgdyno.errors import UsageError
+from pgdyno.record import RunFile
+from pgdyno.report.diffterminal import diff_lines
+from pgdyno.report.story import Story
+from pgdyno.report.twofiles import NOT_PAIRS, diff
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs/reference/result-diff.schema.json").read_text()
+)
+MAKERS = {
+    "run": report_runs.plain_run,
+    "comparison": report_runs.comparison_run,
+    "investigation": report_runs.investigation_run,
+    "price": price_runs.price_run,
+    "long": lambda path: report_runs.long_run(path, 60),
+}
+
+
+def told(a: Path, b: Path) -> tuple[dict[str, Any], str]:
+    result = diff(RunFile(a), RunFile(b))
+    jsonschema.validate(result, SCHEMA)
+    return result, "\n".join(line.text for line in diff_lines(result, 120))
+
+
+@pytest.mark.parametrize("kind", list(MAKERS))
+def test_kinds_of_runs_stand_beside_a_plain_one(kind: str, tmp_path: Path) -> None:
+    a = report_runs.plain_run(tmp_path / "a.db")
+    b = MAKERS[kind](tmp_path / "b.db")
+    result, text = told(a, b)
+    assert result["figures"]["throughput_tps"]["a"] > 0
+    before = Story(RunFile(b)).before
+    assert before is not None
+    ours = result["figures"]["throughput_tps"]["b"]
+    assert ours == pytest.approx(before.throughput_tps, rel=0.02)
+    assert NOT_PAIRS in " ".join(text.split())
+    assert not any(word in text for word in ("better", "worse", "faster", "slower"))
+
+
+def test_what_differs_is_said_by_key_and_what_is_alike_too(tmp_path: Path) -> None:
+    clients = [{**report_runs.SPEC["clients"][0], "count": 8}]
+    script = [{"file": "a.sql", "text": "select 1;\nselect 2;\n"}]
+    spec = {**report_runs.SPEC, "clients": clients, "workload": {"script": script, "scale": 20}}
+    settings = {**report_runs.SERVER["settings"], "max_wal_size": "8GB"}
+    a = report_runs.plain_run(tmp_path / "a.db")
+    b = report_runs.plain_run(
+        tmp_path / "b.db",
+        spec=spec,
+        server={**report_runs.SERVER, "settings": settings},
+        host={**report_runs.HOST, "cores": 64},
+    )
+    result, text = told(a, b)
+    spec_keys = {each["key"]: (each["a"], each["b"]) for each in result["differs"]["spec"]}
+    assert spec_keys["clients.web.count"] == (16, 8)
+    assert result["differs"]["settings"] == [{"key": "max_wal_size", "a": "1GB", "b": "8GB"}]
+    assert result["differs"]["host"] == [{"key": "cores", "a": 2, "b": 64}]
+    assert "the machines differ" in result["cautions"]
+    assert "another text, 2 lines" in text
+    assert "alike       server and engine" in text
+
+
+def test_two_runs_alike_differ_in_nothing(tmp_path: Path) -> None:
+    a, b = (report_runs.plain_run(tmp_path / f"{name}.db") for name in "ab")
+    result, text = told(a, b)
+    assert not any(result["differs"].values())
+    assert "alike       spec, settings, server, host and engine" in text
+    assert result["figures"]["throughput_tps"]["ratio"] == 1
+    assert {each["mean_ms"]["ratio"] for each in result["figures"]["statements"]} == {1}
+
+
+def test_an_older_file_is_read_and_its_missing_keys_are_defaults(tmp_path: Path) -> None:
+    spec = {k: v for k, v in report_runs.SPEC.items() if k not in ("disk", "load")}
+    a = report_runs.plain_run(tmp_path / "a.db", spec={**report_runs.SPEC, "price": {}})
+    spec = {**spec, "disk": {"wal": "plain"}, "load": report_runs.SPEC["load"]}
+    b = report_runs.plain_run(tmp_path / "b.db", spec=spec)
+    with sqlite3.connect(b) as db:
+        db.execute("alter table run drop column asked_json")
+        db.execute("drop table cut")
+        db.execute("drop table drill")
+        db.execute("pragma user_version = 2")
+    db.close()
+    result, _ = told(a, b)
+    assert not any(result["differs"].values())
+
+
+def test_drills_stand_beside_drills(tmp_path: Path) -> None:
+    a = drill_runs.lossy_run(tmp_path / "a.db")
+    b = drill_runs.harmless_run(tmp_path / "b.db")
+    result, text = told(a, b)
+    assert result["figures"]["drill"]["lost_max"]["a"] > 0
+    assert "lost max" in text
+    plain = report_runs.plain_run(tmp_path / "c.db")
+    with pytest.raises(UsageError, match=r"is a drill and .* is none"):
+        diff(RunFile(a), RunFile(plain))
+
+
+def test_nonsense_is_refused(tmp_path: Path) -> None:
+    a = report_runs.plain_run(tmp_path / "a.db")
+    (tmp_path / "link.db").symlink_to(a)
+    with pytest.raises(UsageError, match="are the same file"):
+        diff(RunFile(a), RunFile(tmp_path / "link.db"))
+    empty = [report_runs.empty_run(tmp_path / f"{name}.db") for name in "xy"]
+    with pytest.raises(UsageError, match="has a transaction that was done"):
+        diff(*(RunFile(path) for path in empty))
+    result, _ = told(a, empty[0])
+    assert result["figures"]["throughput_tps"]["b"] is None
+    assert any("planned end" in said for said in result["cautions"])
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_status_is_good(
+    form: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    paths = [str(report_runs.plain_run(tmp_path / f"{name}.db")) for name in "ab"]
+    monkeypatch.setattr("sys.argv", ["pgdyno", "diff", *paths, "--format", form])
+    assert _status() == 0
+    out = capsys.readouterr().out
+    if form == "json":
+        jsonschema.validate(json.loads(out), SCHEMA)
+    else:
+        assert "B / A" in out
