@@ -118,3 +118,10 @@ def test_a_server_that_only_the_environment_names(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert note_of_server_left_alone() == note
+
+
+@pytest.mark.parametrize("words", [("-c", "8", "shop"), ("shop",), ("bench", "-i")])
+def test_who_forgets_run_is_told(pgdyno: Pgdyno, words: tuple[str, ...]) -> None:
+    said = pgdyno(*words)
+    assert said.status == 1
+    assert "pgdyno run -c 8 -T 60 DATABASE" in said.err

@@ -6,6 +6,7 @@ the exit status of the error tree (``pgdyno.errors``).
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import signal
@@ -165,7 +166,17 @@ def _lowered(message: str) -> str:
 
 def _usage_hint(problem: click.ClickException) -> str | None:
     context = getattr(problem, "ctx", None)
-    return f"{context.command_path} --help" if context is not None else None
+    if context is None:
+        return None
+    if context.command is cli and _as_pgbench(sys.argv[1:]):
+        return "pgbench's words come after run: pgdyno run -c 8 -T 60 DATABASE; or pgdyno --help"
+    return f"{context.command_path} --help"
+
+
+def _as_pgbench(words: list[str]) -> bool:
+    """Whether the command line begins with an option or a database, as pgbench's may."""
+    known = difflib.get_close_matches(words[0], _COMMANDS, 1) if words else ["--help"]
+    return not known
 
 
 def _print_error(message: str, hint: str | None) -> None:
