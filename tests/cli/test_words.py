@@ -120,7 +120,7 @@ def test_a_server_that_only_the_environment_names(
     assert note_of_server_left_alone() == note
 
 
-@pytest.mark.parametrize("words", [("-c", "8", "shop"), ("shop",), ("bench", "-i")])
+@pytest.mark.parametrize("words", [("-c", "8", "shop"), ("orders",), ("bench", "-i")])
 def test_who_forgets_run_is_told(pgdyno: Pgdyno, words: tuple[str, ...]) -> None:
     said = pgdyno(*words)
     assert said.status == 1
