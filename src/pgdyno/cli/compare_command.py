@@ -45,8 +45,10 @@ _CHECKPOINT_SETTINGS = {
     metavar="KEY=VALUE",
     help="What the other side has: a key of the spec, as load.protocol=simple.",
 )
-@click.option("--budget", type=Duration(), default="90", help="Time to spend (default 90 s).")
-@click.option("--slice", "slice_ms", type=Duration(), help="Length of a slice.")
+@click.option(
+    "--budget", type=Duration(positive=True), default="90", help="Time to spend (default 90 s)."
+)
+@click.option("--slice", "slice_ms", type=Duration(positive=True), help="Length of a slice.")
 @click.option("--pairs", type=click.IntRange(6, 1000), help="At most so many pairs.")
 @click.option("--apply", "may_apply", is_flag=True, help="Settings of your server may change.")
 @output_options
@@ -63,6 +65,7 @@ def command(**given: Any) -> None:
     from pgdyno.cli.session import session_for
     from pgdyno.investigate import compare
 
+    _check_times(given["slice_ms"], given["budget"])
     asked = sort_out(given["what"])
     settings = parse_assignments(given["settings"], "--set")
     # The pool is what differs, not what both sides have.
@@ -90,6 +93,19 @@ def command(**given: Any) -> None:
         )
     print_result(given["output_format"], path, result, _pairs(path))
     check_trust(result)
+
+
+def _check_times(slice_ms: int | None, budget_ms: int) -> None:
+    """Not one pair of slices would end in time."""
+    if slice_ms and 2 * slice_ms > budget_ms:
+        from pgdyno.spec.units import format_duration
+
+        raise UsageError(
+            f"a pair of slices takes {format_duration(2 * slice_ms)}, and the budget is"
+            f" {format_duration(budget_ms)}",
+            code="contradiction",
+            hint="a verdict takes at least 6 pairs, and as many for the noise",
+        )
 
 
 def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> Any:

@@ -19,7 +19,9 @@ from pgdyno.cli.types import Duration
 
 @click.command("investigate")
 @load_options
-@click.option("--budget", type=Duration(), help="Time to spend under load (default 5 min).")
+@click.option(
+    "--budget", type=Duration(positive=True), help="Time to spend under load (default 5 min)."
+)
 @click.option(
     "--allow",
     type=click.Choice(["D0", "D1", "D2", "D3"]),

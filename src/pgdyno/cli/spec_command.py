@@ -17,13 +17,19 @@ def command() -> None:
 @command.command("check")
 @click.argument("spec", metavar="SPEC.toml|RUN.db")
 def check(spec: str) -> None:
-    """Read a spec and its scripts without running them; print it with every default filled in."""
+    """Read a spec and its scripts without running them; print it with every default filled in.
+
+    Settings are held against the server that would be started, and the names of faults, of
+    candidates and of what chapters change against what there is.
+    """
+    from pgdyno.cli.names import check_names
     from pgdyno.conduct import read_spec_or_run
     from pgdyno.spec import spec_to_toml
     from pgdyno.workload import load_workloads, with_texts
 
     checked, _ = read_spec_or_run(Path(spec))
     load_workloads(with_texts(checked))
+    check_names(checked)
     click.echo(spec_to_toml(checked), nl=False)
 
 

@@ -6,7 +6,7 @@ from pgdyno.conduct.load import check_witnesses
 from pgdyno.conduct.opening import open_session
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.session import Session
-from pgdyno.conduct.target import Target, check_programs
+from pgdyno.conduct.target import Target, check_programs, check_settings
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "carry_out",
     "check_programs",
     "check_server_named",
+    "check_settings",
     "check_witnesses",
     "initialise",
     "is_spec_of_run",

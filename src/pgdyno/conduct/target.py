@@ -156,6 +156,11 @@ def check_programs(spec: Spec) -> None:
     check_before_start(_installation(spec), spec.server.settings)
 
 
+def check_settings(spec: Spec, settings: Mapping[str, str]) -> None:
+    """As :func:`check_programs`, for settings that are to be in force later."""
+    check_before_start(_installation(spec), settings)
+
+
 def _installation(spec: Spec) -> Installation:
     bindir = Path(spec.server.bindir) if spec.server.bindir else None
     return find_installation(bindir, spec.server.version)

@@ -20,7 +20,7 @@ _SHAPES = ("steps", "burst", "sine", "day")
 
 
 def _number_of_rate(value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str | bool):
         raise ValueError(f'"{value}" is not a rate: a number of transactions per second, as 500')
     return value
 

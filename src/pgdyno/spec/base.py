@@ -7,7 +7,7 @@ where the attribute's name says so; the key in the file has no unit in its name.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -15,8 +15,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     PlainSerializer,
+    ValidationInfo,
     WithJsonSchema,
+    field_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from pgdyno.spec.units import (
     format_duration,
@@ -36,6 +39,34 @@ class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid", populate_by_name=True, frozen=True, allow_inf_nan=False
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """TOML's true is no 1; pydantic would take it for one."""
+        assert info.field_name is not None
+        field = cls.model_fields[info.field_name]
+        if any(isinstance(each, BeforeValidator) for each in field.metadata):
+            return value  # which knows for itself
+        if _is_number(field.annotation) and _has_truth(value):
+            raise PydanticCustomError("int_type", "wants a whole number")
+        return value
+
+
+def _is_number(annotation: Any) -> bool:
+    """Whether numbers are taken, also in a list, and no Booleans."""
+    types = _types_within(annotation)
+    return bool(types & {int, float}) and bool not in types
+
+
+def _types_within(annotation: Any) -> set[Any]:
+    if get_origin(annotation) is None:
+        return {annotation}
+    return set().union(*map(_types_within, get_args(annotation)))
+
+
+def _has_truth(value: Any) -> bool:
+    return isinstance(value, bool) or (isinstance(value, list) and any(map(_has_truth, value)))
 
 
 def _bounded_duration(duration_ms: int) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pgdyno.spec import failures
-from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, SettingValue, Share
+from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, PositiveDuration, SettingValue, Share
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
 from pgdyno.spec.failures import FailuresLimit
@@ -30,7 +30,7 @@ SEED_MAX = (1 << 63) - 1
 
 
 def _text_or_number(value: Any) -> Any:
-    if not isinstance(value, str | int | float):
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("a variable is a string or a number")
     return value
 
@@ -261,7 +261,7 @@ class Event(Part):
 class InvestigateSpec(Part):
     """Bounds of ``pgdyno investigate``."""
 
-    budget_ms: Duration = Field(300_000, alias="budget")
+    budget_ms: PositiveDuration = Field(300_000, alias="budget")
     allow: DurabilityClass = "D0"
 
 
@@ -276,7 +276,7 @@ class PriceSpec(Part):
         description="Candidates of your own: settings and keys, as 'full_page_writes=off'",
     )
     cuts: int = Field(6, ge=0, le=1000, description="Of each drill, at most")
-    budget_ms: Duration | None = Field(
+    budget_ms: PositiveDuration | None = Field(
         None, alias="budget", description="Time for gains and drills (default 65 s a candidate)"
     )
 

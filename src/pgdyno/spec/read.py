@@ -242,6 +242,7 @@ def _line_for(error: Any) -> str:
 def _shown(value: Any) -> str:
     """A rejected value, short enough for a message."""
     text = f'"{value}"' if isinstance(value, str) else str(value)
+    text = text.lower() if isinstance(value, bool) else text
     return text if len(text) <= 60 else text[:57] + "..."
 
 

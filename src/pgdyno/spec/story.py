@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pgdyno.spec.base import Duration, Part, SettingValue
+from pgdyno.spec.base import Part, PositiveDuration, SettingValue
 
 Ending = Literal[
     "better", "worse", "no difference", "clean", "lost", "refused", "corrupt", "harmed"
@@ -42,7 +42,7 @@ class Chapter(Part):
     settings: dict[str, SettingValue] = Field(
         default_factory=dict, description="Settings of the server that differ"
     )
-    budget_ms: Duration = Field(30_000, alias="budget", description="Time for a comparison")
+    budget_ms: PositiveDuration = Field(30_000, alias="budget", description="Time for a comparison")
     fault: str | None = Field(None, description="Makes the chapter a drill: what is broken")
     variant: str | None = Field(None, description="Of the fault")
     cuts: int = Field(1, ge=1, le=100_000, description="How often")

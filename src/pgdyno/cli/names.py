@@ -1,0 +1,42 @@
+"""Names and values in a spec that only other rooms know: settings, faults, candidates, keys.
+
+A run that needs them would find them wrong when it comes to them; ``spec check`` says so now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pgdyno.spec import Spec, spec_from_fields
+from pgdyno.spec.dotted import with_keys
+
+
+def check_names(spec: Spec) -> None:
+    """Raises UsageError, or SetupError where the server that it names is not there."""
+    from pgdyno.conduct import check_programs, check_settings
+    from pgdyno.drill.fault import find_fault
+
+    for chapter in spec.story:
+        if chapter.fault is not None:
+            find_fault(chapter.fault)
+    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    changes = list(_changes(spec))
+    for keys, _ in changes:
+        spec_from_fields(with_keys(fields, keys))
+    if spec.server.kind == "embedded":
+        check_programs(spec)
+        for _, settings in changes:
+            check_settings(spec, settings)
+
+
+def _changes(spec: Spec) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
+    """Keys and settings of everything that the spec would change."""
+    from pgdyno.price.candidates import choose
+
+    for event in spec.events:
+        yield {}, event.settings or {}
+    for chapter in spec.story:
+        yield chapter.vary, chapter.settings
+    if spec.price.ladder is not None or spec.price.candidates:
+        for candidate in choose(spec.price.ladder, spec.price.candidates, where="price.candidates"):
+            yield {**candidate.base.spec, **candidate.change.spec}, candidate.change.settings
