@@ -104,13 +104,19 @@ class RunningLoad:
         return now
 
     def wait_served(self, seconds_max: float) -> None:
-        """Wait until the server answers again, the clients or the probes."""
+        """Wait until the server answers again, the clients or the probes, and what came due
+        meanwhile is worked off."""
         since_s = time.monotonic()
         self.cut(None)
-        while not self._standstill.answered_since(since_s):
+        while not self._standstill.answered_since(since_s) or self._is_behind():
             if time.monotonic() - since_s >= seconds_max:
                 return
             self.wait(_POLL_SECONDS)
+
+    def _is_behind(self) -> bool:
+        """Whether more is due than clients could have under way."""
+        waiting = sum(row["backlog"] for row in self._last_rows.values())
+        return bool(waiting > sum(row["clients"] for row in self._last_groups.values()))
 
     @property
     def complete(self) -> bool:

@@ -11,9 +11,13 @@ from pgdyno.remedy import DurabilityClass
 
 
 def observe(session: Session) -> dict[str, Any]:
-    """Carry the session's spec out, diagnose it, record the findings; the JSON result."""
+    """Carry the session's spec out, diagnose it, record the findings; the JSON result.
+
+    Of a void slice nothing is found: it decides nothing.
+    """
     slice_ids = carry_out(session)
-    findings = list(record_diagnosis(session, slice_ids, step=0).values())
+    void = any(session.reader().slice(slice_id).void for slice_id in slice_ids)
+    findings = [] if void else list(record_diagnosis(session, slice_ids, step=0).values())
     result = run_result(session.reader(), slice_ids, findings)
     session.recorder.update_run(result=result)
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgdyno._engine import Histogram
@@ -46,7 +46,7 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
     """The result of one run: throughput and latency over ``slice_ids``, the ledger over all."""
     return {
         **head_json(run, findings),
-        "verdict": verdict(findings),
+        "verdict": _verdict(run, slice_ids, findings),
         "failures": failures(run, slice_ids).to_json(),
         "ledger": ledger_json(run),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
@@ -78,6 +78,16 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         "generator": generator_json(run, slice_ids),
         "findings": [finding_json(finding) for finding in findings],
     }
+
+
+def _verdict(
+    run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]
+) -> Mapping[str, str | None]:
+    """The limit, or that there is no verdict: of a void slice."""
+    void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
+    if void is not None:
+        return {"finding": None, "sentence": f"no verdict: {void}"}
+    return verdict(findings)
 
 
 def head_json(

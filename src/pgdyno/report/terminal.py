@@ -100,6 +100,7 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
             " · ".join(wording.setting_of_run(story.info, story.connected)), width, spare_rest=True
         ),
         *_incident_lines(story, width),
+        *_distrust_lines(story, width),
         Line(""),
         *make(run, story, width),
         *labelled("void", wording.void_words(run), width, style="yellow"),
@@ -128,6 +129,7 @@ def _drill(run: RunFile, story: Story, width: int) -> list[Line]:
         ),
         Line(""),
         *chapter_lines(story.info.result, width),
+        *_distrust_lines(story, width),
         *drill_lines(run, story.info, width),
         *_warnings(story, width),
     ]
@@ -409,7 +411,11 @@ def _warnings(story: Story, width: int) -> list[Line]:
         detail = story.info.status_detail
         said = f"{story.info.status}{f': {detail}' if detail else ''}"
         lines += labelled("status", said, width, style="red")
-    if story.distrust:
-        reasons = "; ".join(story.distrust)
-        lines += labelled("not trusted", reasons, width, style="bold red")
     return [Line(""), *lines] if lines else []
+
+
+def _distrust_lines(story: Story, width: int) -> list[Line]:
+    """Why no figure below can be relied on, before any of them."""
+    if not story.distrust:
+        return []
+    return labelled("not trusted", "; ".join(story.distrust), width, style="bold red")
