@@ -21,6 +21,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from engine_runs import config as load_config
+from pgbench_tables import make_pgbench_tables
 
 from pgdyno._engine import Load, builtin_scripts
 from pgdyno.conduct.config import witness_statement
@@ -36,7 +37,6 @@ from pgdyno.server.account import give, run_as, server_account
 from pgdyno.server.controldata import PAGE_BYTES
 from pgdyno.server.lsn import parse_lsn
 from pgdyno.workload import Tables, WeightedScript, Workload
-from pgdyno.workload.pgbench import prepare_pgbench
 
 pytestmark = pytest.mark.server
 
@@ -132,7 +132,7 @@ def cluster(
     """A running cluster of the module's own with pgbench's tables."""
     installation = installation_of(request.param)
     with Cluster.create(installation, SETTINGS, checksums=True) as cluster:
-        prepare_pgbench(cluster.conninfo, 1, lambda *_: None)
+        make_pgbench_tables(cluster.conninfo)
         yield cluster
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from pgbench_tables import make_pgbench_tables
 
 from pgdyno._engine import builtin_scripts
 from pgdyno.drill.witnesses import Witnesses, prepare
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.workload import Tables, WeightedScript, Workload
-from pgdyno.workload.pgbench import prepare_pgbench
 
 pytestmark = pytest.mark.server
 
@@ -90,7 +90,7 @@ def test_where_anything_may_be_changed_nothing_is_held_against_it(
 def test_balances_are_held_to_what_the_scripts_do(
     database: ConnInfo, conn: psycopg.Connection
 ) -> None:
-    prepare_pgbench(database, 1, lambda *_: None)
+    make_pgbench_tables(database)
     tpcb, simple = (builtin_scripts()[name] for name in ("tpcb-like", "simple-update"))
     both, alone = noted(conn, tpcb, simple).zero_sum, noted(conn, tpcb).zero_sum
     assert both is not None
