@@ -121,8 +121,20 @@ def _status() -> int:
         _print_error(stop.message, stop.hint)
         return stop.exit_status
     except Exception as problem:
+        if type(problem).__module__.partition(".")[0] == "psycopg":
+            return _of_the_server(problem)
         return _of_our_own(problem)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _of_the_server(problem: Exception) -> int:
+    """What a server said, or did not, where nobody expected it: a connection that broke."""
+    said = " ".join(str(problem).split()) or type(problem).__name__
+    _print_error(
+        f"the server: {said}",
+        "the connection broke, or what lies between damages it; the server's log may say more",
+    )
+    return 2
 
 
 def _of_our_own(problem: Exception) -> int:

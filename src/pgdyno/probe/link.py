@@ -7,7 +7,6 @@ or role can never answer. Its session reads only, gives up soon, and keeps out o
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.queries import Query, all_queries, first_version, queries_for
+from pgdyno.record.fileformat import columns
 
 if TYPE_CHECKING:
     import psycopg
@@ -43,7 +43,6 @@ CONNECT_VALUES = {
 STUCK_S = 5.0
 """Longer than any answer takes that statement_timeout allows."""
 BACK_OFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
-QUIET = logging.NullHandler()
 FAILURES_MAX = 5
 """A query that fails this often in a row, asked by itself, is not asked again."""
 CANCELLED_MAX = 3
@@ -70,6 +69,8 @@ class Link:
         self._busy_since_s: float | None = None
         self._attempts = 0
         self._not_before_s = 0.0
+        self.why_away = ""
+        """Why the last fetch had no answer."""
         self.connections = 0
         """How often it connected: a change tells that the server may have restarted."""
 
@@ -89,10 +90,16 @@ class Link:
         self._connection = None
         self._attempts, self._not_before_s = 0, 0.0
 
+    def rest(self, pause_s: float) -> None:
+        """Ends the session; a new one opens after a pause."""
+        self.close()
+        self._not_before_s = time.monotonic() + pause_s
+
     def fetch(self, names: Iterable[str]) -> dict[str, list[Row]] | None:
         """Rows of the queries named, all in one round trip; None while the server is away.
 
-        A query that cannot be answered is left out of what is returned.
+        A query that cannot be answered is left out of what is returned. An answer that makes no
+        sense, which the library may raise anything on, counts as none.
         """
         import psycopg
 
@@ -112,8 +119,8 @@ class Link:
                 if connection.closed:
                     raise
             return self._one_by_one(connection, wanted)
-        except psycopg.OperationalError:
-            self._lose()
+        except Exception as error:
+            self._lose(error)
             return None
         finally:
             self._busy_since_s = None
@@ -149,9 +156,11 @@ class Link:
             first = first_version(name)
             self._missing.add(name, f"needs PostgreSQL {first} or later; this server is {major}")
 
-    def _lose(self) -> None:
+    def _lose(self, error: Exception) -> None:
+        self.why_away = str(error) or type(error).__name__
         if self._connection is not None:
-            self._connection.close()
+            with contextlib.suppress(Exception):
+                self._connection.close()
             self._connection = None
         wait_s = BACK_OFF_S[min(self._attempts, len(BACK_OFF_S) - 1)]
         self._attempts += 1
@@ -188,19 +197,16 @@ class Link:
 
 def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
     """A session for probes: autocommit, read only, short time limits, rows as dictionaries."""
-    import psycopg
     from psycopg.rows import dict_row
 
-    # psycopg warns of a pipeline that the server's end cut short; that is not the user's concern.
-    logging.getLogger("psycopg").addHandler(QUIET)
-    connection = psycopg.connect(
+    from pgdyno.server.control import Control, tolerate
+
+    connection = Control.connect(
         **(conninfo.kwargs() | CONNECT_VALUES), autocommit=True, row_factory=dict_row
     )
     settings = "; ".join(f"set {name} = '{value}'" for name, value in SESSION_SETTINGS.items())
-    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
-        # Texts are whatever bytes somebody stored; in this encoding all bytes are characters.
-        settings += "; set client_encoding = 'latin1'"
     connection.execute(settings.encode())
+    tolerate(connection)
     return connection
 
 
@@ -212,4 +218,15 @@ def _pipelined(
         cursors = [
             (query.name, connection.execute(query.text.encode(), prepare=True)) for query in wanted
         ]
-    return {name: cursor.fetchall() for name, cursor in cursors}
+    return {name: _checked(name, cursor.fetchall()) for name, cursor in cursors}
+
+
+def _checked(name: str, rows: list[Row]) -> list[Row]:
+    """The rows, if they are such as the run file takes: ValueError for numbers that are none."""
+    types = columns().get(f"metric_{name}", {})
+    for row in rows:
+        for column, value in row.items():
+            number = types.get(column) in ("integer", "real")
+            if number and isinstance(value, str | bytes):
+                raise ValueError(f"the server's answer makes no sense: {column} is no number")
+    return rows

@@ -3,7 +3,8 @@
 One thread samples the server's views and the host once a second, the other the wait events ten
 times a second. Neither ever stands in the way of the run: a tick that comes late is left out, not
 made up for, and a server that goes away is waited for in silence. A third thread hangs up on a
-server that is there and does not answer.
+server that is there and does not answer. Whatever a probe stumbles over, it begins again after a
+pause; the gap is recorded (see ``gaps``) and told at the end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError
 from pgdyno.probe.checkpoints import CheckpointWatch
+from pgdyno.probe.gaps import Gaps, Probe
 from pgdyno.probe.host_sampler import HostSampler
 from pgdyno.probe.link import STUCK_S, Connectable, Link
 from pgdyno.probe.missing import Missing
@@ -28,6 +30,8 @@ from pgdyno.record import Recorder
 SAMPLE_EVERY_S = 1.0
 TICK_EVERY_S = 0.1
 GUARD_EVERY_S = 1.0
+PAUSE_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Between a probe's stumbling and its next try."""
 PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
 """How long to wait for a thread; one that hangs on the server is set free within it."""
 
@@ -54,11 +58,14 @@ class Probes:
     ) -> None:
         self._recorder = recorder
         self._missing = Missing(recorder)
+        self._warn = warn
+        self._gaps = Gaps(recorder)
+        self._stumbles: dict[Probe, int] = {}
         watch = CheckpointWatch()
         self._link = Link(conninfo, self._missing)
         self._wait_link = Link(conninfo, self._missing)
-        self._server = ServerSampler(self._link, recorder, self._missing, watch)
-        self._waits = WaitSampler(self._wait_link, recorder, watch)
+        self._server = ServerSampler(self._link, recorder, self._missing, watch, self._gaps)
+        self._waits = WaitSampler(self._wait_link, recorder, watch, self._gaps)
         space = None
         if local and data_dir is not None:
             space = SpaceSampler(
@@ -90,7 +97,7 @@ class Probes:
 
     def start(self) -> None:
         """Connects, notes what cannot be seen, and starts the threads."""
-        with self._sampling:
+        with self._sampling, self._sure_footed("server", self._link):
             self._host.follow(self._server.greet())
         rng = random.Random()
         self._threads = [
@@ -117,6 +124,9 @@ class Probes:
             if mine:
                 self._server.end()
                 self._link.close()
+        self._gaps.close()
+        for sentence in self._gaps.told():
+            self._warn(f"warning: {sentence}")
         if self._left_out:
             self._recorder.add_event(
                 "probe",
@@ -162,17 +172,33 @@ class Probes:
     def _sample_all(self, *, full: bool) -> None:
         roles = None
         if not self._resting:
-            roles = self._server.sample(full=full, with_roles=self._host.wants_roles)
-            if self._server.is_new:
-                self._host.follow(self._server.greet())
+            with self._sure_footed("server", self._link):
+                roles = self._server.sample(full=full, with_roles=self._host.wants_roles)
+                if self._server.is_new:
+                    self._host.follow(self._server.greet())
         self._host.sample(roles, full=full)
 
     def _tick(self) -> None:
         if not self._resting and self._ticking.acquire(blocking=False):
             try:
-                self._waits.tick()
+                with self._sure_footed("waits", self._wait_link):
+                    self._waits.tick()
             finally:
                 self._ticking.release()
+
+    @contextmanager
+    def _sure_footed(self, probe: Probe, link: Link) -> Iterator[None]:
+        """Within, whatever goes wrong with a probe costs it its connection and a pause; only what
+        pgdyno raises on purpose passes: the run file cannot be written."""
+        try:
+            yield
+            self._stumbles[probe] = 0
+        except PgdynoError:
+            raise
+        except Exception as problem:
+            self._gaps.lost(probe, f"{type(problem).__name__}: {problem}")
+            stumbles = self._stumbles[probe] = self._stumbles.get(probe, 0) + 1
+            link.rest(PAUSE_S[min(stumbles, len(PAUSE_S)) - 1])
 
     def _guard(self) -> None:
         """Sets free whoever hangs on a server that does not answer, until nobody can any more."""

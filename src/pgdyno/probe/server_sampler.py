@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.probe.checkpoints import Checkpoint, CheckpointWatch
 from pgdyno.probe.foreign import ForeignLoad
+from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.link import Link, Row
 from pgdyno.probe.locks import summarise
 from pgdyno.probe.missing import Missing
@@ -37,9 +38,15 @@ class ServerSampler:
     """Reads through one link and writes the metric tables. For one thread at a time."""
 
     def __init__(
-        self, link: Link, recorder: Recorder, missing: Missing, watch: CheckpointWatch
+        self,
+        link: Link,
+        recorder: Recorder,
+        missing: Missing,
+        watch: CheckpointWatch,
+        gaps: Gaps,
     ) -> None:
         self._link = link
+        self._gaps = gaps
         self._recorder = recorder
         self._missing = missing
         self._checkpoints = watch
@@ -48,7 +55,6 @@ class ServerSampler:
         self._sizes: dict[str, int] = {}
         self._samples = 0
         self._connections = 0
-        self._away_ns: int | None = None
         self._seen: Row | None = None
         self.answered_ns = time.monotonic_ns()
         """When the server answered last."""
@@ -86,8 +92,8 @@ class ServerSampler:
         slice_id = self._recorder.current_slice
         extra = ("lock", "foreign", "process") if with_roles else ("lock", "foreign")
         answers = self._link.fetch([*PLAIN, *extra])
-        self._note_presence(answers is not None)
         if answers is None:
+            self._gaps.lost("server", self._link.why_away)
             return None
         self.answered_ns = time.monotonic_ns()
         ns = (asked_ns + self.answered_ns) // 2
@@ -99,6 +105,7 @@ class ServerSampler:
         for name, rows in self._rows(answers, full=full).items():
             self._recorder.add_rows(f"metric_{name}", rows, ns=ns, slice_id=slice_id)
         self._watch(ns, answers)
+        self._gaps.back("server")
         return {row["pid"]: row["backend_type"] for row in answers.get("process", ())}
 
     def end(self) -> None:
@@ -165,18 +172,6 @@ class ServerSampler:
                 ns=vacuum.began_ns,
                 duration_ms=vacuum.duration_ms,
             )
-
-    def _note_presence(self, present: bool) -> None:
-        """One event when the server goes, one when it is back."""
-        now_ns = time.monotonic_ns()
-        if not present and self._away_ns is None:
-            self._away_ns = now_ns
-            self._recorder.add_event("probe", "server away", {"probe": "server"}, ns=now_ns)
-        elif present and self._away_ns is not None:
-            away_ms = (now_ns - self._away_ns) / 1e6
-            detail = {"probe": "server", "away_ms": away_ms}
-            self._recorder.add_event("probe", "server back", detail, ns=now_ns)
-            self._away_ns = None
 
 
 def _moved(row: Row) -> bool:

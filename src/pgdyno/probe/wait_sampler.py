@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 from pgdyno.probe.checkpoints import CheckpointWatch
+from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.link import Link, Row
 from pgdyno.probe.waits import statement_shape
 from pgdyno.record import Recorder
@@ -24,8 +25,9 @@ RUNNING: Key = ("client backend", "active", "", "", None)
 class WaitSampler:
     """Takes ticks through one link and writes them to wait_sample. For one thread at a time."""
 
-    def __init__(self, link: Link, recorder: Recorder, watch: CheckpointWatch) -> None:
+    def __init__(self, link: Link, recorder: Recorder, watch: CheckpointWatch, gaps: Gaps) -> None:
         self._link = link
+        self._gaps = gaps
         self._recorder = recorder
         self._watch = watch
         self._counts: Counter[Key] = Counter()
@@ -39,7 +41,10 @@ class WaitSampler:
         asked_ns = time.monotonic_ns()
         answers = self._link.fetch(["wait"])
         ns = (asked_ns + time.monotonic_ns()) // 2
-        if not answers or self._recorder.current_slice != slice_id:
+        if answers is None:
+            self._gaps.lost("waits", self._link.why_away)
+            return
+        if "wait" not in answers or self._recorder.current_slice != slice_id:
             return
         if slice_id != self._slice_id or ns - self._began_ns >= BATCH_NS:
             self.flush()
@@ -48,6 +53,7 @@ class WaitSampler:
         self._last_ns = ns
         for row in answers["wait"]:
             self._take(ns, row)
+        self._gaps.back("waits")
 
     def flush(self) -> None:
         """Writes what was gathered since the last flush."""

@@ -127,11 +127,15 @@ def _has_own(conn: psycopg.Connection) -> bool:
 def _connect(params: dict[str, Any]) -> psycopg.Connection:
     import psycopg
 
+    from pgdyno.server.control import Control, tolerate
+
     values = {"application_name": "pgdyno control", **params}
     if not os.environ.get("PGCONNECT_TIMEOUT"):
         values.setdefault("connect_timeout", _TIMEOUT_S)
     try:
-        return psycopg.connect(autocommit=True, **values)
+        connection = Control.connect(autocommit=True, **values)
+        tolerate(connection)
+        return connection
     except psycopg.OperationalError as error:
         if getattr(error.pgconn, "needs_password", False):
             raise password_missing(str(error), params) from None
@@ -217,12 +221,17 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
         hostaddr=taken.hostaddr if taken else None,
         hosts=hosts if len(hosts) > 1 else (),
         port=info.port,
-        user=info.user,
-        password=info.password or None,
-        database=info.dbname,
+        user=_as_given(conn.pgconn.user),
+        password=_as_given(conn.pgconn.password) or None,
+        database=_as_given(conn.pgconn.db),
         options=options,
         version=info.server_version,
     )
+
+
+def _as_given(value: bytes | None) -> str:
+    """What libpq was given, which psycopg hands it in UTF-8 whatever the session's encoding."""
+    return (value or b"").decode("utf-8", "replace")
 
 
 def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:

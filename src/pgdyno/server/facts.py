@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgdyno.errors import SetupError
 from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.installation import newer_note
@@ -60,6 +62,7 @@ def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
         row = _row(conn)
         names = {"names": list(SETTINGS_THAT_MATTER)}
         settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())
+        _check_settings(settings)
         postmaster = postmaster_here(row.pop("backend_pid"), conninfo.user, conninfo.database)
     capabilities = {name: row.pop(name) for name in ("lz4", "zstd", "jit", "io_uring", "icu")}
     return {
@@ -72,6 +75,16 @@ def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if postmaster is not None else None,
         "uri": conninfo.uri_without_password,
     }
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """Raise SetupError when what was read cannot be the settings of a PostgreSQL server."""
+    if not settings.get("max_connections", "").isdecimal():
+        raise SetupError(
+            "the server does not tell its max_connections: its answer is damaged, or it is not"
+            " PostgreSQL",
+            code="garbled",
+        )
 
 
 def _row(conn: psycopg.Connection) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Programs of others: who used the CPU, from /proc and from run files made by hand."""
+"""Why a measurement is not trusted: programs of others, from /proc and run files; gaps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
+from record_samples import at, new_recorder
 
 from pgdyno.diagnose import verdict
 from pgdyno.investigate.doubts import doubts
 from pgdyno.probe import programs
 from pgdyno.probe.host import TICK_MS
+from pgdyno.record import RunFile
 
 # Two cores, 0.4 of them the server's and 0.1 the generator's; commits wait for a disk.
 QUIET = Load(
@@ -192,3 +194,18 @@ def test_a_real_child_of_pgdyno_is_its_own() -> None:
     rows = meter.sample(None)
     ours = [row for row in rows if row["whose"] == "ours"]
     assert sum(float(row["cpu_ms"]) for row in ours) >= 200
+
+
+@pytest.mark.parametrize(("away_ms", "trusted"), [(900.0, True), (3000.0, False)])
+def test_a_probe_without_answers_for_a_tenth_of_the_time_is_not_trusted(
+    tmp_path: Path, away_ms: float, trusted: bool
+) -> None:
+    recorder = new_recorder(tmp_path / "run.db")
+    slice_id = recorder.open_slice("run", ns=at(recorder, 0))
+    detail = {"probe": "waits", "away_ms": away_ms, "reason": "garbage"}
+    recorder.add_event("probe", "waits back", detail, ns=at(recorder, 5))
+    recorder.close_slice(slice_id, ns=at(recorder, 10))
+    recorder.finish("done")
+    with RunFile(tmp_path / "run.db") as run:
+        said = "what sessions wait for was not sampled for 30 % of the measured time: garbage"
+        assert doubts(run) == ([] if trusted else [said])

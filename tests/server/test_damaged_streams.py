@@ -1,0 +1,109 @@
+"""What a server says arrives damaged: no traceback, no thread that dies, no hang; gaps are told.
+
+Each seed damages other places. Figures that were damaged and are figures still are nobody's to see.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from corrupting import CorruptingRelay
+
+from pgdyno.errors import PgdynoError
+from pgdyno.probe import Probes
+from pgdyno.record import Recorder
+from pgdyno.server import Cluster, ConnInfo, control, server_facts
+
+pytestmark = pytest.mark.server
+
+
+@contextmanager
+def damaged(cluster: Cluster, seed: int, *, every_bytes: int) -> Iterator[ConnInfo]:
+    relay = CorruptingRelay(
+        cluster.conninfo.host, cluster.conninfo.port, seed=seed, every_bytes=every_bytes
+    )
+    try:
+        yield replace(
+            cluster.conninfo, host="127.0.0.1", port=relay.port, options={"sslmode": "disable"}
+        )
+    finally:
+        relay.close()
+
+
+def test_probes_stumble_and_come_back(pg18: Cluster, tmp_path: Path) -> None:
+    """Some thousand bytes between two damages: every few samples one is hit."""
+    died: list[threading.ExceptHookArgs] = []
+    threading.excepthook, before = died.append, threading.excepthook
+    told: list[str] = []
+    recorder = Recorder.create(tmp_path / "run.db", name="probes", command="run")
+    try:
+        with damaged(pg18, 1, every_bytes=10_000) as conninfo:
+            probes = Probes(conninfo, recorder, local=False, warn=told.append)
+            recorder.open_slice("run")
+            probes.start()
+            give_up_s = time.monotonic() + 60
+            while len(_labels(recorder, "server back")) < 2 and time.monotonic() < give_up_s:
+                probes.sample_now()
+            threads = [thread.name for thread in threading.enumerate()]
+            probes.stop()
+    finally:
+        threading.excepthook = before
+        recorder.close()
+    assert len(_labels(recorder_path := tmp_path / "run.db", "server back")) >= 2, recorder_path
+    assert {"pgdyno-probe", "pgdyno-waits"} <= set(threads)
+    assert died == []
+    assert any("the server's views were not read for" in line for line in told)
+
+
+def _labels(where: Recorder | Path, label: str) -> list[str]:
+    from pgdyno.record import RunFile
+
+    if isinstance(where, Recorder):
+        where.flush()
+    with RunFile(where if isinstance(where, Path) else where.path) as run:
+        return [event.label for event in run.events("probe") if event.label == label]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_facts_of_a_server_are_read_or_refused(
+    pg18: Cluster, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(control, "_QUIET_S", 0.2)
+    with damaged(pg18, seed, every_bytes=1500) as conninfo:
+        try:
+            facts = server_facts(conninfo)
+        except Exception as problem:
+            library = type(problem).__module__.partition(".")[0]
+            assert isinstance(problem, PgdynoError) or library == "psycopg"
+        else:
+            assert facts["settings"]["max_connections"]
+
+
+def test_a_run_ends_with_a_message_or_a_result(pg18: Cluster, open_dir: Path) -> None:
+    command = [sys.executable, "-m", "pgdyno", "run", "select-only", "-s", "1", "-c", "2"]
+    with damaged(pg18, 3, every_bytes=20_000) as conninfo:
+        there = f"{conninfo.uri_without_password}?sslmode=disable"
+        done = subprocess.run(
+            [*command, "-T", "2", "-q", "--format", "json", "-d", there],
+            cwd=open_dir,
+            env={**os.environ, "PGDYNO_TRACEBACK": "1"},
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=120,
+        )
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+    assert done.returncode in (0, 1, 2, 4)
+    if done.stdout:
+        assert json.loads(done.stdout)["schema_version"]

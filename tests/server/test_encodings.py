@@ -1,0 +1,63 @@
+"""Databases in other encodings, and names that are in none: everything runs and is readable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.server import Cluster, ConnInfo, connect, server_facts
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(params=["SQL_ASCII", "LATIN1", "EUC_JP"])
+def odd(request: pytest.FixtureRequest, pg18: Cluster) -> Iterator[ConnInfo]:
+    """A database in that encoding; in SQL_ASCII a table's name and texts are no UTF-8."""
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute(
+            f"create database odd encoding '{request.param}' template template0 locale 'C'"
+        )
+        conninfo = replace(pg18.conninfo, database="odd")
+        with psycopg.connect(**conninfo.kwargs(), autocommit=True) as inside:
+            if request.param == "SQL_ASCII":
+                inside.execute(b'create table "caf\xe9" (a text)')
+                inside.execute(b"""insert into "caf\xe9" values ('\xff\xfe')""")
+        # Settings are read by every session of every database.
+        connection.execute("set client_encoding = 'utf8'")
+        connection.execute("alter database odd set application_name = 'x'")
+        yield conninfo
+        connection.execute("drop database odd with (force)")
+
+
+def test_texts_of_any_bytes_are_texts(odd: ConnInfo) -> None:
+    with connect(odd) as connection:
+        names = [row[0] for row in connection.execute("select relname from pg_class")]
+        assert all(isinstance(name, str) for name in names)
+        if odd_name := next((name for name in names if name.startswith("caf")), None):
+            (text,) = connection.execute(f'select a from "{odd_name}"').fetchone() or ("",)
+            assert text == "\xff\xfe", "what was read can be sent back"
+    assert server_facts(odd)["settings"]["max_connections"].isdecimal()
+
+
+def test_a_run_in_it_ends_well(odd: ConnInfo, open_dir: Path) -> None:
+    script = open_dir / "one.sql"
+    script.write_text("select count(*) from pg_class;\n")
+    command = [sys.executable, "-m", "pgdyno", "run", "-f", "one.sql", "-c", "2", "-T", "2"]
+    done = subprocess.run(
+        [*command, "-q", "-o", "run.db", "-d", odd.uri_without_password],
+        cwd=open_dir,
+        env={**os.environ, "PGDYNO_TRACEBACK": "1"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "throughput" in done.stdout
