@@ -340,6 +340,10 @@ class Load:
     def set_rate(self, group: str, factor: float) -> None:
         """Multiply the rate of a group with an ``arrival`` from now on; 1 is as configured."""
 
+    def set_session(self, sql: str) -> None:
+        """Every session executes ``sql`` before its next transaction, and new ones before their
+        first; it is no part of the transaction and takes back what an earlier one gave."""
+
     def facts(self) -> LoadFacts | None:
         """How the load runs; None before it is started."""
 

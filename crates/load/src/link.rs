@@ -30,6 +30,8 @@ pub enum Doing {
     Sleeping,
     /// The pool's validation query was sent, for the client that is to get the connection.
     Validating,
+    /// The settings that sessions are to have were sent, for the client whose transaction follows.
+    Adjusting,
     /// Lost while another thread granted it; the client on its way here finds that out.
     Dead,
 }
@@ -138,6 +140,8 @@ pub struct Link {
     pub failure: Option<Box<Failure>>,
     /// Statements known to the server, one bit each.
     pub prepared: Prepared,
+    /// Which of the settings that sessions are to have it has: their number in [`crate::shared`].
+    pub adjusted: u64,
     /// Since when its client is without a connection, unless it shares those of a pool.
     pub asked_ns: u64,
     /// How far establishing it has come.
@@ -180,6 +184,7 @@ impl Link {
             pipeline: Pipeline::default(),
             failure: None,
             prepared: Prepared::default(),
+            adjusted: 0,
             asked_ns: 0,
             marks: ConnectMarks::default(),
             at_gate: false,
@@ -222,6 +227,7 @@ impl Link {
         self.statement = InFlight::default();
         self.pipeline.clear();
         self.prepared.clear();
+        self.adjusted = 0;
     }
 }
 

@@ -181,6 +181,21 @@ impl Load {
         Ok(())
     }
 
+    /// Has every session execute `sql` before its next transaction, and new ones before their
+    /// first; it is no part of the transaction. What an earlier call gave, `sql` has to take back.
+    ///
+    /// # Errors
+    /// It is not SQL that can be sent, or the load does not run.
+    pub fn set_session(&self, sql: &str) -> Result<(), LoadError> {
+        if sql.contains('\0') {
+            let message = "a session's settings contain a zero byte";
+            return Err(LoadError::new("config-invalid", message));
+        }
+        let (shared, _) = self.steer()?;
+        shared.set_session(sql);
+        Ok(())
+    }
+
     /// Where the load is in its life.
     pub fn state(&self) -> State {
         lock(&self.running)

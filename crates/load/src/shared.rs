@@ -246,6 +246,10 @@ pub struct Shared {
     pub drained: AtomicUsize,
     /// How the connections are, all together.
     pub health: Health,
+    /// What gives a session its settings.
+    settings: Mutex<Arc<str>>,
+    /// How often that has changed; 0 while sessions are as they are connected.
+    settings_number: AtomicU64,
 }
 
 impl Shared {
@@ -275,7 +279,27 @@ impl Shared {
             interval: AtomicU64::new(0),
             drained: AtomicUsize::new(0),
             health: Health::default(),
+            settings: Mutex::new(Arc::from("")),
+            settings_number: AtomicU64::new(0),
         }
+    }
+
+    /// Every session is to execute this before its next transaction, and new ones too.
+    pub fn set_session(&self, sql: &str) {
+        let mut settings = lock(&self.settings);
+        *settings = Arc::from(sql);
+        self.settings_number.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often [`Shared::set_session`] was called.
+    pub fn settings_number(&self) -> u64 {
+        self.settings_number.load(Ordering::Acquire)
+    }
+
+    /// What a session executes to have the settings of the number that comes with it.
+    pub fn session_settings(&self) -> (u64, Arc<str>) {
+        let settings = lock(&self.settings);
+        (self.settings_number(), Arc::clone(&settings))
     }
 
     /// A thread's part of the ack ledger, once; `None` in a load without one.

@@ -6,6 +6,7 @@
 //! statements are put together in [`writing`] with the values of [`bound`], in pipelines by
 //! [`pipeline`], and [`copy`] feeds COPY. What became of them goes to the ack ledger in [`ledger`].
 
+mod adjust;
 mod arrivals;
 mod bound;
 mod clients;

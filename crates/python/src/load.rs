@@ -56,6 +56,11 @@ impl Load {
             .map_err(|error| engine_error(py, &error))
     }
 
+    fn set_session(&self, py: Python<'_>, sql: &str) -> PyResult<()> {
+        py.detach(|| self.0.set_session(sql))
+            .map_err(|error| engine_error(py, &error))
+    }
+
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(facts) = self.0.facts() else {
             return Ok(None);

@@ -72,15 +72,9 @@ def command(**given: Any) -> None:
     base = {**given, "settings": given["base_settings"], "pool_max": None}
     spec, spec_text = build_spec(asked, base)
     change = _change(spec, given, settings)
-    if settings and spec.server.kind == "existing" and not given["may_apply"]:
-        raise UsageError(
-            f"{', '.join(settings)}: settings of your server change only with --apply",
-            code="apply-missing",
-            hint="with --apply, what they were is put back at the end, also after a crash",
-        )
     path = run_path(given["output"], spec.name)
     own = words_of("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
-    with session_for("compare", given, spec, spec_text, path, own) as session:
+    with session_for("compare", given, spec, spec_text, path, own, settings) as session:
         session.provide(change)
         result = compare(
             session,

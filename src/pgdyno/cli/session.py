@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ def session_for(
     spec_text: str,
     path: Path,
     asked: Sequence[str] = (),
+    settings: Collection[str] = (),
 ) -> Iterator[Session]:
     """The session of ``spec``, recorded in ``path``; ``given`` are the command's options,
-    ``asked`` those that are not in the spec, as words."""
+    ``asked`` those that are not in the spec, as words. ``settings`` are to be changed."""
     if command != "run" and spec.load.transactions is not None:
         raise UsageError(
             "load.transactions ends the load by itself, and slices last a time",
@@ -48,6 +49,7 @@ def session_for(
             watcher=watcher,
             asked=asked,
             may_apply=given.get("may_apply", False),
+            settings=settings,
         ) as session:
             yield session
 

@@ -59,6 +59,7 @@ class InForce:
         self._unlogged = spec.workload.unlogged
         self._made_unlogged: list[int] | None = None
         self._recorder = recorder
+        self._by_events: dict[str, str] = {}
         self.change = Change()
 
     def spec(self, change: Change | None = None) -> Spec:
@@ -108,10 +109,11 @@ class InForce:
 
     def apply(self, step: Step) -> None:
         """Carry out a step that a reload is enough for."""
-        if step.settings_back:
-            self._target.settings.reset(step.settings_back)
-        if step.settings:
-            self._target.settings.apply(step.settings)
+        in_sessions = self._target.in_sessions
+        if back := [name for name in step.settings_back if not in_sessions(name)]:
+            self._target.settings.reset(back)
+        if server := {n: v for n, v in step.settings.items() if not in_sessions(n)}:
+            self._target.settings.apply(server)
         for statement in _table_resets(step.table_options_back):
             self.run_sql(statement)
         self.alter_tables(step.table_options)
@@ -164,9 +166,23 @@ class InForce:
             self.change = replace(step.to, settings=left)
             raise
 
+    def session_statement(self) -> str | None:
+        """What the load's sessions execute to have their part of what is in force."""
+        if self._target.sessions is None:
+            return None
+        all_of_them = [*self._by_events.items(), *self.change.settings.items()]
+        mine = {
+            name.lower(): value for name, value in all_of_them if self._target.in_sessions(name)
+        }
+        return self._target.sessions.statement(mine)
+
     def apply_event(self, settings: Mapping[str, str]) -> None:
         """Change settings in the middle of a run and say so in the run file."""
-        self._target.settings.apply(dict(settings))
+        if self._target.sessions is not None:
+            self._target.sessions.check(settings)
+        server = {n: v for n, v in settings.items() if not self._target.in_sessions(n)}
+        self._target.settings.apply(server)
+        self._by_events |= settings
         for name, value in settings.items():
             self._recorder.add_event("setting", f"{name} = {value}")
 

@@ -149,6 +149,10 @@ class RunningLoad:
         """Multiply the rate of an open loop by ``factor``, from now on."""
         self._load.set_rate(group, factor)
 
+    def set_session(self, statement: str) -> None:
+        """Have every session execute ``statement`` before its next transaction."""
+        self._load.set_session(statement)
+
     def set_pool_max(self, group: str, pool_max: int | None) -> None:
         """Change the size of ``group``'s pool, from now on; ``None`` takes it away."""
         self._load.set_pool_max(group, pool_max)

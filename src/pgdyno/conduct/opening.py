@@ -7,7 +7,7 @@ go back, the run file is finished with what it holds, and a server of ours is go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from pgdyno.disk import dismantle
 from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
-from pgdyno.server import Undone, sweep, undo_left
+from pgdyno.server import Undone, apply_missing, sweep, undo_left
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.spec.units import parse_size_bytes
@@ -48,10 +48,12 @@ def open_session(
     watcher: Watcher,
     asked: Sequence[str] = (),
     may_apply: bool = False,
+    settings: Collection[str] = (),
 ) -> Iterator[Session]:
     """Set ``spec`` up and yield its session; see the module's text for how it ends.
 
     ``asked`` are the words of the command line that, with the spec, would make ``command`` again.
+    ``settings`` are those that are to be changed, so that one that may not be is refused at once.
 
     Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
     breaks off, :class:`Interrupted` on a stop signal.
@@ -68,6 +70,8 @@ def open_session(
         target = open_target(spec, workloads.values(), stack, watcher, may_apply=may_apply)
         # With the credentials for this server, open_target may have put back what failed before.
         _tell(watcher, [each for each in undone if each.failed and each.still_true])
+        if not may_apply and (server := target.needs_apply(settings)):
+            raise apply_missing(server)
         stack.callback(hold_stop_signals)
         prepared = _make_tables(spec, target, workloads, watcher, stack)
         spec = spec.with_scale(prepared.scale)

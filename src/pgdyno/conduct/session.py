@@ -104,8 +104,14 @@ class Session:
         )
         standstill = Standstill(lambda: self.probes.silent_s)
         self._load = RunningLoad(config, self.recorder, self.watcher, standstill, tag=slice_id)
+        self._adjust_sessions()
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
+
+    def _adjust_sessions(self) -> None:
+        """Give the load's sessions their part of what is in force."""
+        if self._load is not None and (statement := self._in_force.session_statement()):
+            self._load.set_session(statement)
 
     def wait_connected(self) -> None:
         """Wait until every client of a closed loop has its connection, or none more are coming.
@@ -176,8 +182,20 @@ class Session:
         Disks that it brings in are opened and stay open until the session ends.
         """
         self.target.settings.check(dict(change.settings))
+        if self.target.sessions is not None:
+            self.target.sessions.check(change.settings)
+        self._tell_where(change.settings)
         if (disk := change.spec.get("disk.wal")) is not None:
             self.target.wal_place(disk)
+
+    def _tell_where(self, settings: Mapping[str, str]) -> None:
+        """Say of a user's server whether a trial changes it."""
+        if (server := self.target.needs_apply(settings)) and not self.target.ours:
+            self.watcher.note(f"set by ALTER SYSTEM, and put back: {', '.join(server)}")
+        if mine := [name for name in settings if self.target.in_sessions(name)]:
+            self.watcher.note(
+                f"set in the load's own sessions, nothing changes on your server: {', '.join(mine)}"
+            )
 
     def put_in_force(self, change: Change, *, checkpoint: bool = False) -> None:
         """Make ``change`` the only difference from the spec and let the load settle under it.
@@ -203,6 +221,7 @@ class Session:
             self.wait_connected()
             self.wait(SETTLE_RESTART_SECONDS)
         elif step:
+            self._adjust_sessions()
             self._set_groups(change)
             self.wait(SETTLE_SECONDS)
         if checkpoint:
@@ -299,6 +318,7 @@ class Session:
     def event_settings(self, settings: dict[str, str]) -> None:
         """Carry out an event's change of settings; it stays until the end of the run."""
         self._in_force.apply_event(settings)
+        self._adjust_sessions()
 
     def _set_groups(self, change: Change) -> None:
         assert self._load is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from pgdyno.server import (
     Cluster,
     ConnInfo,
     Installation,
+    SessionSettings,
     Settings,
     find_installation,
     own_database,
@@ -65,6 +66,9 @@ class Target:
     """On which of them its WAL is, as a spec says it."""
     receivers: Receivers | None = None
     """Its standbys; ``None`` when the server is not ours."""
+    sessions: SessionSettings | None = None
+    """Settings that the load's own sessions are given instead of the server: of a user's server
+    that is reached without a pooler, which would hand such sessions on."""
 
     @property
     def standby(self) -> StandbySpec:
@@ -81,6 +85,14 @@ class Target:
         self.receivers.arrange(spec)
         self.facts |= server_facts(self.conninfo)
         self.facts["standby"] = self.receivers.facts()
+
+    def in_sessions(self, name: str) -> bool:
+        """Whether a trial gives this setting to the load's own sessions alone."""
+        return self.sessions is not None and self.sessions.takes(name)
+
+    def needs_apply(self, settings: Iterable[str]) -> list[str]:
+        """Of these settings, those for which a server that is not ours has to be changed."""
+        return [] if self.ours else [each for each in settings if not self.in_sessions(each)]
 
     @property
     def ours(self) -> bool:
@@ -257,7 +269,7 @@ def _open_existing(
     entrance = resolve_conninfo(spec.server.conninfo)
     conninfo = server_behind(entrance, spec.server.control)
     wait_ms = spec.server.wait_ms
-    stack.enter_context(only_one(conninfo, wait_ms=wait_ms, note=watcher.note))
+    stack.enter_context(only_one(steady(conninfo), wait_ms=wait_ms, note=watcher.note))
     pooled = conninfo is not entrance
     for sentence in settle(conninfo):
         watcher.note(sentence)
@@ -287,6 +299,7 @@ def _open_existing(
         settings=settings,
         facts=facts,
         cluster=None,
+        sessions=None if pooled else SessionSettings(steady(conninfo)),
     )
 
 

@@ -86,7 +86,7 @@ def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | No
         return None
     if remedy.kind == "table":
         return "not measured: it alters tables, and those of this server stay as they are"
-    if not bounds.may_apply:
+    if not bounds.may_apply and target.needs_apply(candidate.change.settings):
         return "not measured: settings of this server change only with --apply"
     if not within(remedy, bounds.allow):
         return f"not measured: {remedy.durability_class} needs --allow {remedy.durability_class}"

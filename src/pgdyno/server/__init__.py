@@ -13,6 +13,7 @@ from pgdyno.server.kept import steady
 from pgdyno.server.layout import Disks, OwnFolder, Places
 from pgdyno.server.pending import Undone, settings_left, settle, undo_left
 from pgdyno.server.pooler import server_behind
+from pgdyno.server.session_settings import SessionSettings, apply_missing
 from pgdyno.server.setting_values import Setting
 from pgdyno.server.settings import Settings
 from pgdyno.server.sweep import sweep
@@ -27,9 +28,11 @@ __all__ = [
     "Installation",
     "OwnFolder",
     "Places",
+    "SessionSettings",
     "Setting",
     "Settings",
     "Undone",
+    "apply_missing",
     "connect",
     "discover_installations",
     "find_installation",

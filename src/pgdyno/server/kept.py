@@ -12,7 +12,7 @@ Its name tells everybody on the server that somebody sees to the settings: ``pgd
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.identity import Identity, identity_of
 from pgdyno.server.queries import query
 from pgdyno.server.reloading import reload
+from pgdyno.server.statements import alter_system
 
 if TYPE_CHECKING:
     import psycopg
@@ -49,16 +50,6 @@ _CONNECT_S = 4
 _PIN_REFUSED = ("permission denied to set", "unrecognized configuration parameter")
 _PAUSE_S = 0.2
 _ENDING_POLL_S = 0.02
-_LISTS = frozenset(  # Settings whose elements ALTER SYSTEM wants quoted one by one.
-    (
-        "local_preload_libraries",
-        "search_path",
-        "session_preload_libraries",
-        "shared_preload_libraries",
-        "temp_tablespaces",
-        "unix_socket_directories",
-    )
-)
 
 
 class ElsewhereError(SetupError):
@@ -302,23 +293,3 @@ class KeptSession:
             code="no-permission",
             hint=grant if self.version >= 150000 else "only a superuser may, before 15",
         )
-
-
-def alter_system(name: str, value: str | None) -> str:
-    """The statement that gives a setting its value, or takes ALTER SYSTEM's away from it."""
-    from psycopg import sql
-
-    target = sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))
-    if value is None:
-        return sql.SQL("ALTER SYSTEM RESET {}").format(target).as_string(None)
-    literals = sql.SQL(", ").join(_literals(name, value))
-    return sql.SQL("ALTER SYSTEM SET {} = {}").format(target, literals).as_string(None)
-
-
-def _literals(name: str, value: str) -> Sequence[psycopg.sql.Composable]:
-    from psycopg import sql
-
-    if name not in _LISTS:
-        return [sql.Literal(value)]
-    elements = [element.strip().strip('"') for element in value.split(",")]
-    return [sql.Literal(element) for element in elements]

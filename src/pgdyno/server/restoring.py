@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pgdyno.errors import SetupError
-from pgdyno.server.kept import KeptSession, alter_system
+from pgdyno.server.kept import KeptSession
+from pgdyno.server.statements import alter_system
 from pgdyno.server.undo import MARK, UndoRecord
 
 

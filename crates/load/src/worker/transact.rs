@@ -19,6 +19,9 @@ const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")
 impl Worker {
     /// Executes the client's script until it has to wait.
     pub(super) fn run_script(&mut self, slot: usize, now_ns: u64) {
+        if self.is_to_adjust(slot) {
+            return self.adjust(slot);
+        }
         while self.step_script(slot, now_ns) {}
     }
 
@@ -237,6 +240,7 @@ impl Worker {
                 }
             }
             Doing::Validating => self.on_validated(slot, now_ns),
+            Doing::Adjusting => self.on_adjusted(slot, now_ns),
             _ => {}
         }
     }
