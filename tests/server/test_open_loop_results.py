@@ -92,6 +92,12 @@ def test_groups_have_their_own_scripts_and_rates(run: Run, tmp_path: Path) -> No
     assert {group for group, _ in statements} == {"reads", "ticks"}
     done = sum(group["ledger"]["done"] for group in result["groups"])
     assert result["latency_ms"]["response"]["count"] == done
+    whole = result["ledger_measured"]
+    assert whole["over"] == "measured"
+    for column, value in whole.items():
+        if column != "over":
+            assert value == sum(group["ledger"][column] for group in result["groups"])
+    assert result["ledger"]["over"] == "run"
     assert result["generator"]["reactor"] in ("mio", "io_uring")
 
 

@@ -84,7 +84,7 @@ statements, ms (2 more)                          time     done   mean    p50    
   UPDATE pgbench_tellers SET tbalance = tbala…   11 %  119,558  0.109  0.090  0.338   1.73
   SELECT abalance FROM pgbench_accounts WHERE…  7.3 %  119,558  0.069  0.057  0.215   1.11
 
-ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog
+ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog, over the whole run
 errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01
             deadlock detected (tried again)
 generator   9.00 µs of CPU per transaction, 99 of 100 sent within 0.193 ms of when they could be

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
@@ -39,16 +39,19 @@ _LEDGER_COLUMNS = (
     "retried",
     "expected_errors",
     "late",
+    "carried_in",
 )
 
 
 def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) -> dict[str, Any]:
-    """The result of one run: throughput and latency over ``slice_ids``, the ledger over all."""
+    """The result of one run: throughput and latency over ``slice_ids``, as the groups and the
+    second ledger, which the groups' ledgers add up to; the first ledger is over all."""
     return {
         **head_json(run, findings),
         "verdict": _verdict(run, slice_ids, findings),
         "failures": failures(run, slice_ids).to_json(),
         "ledger": ledger_json(run),
+        "ledger_measured": _columns(run.ledger(slice_ids), "measured"),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
         "steadiness": steadiness(run, slice_ids),
         "latency_ms": _latencies(run, slice_ids),
@@ -131,7 +134,7 @@ def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> dict[st
         "rate_held": account.rate_held,
         "waiting_at_end": account.waiting,
         "sentence": open_loop_sentence(account),
-        "ledger": _columns(account.ledger),
+        "ledger": _columns(account.ledger, "measured"),
         "latency_ms": _latencies(run, slice_ids, account.name),
         "connections": {
             "open": connects.open,
@@ -160,13 +163,14 @@ def steadiness(run: RunFile, slice_ids: list[int]) -> str:
     return f"steady after the first {start} s" if start else "steady from the start"
 
 
-def ledger_json(run: RunFile) -> dict[str, int]:
+def ledger_json(run: RunFile) -> dict[str, Any]:
     """The ledger over the whole run, ramp and trials included."""
-    return _columns(run.ledger())
+    return _columns(run.ledger(), "run")
 
 
-def _columns(ledger: Ledger) -> dict[str, int]:
-    return {column: int(getattr(ledger, column)) for column in _LEDGER_COLUMNS}
+def _columns(ledger: Ledger, over: Literal["run", "measured"]) -> dict[str, Any]:
+    """The columns, and over what they were counted: the whole run, or the slices measured."""
+    return {"over": over, **{column: int(getattr(ledger, column)) for column in _LEDGER_COLUMNS}}
 
 
 def latency_json(histogram: Histogram) -> dict[str, float | None]:

@@ -98,7 +98,33 @@ def groups_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | Non
     if len(groups) < 2 and all(group.arrival is None for group in groups):
         return None
     rows = [group_row(run, slice_ids, group) for group in groups]
-    return figures_table("Client groups", GROUP_HEAD, rows)
+    if len(groups) > 1:
+        rows.append(_all_groups(run, slice_ids, groups))
+    return figures_table("Client groups, over what was measured", GROUP_HEAD, rows)
+
+
+def _all_groups(
+    run: RunFile, slice_ids: Collection[int] | None, groups: Sequence[GroupAccount]
+) -> list[str]:
+    """The groups together; of the rates that were asked for none, where some have none."""
+    ledger = run.ledger(slice_ids)
+    response, wait = (run.histogram(kind, slice_ids) for kind in _WAITED)
+    asked = [group.asked_tps for group in groups if not group.idle]
+    known = [each for each in asked if each is not None]
+    return [
+        "all",
+        numbers.count(sum(group.clients for group in groups)),
+        numbers.tps(sum(known)) if len(known) == len(asked) else "",
+        numbers.tps(sum(group.done_tps for group in groups)),
+        *(told_ms(response, p) for p in (50, 99, 99.9)),
+        told_ms(wait, 99),
+        *(numbers.count(n) for n in (ledger.late, ledger.failed, ledger.skipped)),
+        numbers.count(sum(group.waiting for group in groups)),
+        numbers.count(sum(group.connects.made for group in groups)),
+    ]
+
+
+_WAITED: tuple[ScriptKind, ScriptKind] = ("response", "wait")
 
 
 GROUP_HEAD = (
@@ -209,7 +235,8 @@ def ledger_identity(ledger: Ledger) -> str:
     for name in ("failed", "skipped", "cancelled", "backlog"):
         if value := getattr(ledger, name):
             parts.append(f"{numbers.count(value)} {name}")
-    identity = f"{numbers.count(ledger.intended)} intended = {' + '.join(parts)}"
+    carried = f" + {numbers.count(ledger.carried_in)} carried in" if ledger.carried_in else ""
+    identity = f"{numbers.count(ledger.intended)} intended{carried} = {' + '.join(parts)}"
     if ledger.balanced:
         return identity
     return f"{identity} does not add up: {numbers.count(ledger.unaccounted)} unaccounted for"

@@ -273,7 +273,9 @@ def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     lines += [Line(""), *_statement_lines(run, ids, width)]
     lines.append(Line(""))
     if run.ledger().intended:
-        lines += labelled("ledger", accounts.ledger_identity(run.ledger()), width)
+        lines += labelled(
+            "ledger", f"{accounts.ledger_identity(run.ledger())}, over the whole run", width
+        )
     lines += _error_lines(run, width)
     if run.generator().threads:
         lines += labelled("generator", accounts.generator_words(run), width)
