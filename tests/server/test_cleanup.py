@@ -163,3 +163,23 @@ def test_what_may_not_be_removed_is_told_and_the_rest_goes(made: Cluster) -> Non
         assert (said.returncode, "pgdyno" in databases(made)) == (0, False)
     finally:
         at(made, "postgres", "drop role guest")
+
+
+def test_what_a_killed_run_left_changed_is_put_back(server: Cluster) -> None:
+    """As the mark on the server tells it, which a run leaves that was killed elsewhere."""
+    mark = '{"run": "gone", "settings": {"work_mem": [null, "7MB"]}}'
+    at(
+        server,
+        "postgres",
+        f"""set "pgdyno.undo" = '';alter system set "pgdyno.undo" = '{mark}';alter system set work_mem = '7MB';"""
+        "select pg_reload_conf()",
+        apart=True,
+    )
+    postgres = replace(server.conninfo, database="postgres")
+    shown = cleanup(postgres, "--dry-run")
+    assert "to put back: work_mem, left changed by a pgdyno that was killed\n" in shown.stdout
+    done = cleanup(postgres, "-y")
+    assert (done.returncode, done.stderr) == (0, "")
+    with psycopg.connect(**postgres.kwargs()) as conn:
+        assert conn.execute("show work_mem").fetchone() == ("4MB",)
+    assert cleanup(postgres).stdout.endswith("nothing of pgdyno's is there\n")
