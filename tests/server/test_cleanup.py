@@ -171,7 +171,8 @@ def test_what_a_killed_run_left_changed_is_put_back(server: Cluster) -> None:
     at(
         server,
         "postgres",
-        f"""set "pgdyno.undo" = '';alter system set "pgdyno.undo" = '{mark}';alter system set work_mem = '7MB';"""
+        f"""set "pgdyno.undo" = '';alter system set "pgdyno.undo" = '{mark}';"""
+        "alter system set work_mem = '7MB';"
         "select pg_reload_conf()",
         apart=True,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import shlex
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -312,5 +311,5 @@ def _why_not(named: str, spec: Spec) -> str:
         )
     return (
         f"{named} has no tables for this workload: the load works in the database {OWN_DATABASE},"
-        f" on tables of pgdyno's own; pgdyno run -i -d {shlex.quote(named)} makes them in {named}"
+        f" on tables of pgdyno's own; -i makes them in {named}"
     )

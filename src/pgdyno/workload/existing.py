@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from pgdyno.workload.queries import query
 if TYPE_CHECKING:
     import psycopg
 
+_AFRESH = "-i drops pgbench's tables there and makes all four afresh, as pgbench -i does"
 _KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 
 
@@ -26,14 +26,14 @@ def scale_there(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> in
             f"pgbench's tables in the database {database} are half made: the pgdyno that made them"
             " was killed",
             code="tables-incomplete",
-            hint=_afresh(database),
+            hint=_AFRESH,
         )
     if missing := sorted(set(PGBENCH_COLUMNS) - set(found)):
         raise SetupError(
             f"the database {database} has {', '.join(sorted(found))}, and lacks"
             f" {', '.join(missing)}",
             code="tables-incomplete",
-            hint=_afresh(database),
+            hint=_AFRESH,
         )
     row = conn.execute(query("pgbench_scale")).fetchone()
     if row is None or row[0] == 0:
@@ -41,7 +41,7 @@ def scale_there(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> in
             f"pgbench_branches in the database {database} is empty, so that the tables have no"
             " scale",
             code="tables-incomplete",
-            hint=_afresh(database),
+            hint=_AFRESH,
         )
     return int(row[0])
 
@@ -75,10 +75,3 @@ def _rows_missing(conn: psycopg.Connection, scale: int) -> Iterator[str]:
     ):
         if there != due:
             yield (f"{what} ends at {there:,}, where scale {scale} has {due:,}: rows are missing")
-
-
-def _afresh(database: str) -> str:
-    return (
-        f"pgdyno run -i -d {shlex.quote(database)} drops pgbench's tables there and makes all"
-        " four; pgbench -i does as well"
-    )

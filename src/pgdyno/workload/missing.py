@@ -8,7 +8,6 @@ the run.
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
@@ -56,7 +55,7 @@ def _error(script: WeightedScript, said: str, conninfo: ConnInfo) -> SetupError:
     table = named[1] if named else said
     hint = "make it there before the run, or name the database that has it with -d"
     if table.removeprefix("public.") in PGBENCH_COLUMNS:
-        hint = f"pgdyno run -i -d {shlex.quote(conninfo.database)} makes pgbench's tables there"
+        hint = "-i makes pgbench's tables there"
     return SetupError(
         f"{script.file}: the table {table} is not in the database {conninfo.database}",
         code="missing-table",
