@@ -69,7 +69,7 @@ bench: $(VENV)/.installed-dev ## pgdyno against its peers, in pairs: about 30 mi
 fuzz: $(VENV)/.installed-dev ## Fuzzing: run files, specs, command lines, streams, signals; a minute each
 	for each in $(FUZZ); do $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) || exit 1; done
 
-FUZZ ?= run_files specs command_lines
+FUZZ ?= run_files specs command_lines streams signals
 FUZZ_SECONDS ?= 60
 
 .PHONY: docs

@@ -107,3 +107,24 @@ def test_names_that_are_not_utf8() -> None:
         assert b"internal" not in done.stderr
         assert b"\x1b" not in done.stdout + done.stderr
         assert arguments == [b"show", name] or said in done.stdout + done.stderr
+
+
+def test_a_password_among_the_arguments_is_in_no_process_list() -> None:
+    """Read while the command waits for the name of a run file, which is a pipe here."""
+    code = (
+        "import sys, time; from pgdyno.cli import arguments; arguments.hide_passwords();"
+        "print(flush=True); time.sleep(60)"
+    )
+    words = ["run", "postgresql://joe:s3cr3t@db/prod", "password=s3cr3t", "-c", "3"]
+    process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        shown = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert [each.strip() for each in shown[-6:-1]] == [
+        *(b"run", b"postgresql://joe:***@db/prod", b"password=***", b"-c", b"3")
+    ]

@@ -11,11 +11,12 @@ import importlib
 import os
 import signal
 import sys
-from typing import NoReturn
+import threading
+from typing import Any, NoReturn
 
 import click
 
-from pgdyno.cli import streams
+from pgdyno.cli import arguments, streams
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.redact import blank
 from pgdyno.visible import visible
@@ -36,6 +37,9 @@ _COMMANDS = {
     "spec": "Check a spec file, or print the schema of specs",
     "completion": "Completion of commands and options in your shell",
 }
+
+
+_REPORT = "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report"
 
 
 class _LazyGroup(click.Group):
@@ -96,6 +100,9 @@ def main() -> NoReturn:
     """Entry point of the ``pgdyno`` command."""
     os.umask(0o077)  # What a run knows of a server is its user's alone.
     streams.prepare()
+    arguments.hide_passwords()
+    threading.excepthook = _in_a_thread
+    sys.unraisablehook = _nowhere
     sys.exit(_status())
 
 
@@ -148,17 +155,31 @@ def _of_our_own(problem: Exception) -> int:
         return told.exit_status
     _print_error(
         f"internal error: {type(problem).__name__}: {problem}",
-        "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report",
+        _REPORT,
     )
     return 2
 
 
-def _print_traceback(problem: Exception) -> None:
+def _print_traceback(problem: BaseException) -> None:
     """Where it happened, if that is asked for."""
     if os.environ.get("PGDYNO_TRACEBACK"):
         import traceback
 
         click.echo(_fit("".join(traceback.format_exception(problem))), err=True)
+
+
+def _in_a_thread(arguments: threading.ExceptHookArgs) -> None:
+    """A fault in a thread whose end nobody awaits: told, and the command goes on."""
+    if arguments.exc_value is not None:
+        _print_traceback(arguments.exc_value)
+        problem = f"{type(arguments.exc_value).__name__}: {arguments.exc_value}"
+        _print_error(f"internal error in a thread: {problem}", _REPORT)
+
+
+def _nowhere(unraisable: Any) -> None:
+    """A fault while something was cleared away, which nobody can act on."""
+    if isinstance(unraisable.exc_value, Exception):
+        _print_traceback(unraisable.exc_value)
 
 
 def _of_click(problem: click.ClickException) -> tuple[str, str | None]:

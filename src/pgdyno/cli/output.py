@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from pgdyno.errors import TrustError
+from pgdyno.record.plain import plain
 from pgdyno.visible import visible_within
 
 
@@ -20,7 +21,7 @@ def print_result(
 ) -> None:
     """Print ``result`` as asked: a summary of the run file, the JSON, or ``rows`` as CSV."""
     if output_format == "json":
-        print_json(result)
+        print_json(plain(result))
     elif output_format == "csv":
         _print_csv(list(rows))
     else:
@@ -54,4 +55,4 @@ def _print_csv(rows: list[Mapping[str, Any]]) -> None:
     if rows:
         writer = csv.DictWriter(sys.stdout, list(rows[0]))
         writer.writeheader()
-        writer.writerows(visible_within(dict(row)) for row in rows)
+        writer.writerows(visible_within(plain(row)) for row in rows)
