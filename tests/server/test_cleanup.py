@@ -111,6 +111,7 @@ def test_what_we_made_goes_and_nothing_else(made: Cluster) -> None:
         "to remove: in the database shop: public.pgbench_accounts, public.pgbench_branches,"
         " public.test_table, public.test_table_id\n"
     ) in shown.stdout
+    assert 'to remove: in the database we"ird\\ndb: public.pgbench_accounts' in shown.stdout
     before = tables(made, "shop")
     unasked = cleanup(made.conninfo)
     assert unasked.returncode == 1

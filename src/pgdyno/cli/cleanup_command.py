@@ -11,6 +11,7 @@ from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.options import connection_options
 from pgdyno.cli.positional import sort_out
 from pgdyno.errors import PgdynoError, RunError, UsageError
+from pgdyno.visible import visible
 
 if TYPE_CHECKING:
     from pgdyno.server import ConnInfo
@@ -60,13 +61,13 @@ def _server(given: dict[str, Any]) -> ConnInfo:
 
 def _show(left: list[str], plan: Plan) -> None:
     for line in plan.kept:
-        click.echo(f"stays: {line}")
+        _say(f"stays: {line}")
     if left:
-        click.echo(f"to put back: {', '.join(left)}, left changed by a pgdyno that was killed")
+        _say(f"to put back: {', '.join(left)}, left changed by a pgdyno that was killed")
     for removal in plan.removals:
-        click.echo(f"to remove: {removal.what}")
+        _say(f"to remove: {removal.what}")
     if not (left or plan.removals):
-        click.echo("nothing of pgdyno's is there")
+        _say("nothing of pgdyno's is there")
 
 
 def _confirm(*, yes: bool) -> None:
@@ -89,13 +90,13 @@ def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
     if left:
         try:
             for sentence in settle(conninfo):
-                click.echo(sentence)
+                _say(sentence)
         except PgdynoError as problem:
             problems.append(problem)
     for removal in plan.removals:
         try:
             remove(conninfo, removal)
-            click.echo(f"removed: {removal.what}")
+            _say(f"removed: {removal.what}")
         except PgdynoError as problem:
             problem.message = f"{removal.what}: {problem.message}"
             problems.append(problem)
@@ -105,3 +106,8 @@ def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
             code="not-removed",
             hint=next((problem.hint for problem in problems if problem.hint), None),
         )
+
+
+def _say(line: str) -> None:
+    """One line, whatever is in the names."""
+    click.echo(visible(line).replace("\n", "\\n"))

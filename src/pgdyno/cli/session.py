@@ -16,6 +16,7 @@ from pgdyno.cli.screen import watcher_for
 from pgdyno.conduct import Session, initialise, open_session
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
+from pgdyno.visible import visible
 
 
 @contextmanager
@@ -60,7 +61,6 @@ def only_initialise(spec: Spec, given: Mapping[str, Any]) -> None:
     began_s = time.monotonic()
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
         done = initialise(spec, watcher)
-    click.echo(
-        f"initialised in {time.monotonic() - began_s:.2f} s: scale {done.scale}, in the database"
-        f" {done.database}"
-    )
+    took_s = time.monotonic() - began_s
+    where = visible(done.database)
+    click.echo(f"initialised in {took_s:.2f} s: scale {done.scale}, in the database {where}")

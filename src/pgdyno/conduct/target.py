@@ -40,8 +40,8 @@ _EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
 # Connections beside the clients': probes, control, the server's own reserve, room to look in.
 _CONNECTIONS_BESIDE = 20
 _MAX_CONNECTIONS_DEFAULT = 100
-# Of those the ones that are there in any case: probes, control, a statement of an event, the lock on
-# the tables, and what keeps other pgdynos away.
+# Of those the ones that are there in any case: probes, control, a statement of an event, the lock
+# on the tables, and what keeps other pgdynos away.
 _SESSIONS_BESIDE = 5 + SESSIONS
 # Files beside the connections: probes, the run file, libraries, what the threads wait on.
 _FILES_BESIDE = 100
