@@ -176,6 +176,20 @@ def test_a_server_that_restarts_or_is_away(server: Cluster, begin: Begin) -> Non
     wait_until(is_as(server, before), "when it is back")
 
 
+def test_a_server_that_is_away_at_the_end(new_cluster: Callable[..., Cluster]) -> None:
+    server = new_cluster()
+    before = state(server)
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    settings.apply({"checkpoint_timeout": "20min"})
+    server.stop()
+    with pytest.raises(RunError, match="checkpoint_timeout: still changed on your") as caught:
+        settings.restore_all()
+    assert caught.value.hint is not None
+    assert 'ALTER SYSTEM RESET "checkpoint_timeout"; ALTER SYSTEM' in caught.value.hint
+    server.start()
+    wait_until(is_as(server, before), "the guardian goes on by itself")
+
+
 def test_the_role_that_changed_them_is_dropped(
     new_cluster: Callable[..., Cluster], begin: Begin
 ) -> None:

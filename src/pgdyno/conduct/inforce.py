@@ -187,8 +187,16 @@ class InForce:
             self._recorder.add_event("setting", f"{name} = {value}")
 
     def checkpoint(self) -> None:
-        """A CHECKPOINT, at once. A role that may not is told so."""
-        self.run_sql("checkpoint")
+        """A CHECKPOINT, at once. A role that may not is told what it needs."""
+        try:
+            self.run_sql("checkpoint")
+        except SetupError as problem:
+            if "permission denied" in problem.message and problem.hint is None:
+                problem.hint = (
+                    f"as a superuser: GRANT pg_checkpoint TO {self._target.conninfo.user}"
+                    " (PostgreSQL 15 and later)"
+                )
+            raise
 
     def run_sql(self, statement: str) -> None:
         """Run one statement on a connection of its own, beside the load."""

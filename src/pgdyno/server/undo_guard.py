@@ -16,6 +16,8 @@ from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.undo import UndoFile, UndoRecord
 
 _ANSWER_S_MAX = 30.0
+_left: list[subprocess.Popen[bytes]] = []
+"""Guardians that may outlive pgdyno: nobody waits for them."""
 
 
 class UndoGuard:
@@ -61,6 +63,7 @@ class UndoGuard:
 
     def leave(self) -> None:
         """Let go: if there is something to put back, it goes on with that by itself."""
+        _left.append(self._process)
         for end in (self._process.stdin, self._process.stdout):
             if end is not None:
                 end.close()
