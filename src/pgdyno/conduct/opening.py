@@ -17,7 +17,7 @@ from pgdyno.conduct.load import engine_facts
 from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.conduct.session import Session
-from pgdyno.conduct.space import note_small_wal_disk
+from pgdyno.conduct.space import check_room, note_small_wal_disk
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import dismantle
@@ -107,6 +107,7 @@ def _make_tables(
         spec.workload,
         watcher.progress,
         hold=None if target.ours else stack,
+        check_room=lambda room: check_room(room, _data_dir(target), _max_wal_size_bytes(target)),
     )
     target.facts["tables"] = prepared.tables
     if spec.standby.receivers:

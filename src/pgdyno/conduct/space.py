@@ -1,14 +1,90 @@
-"""A word at the start about a WAL disk that is too small for what the WAL may come to take."""
+"""Room on the server's disks, before it is needed: for the tables that a run makes, and a word at
+the start about a WAL disk that is too small for what the WAL may come to take.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 from pgdyno.conduct.watch import Watcher
+from pgdyno.errors import SetupError
 from pgdyno.probe.space import sample_space
 from pgdyno.record import Recorder
 from pgdyno.spec.units import format_size
 from pgdyno.stats.filling import wal_wanted
+from pgdyno.workload.room import Room
+
+_GB = 1e9
+
+
+def check_room(room: Room, data_dir: Path | None, max_wal_size_bytes: int | None) -> None:
+    """Raise SetupError where tables that are to be made would not fit the server's disks.
+
+    Nothing where these cannot be looked at from here.
+    """
+    if data_dir is None:
+        return
+    try:
+        disks = sample_space(data_dir)
+        beside = None if room.location is None else _free_bytes(room.location)
+    except OSError:
+        return
+    if beside is not None:
+        _refuse_if_full(room, f"the disk of the tablespace in {room.location}", beside, 0)
+    for disk in disks:
+        holds = disk["holds"].split(",")
+        wal = _wal_kept(room, disk, max_wal_size_bytes) if "wal" in holds else 0
+        tables = "data" in holds and beside is None
+        name = f"the disk of the {' and '.join(holds).replace('wal', 'WAL')}"
+        name += f" ({data_dir})" if "data" in holds else ""
+        if tables:
+            _refuse_if_full(room, name, disk["free_bytes"], wal)
+        elif wal > disk["free_bytes"]:
+            raise SetupError(
+                f"making pgbench's tables at scale {room.scale:,} writes WAL that takes about"
+                f" {_gb(wal)}, and {name} has {_gb(disk['free_bytes'])} free",
+                code="no-room",
+                hint="a smaller max_wal_size, a larger disk for the WAL, or a smaller scale with"
+                " -s",
+            )
+
+
+def _refuse_if_full(room: Room, name: str, free_bytes: int, wal_bytes: int) -> None:
+    needed = room.table_bytes + wal_bytes
+    if needed <= free_bytes:
+        return
+    there = free_bytes + room.freed_bytes
+    # A small scale writes less WAL than the server would keep.
+    fits = max(
+        (there - wal_bytes) // room.branch_bytes,
+        there // (room.branch_bytes + room.branch_wal_bytes),
+    )
+    with_wal = f" with {_gb(wal_bytes)} of WAL" if wal_bytes else ""
+    raise SetupError(
+        f"pgbench's tables at scale {room.scale:,} take about {_gb(needed)}{with_wal}, and {name}"
+        f" has {_gb(free_bytes)} free",
+        code="no-room",
+        hint=f"-s {fits} fits" if fits >= 1 else "free some space, or name another disk",
+    )
+
+
+def _wal_kept(room: Room, disk: dict[str, Any], max_wal_size_bytes: int | None) -> int:
+    """WAL beyond what is there already; the server lets go of more than max_wal_size."""
+    kept = room.wal_bytes
+    if max_wal_size_bytes is not None:
+        kept = min(kept, int(wal_wanted(max_wal_size_bytes)))
+    return max(0, kept - (disk["wal_dir_bytes"] or 0))
+
+
+def _free_bytes(folder: str) -> int:
+    room = os.statvfs(folder)
+    return room.f_bavail * room.f_frsize
+
+
+def _gb(size_bytes: float) -> str:
+    return f"{size_bytes / _GB:,.{0 if size_bytes >= 10 * _GB else 2}f} GB"
 
 
 def note_small_wal_disk(

@@ -25,6 +25,7 @@ from pgdyno.workload.model import Tables, Workload
 from pgdyno.workload.persistence import make_unlogged
 from pgdyno.workload.pgbench import Making
 from pgdyno.workload.queries import setup_errors
+from pgdyno.workload.room import Room, room_for
 from pgdyno.workload.setup import run_setup
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called with a label, what is done and what there is to do."""
+CheckRoom = Callable[[Room], None]
+"""Called before tables are made; raises SetupError where they would not fit."""
 
 
 @dataclass
@@ -53,6 +56,7 @@ def prepare(
     progress: Progress,
     *,
     hold: ExitStack | None = None,
+    check_room: CheckRoom = lambda _: None,
 ) -> Prepared:
     """Make the workloads' tables where that is due, use what is there otherwise.
 
@@ -66,7 +70,7 @@ def prepare(
     with ExitStack() as own:
         stack = own if hold is None else hold
         if Tables.PGBENCH in kinds or (wanted.initialize and Tables.MIXED not in kinds):
-            _Pgbench(conninfo, wanted, progress, prepared).prepare(distinct, stack)
+            _Pgbench(conninfo, wanted, progress, prepared, check_room).prepare(distinct, stack)
         if Tables.MIXED in kinds:
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
@@ -91,6 +95,7 @@ class _Pgbench:
     wanted: WorkloadSpec
     progress: Progress
     prepared: Prepared
+    check_room: CheckRoom
 
     def prepare(self, workloads: Iterable[Workload], stack: ExitStack) -> None:
         lock = stack.enter_context(TableLock(self.conninfo))
@@ -123,6 +128,9 @@ class _Pgbench:
         if self._to_make(found):
             if self.wanted.initialize:
                 self._check_droppable(found)
+            self.check_room(
+                room_for(lock.conn, self.wanted.scale, self.wanted.init, found.values())
+            )
             making = Making(lock.conn, self.wanted.scale, self.wanted.init, self.progress)
             making.make(vacuum=self.wanted.vacuum != "none")
         self.prepared.tables = "made"

@@ -9,6 +9,7 @@ other waits, so these are calibrated by injection: tables with one hot row and w
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,12 +19,13 @@ from pgdyno.diagnose.fit import WORTHWHILE_RATIO, smaller_pools
 from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
 from pgdyno.diagnose.waits import wait_class
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change
 
 WAITING_SHARE = 0.15
 WAITING_MIN = 0.8
 FLUSH_OF_HOLDING = 0.3
+_ROWS_PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10}
 _ENDS = ("commit", "end")
 
 
@@ -51,7 +53,7 @@ def examine(s: Situation) -> Found | Cleared:
     return Found(
         sentence=(
             f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for the same"
-            f" rows{where}{held}"
+            f" rows{where}{held}{_of_scale(s, queue.relation)}"
         ),
         share=s.budget.share("row"),
         liftable=1.0 - 1.0 / s.loop.ratio(row=0.0),
@@ -59,6 +61,21 @@ def examine(s: Situation) -> Found | Cleared:
         evidence=evidence,
         causes=("commit-flush",) if flush >= FLUSH_OF_HOLDING else (),
         proposals=_proposals(s, flush),
+    )
+
+
+def _of_scale(s: Situation, relation: str | None) -> str:
+    """A word where it is the scale of pgbench's tables that makes the row hot."""
+    table = (relation or "").rpartition(".")[2]
+    rows_each = _ROWS_PER_SCALE.get(table)
+    scale = int(s.run.run.spec.get("workload", {}).get("scale") or 0)
+    if rows_each is None or not scale or scale * rows_each >= s.sessions_max:
+        return ""
+    rows = counted(scale * rows_each, "row", "rows")
+    enough = math.ceil(s.sessions_max / rows_each)
+    return (
+        f"; scale {scale} has {rows} in {table} for"
+        f" {counted(s.sessions_max, 'client', 'clients')}: -s {enough}"
     )
 
 

@@ -1,0 +1,70 @@
+"""How much room making tables takes: known before anything is made.
+
+pgbench's rows are of one length. A branch is 100,000 accounts of 128 bytes, 61 on a page, 1,640
+pages; its part of the primary key has 276; building that sorts the numbers, on disk where they do
+not fit maintenance_work_mem. COPY writes about as much WAL as pages. Measured on PostgreSQL 15 and
+18 at scale 100. What a load adds to pgbench_history later is not in it, nor are the tables of
+``mixed``, which begin empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.workload.queries import query
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgdyno.spec.init import InitSpec
+    from pgdyno.workload.found import FoundTable
+
+_PAGE_BYTES = 8192
+_HEAP_BYTES = 1640 * _PAGE_BYTES
+_INDEX_BYTES = 276 * _PAGE_BYTES
+_SORT_BYTES = 2 << 20
+
+
+@dataclass(frozen=True)
+class Room:
+    """What making pgbench's tables takes."""
+
+    scale: int
+    branch_bytes: int
+    """Of tables, keys and sorting, for each branch."""
+    branch_wal_bytes: int
+    freed_bytes: int = 0
+    """By tables that are dropped first."""
+    location: str | None = None
+    """Folder of the tablespace, where it is not in the data directory."""
+
+    @property
+    def table_bytes(self) -> int:
+        """What the file system of the tables must have free."""
+        return max(0, self.scale * self.branch_bytes - self.freed_bytes)
+
+    @property
+    def wal_bytes(self) -> int:
+        """WAL that is written; how much of it stays is the server's matter."""
+        return self.scale * self.branch_wal_bytes
+
+
+def room_for(
+    conn: psycopg.Connection, scale: int, init: InitSpec, dropped: Collection[FoundTable]
+) -> Room:
+    """What ``init`` at ``scale`` takes, in the database of ``conn``."""
+    heap = _HEAP_BYTES * 100 // init.fillfactor
+    keys = _INDEX_BYTES + _SORT_BYTES if "p" in init.steps else 0
+    names = {"schemas": [each.schema for each in dropped], "names": [each.name for each in dropped]}
+    row = conn.execute(query("room"), {**names, "tablespace": init.tablespace}).fetchone()
+    assert row is not None
+    freed, location = row
+    return Room(
+        scale,
+        heap + keys,
+        0 if init.unlogged_tables else heap + (_INDEX_BYTES if keys else 0),
+        freed_bytes=int(freed) if "d" in init.steps else 0,
+        location=location or None,
+    )

@@ -1,0 +1,45 @@
+"""What tables take is what was said before: measured on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from pgdyno.server import Cluster
+from pgdyno.spec.init import InitSpec
+from pgdyno.workload.found import find_pgbench
+from pgdyno.workload.pgbench import Making
+from pgdyno.workload.room import room_for
+
+pytestmark = pytest.mark.server
+SCALE = 3
+
+
+@pytest.fixture
+def empty(pg: Cluster) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("create database room")
+        values = {**pg.conninfo.kwargs(), "dbname": "room"}
+        with psycopg.connect(**values, autocommit=True) as inside:
+            yield inside
+        connection.execute("drop database room with (force)")
+
+
+def test_the_estimate_covers_what_is_made_and_little_more(empty: psycopg.Connection) -> None:
+    room = room_for(empty, SCALE, InitSpec(), ())
+    assert (room.freed_bytes, room.location) == (0, None)
+    before = _wal(empty)
+    Making(empty, SCALE, InitSpec(), lambda *_: None).make()
+    written = _wal(empty) - before
+    found = find_pgbench(empty)
+    again = room_for(empty, SCALE, InitSpec(), found.values())
+    assert 0.8 * room.table_bytes < again.freed_bytes <= room.table_bytes
+    assert 0.7 * room.wal_bytes < written < 1.3 * room.wal_bytes
+
+
+def _wal(connection: psycopg.Connection) -> float:
+    row = connection.execute("select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')").fetchone()
+    assert row is not None
+    return float(row[0])
