@@ -153,6 +153,14 @@ def _judge(result: DrillResult, *, why: str = "") -> None:
         raise TrustError(
             "no cut was made, so nothing is known", code="no-cut", hint="more --budget, or none"
         )
+    disturbed = [cut.facts["disturbed"] for cut in result.cuts if "disturbed" in cut.facts]
+    if disturbed:
+        raise TrustError(
+            f"somebody else had a hand in the server in {len(disturbed)} of {len(result.cuts)}"
+            f" cuts, so nothing is known of them: {disturbed[0]}",
+            code="server-disturbed",
+            hint="the kernel's log tells of processes that were killed for want of memory",
+        )
     if result.fault_missing:
         missing = sum(cut.outcome == "no-fault" for cut in result.cuts)
         raise TrustError(

@@ -84,7 +84,8 @@ def open_session(
             inner.callback(session.close)
             _warn_of_unset_variables(session)
             inner.callback(hold_stop_signals)
-            yield session
+            with _told_why_it_broke_off(target):
+                yield session
 
 
 def _tell(watcher: Watcher, undone: list[Undone]) -> None:
@@ -186,6 +187,24 @@ def _max_wal_size_bytes(target: Target) -> int | None:
         return parse_size_bytes(target.facts["settings"]["max_wal_size"])
     except (KeyError, ValueError):
         return None
+
+
+@contextmanager
+def _told_why_it_broke_off(target: Target) -> Iterator[None]:
+    """A lost disk is the reason for whatever else breaks off; a lost server is no fault of ours."""
+    import psycopg
+
+    try:
+        yield
+    except (PgdynoError, psycopg.Error) as problem:
+        if target.places is not None and not isinstance(problem, UsageError):
+            target.places.check()
+        if isinstance(problem, psycopg.Error):
+            said = (problem.diag.message_primary or str(problem)).strip().splitlines()[0]
+            raise RunError(f"the server went away: {said}", code="server-gone") from problem
+        raise
+    if target.places is not None:
+        target.places.check()
 
 
 @contextmanager

@@ -75,6 +75,11 @@ class Device:
         """The image as it was when the recording began."""
         return self.folder / "base"
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether the process that serves it has ended, though nobody here has closed the disk."""
+        return self._daemon is not None and self._daemon.ended
+
     def sync(self) -> None:
         """Write out what the file system still holds, and flush the disk."""
         sync_mount(self.path)
@@ -202,6 +207,11 @@ class _Daemon:
         except BaseException:
             self.end()
             raise
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
 
     def ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
         """Have an order carried out, for as long as that may take; RunError says why it was not."""

@@ -15,7 +15,7 @@ from pgdyno.disk.leftovers import end_leftovers
 from pgdyno.disk.model import Disk
 from pgdyno.disk.plain import open_plain, remove_elsewhere
 from pgdyno.disk.tmpfs import default_size_bytes, open_tmpfs
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, RunError
 from pgdyno.spec.disk import DiskPlan, wal_plan
 from pgdyno.spec.model import DiskSpec
 
@@ -78,6 +78,17 @@ class OpenPlaces:
         """The disks that can be recorded, that of the data first."""
         disks = [disk for disk in self._disks if isinstance(disk, ImagedDisk)]
         return [disk.device for disk in disks if disk.device.log is not None]
+
+    def check(self) -> None:
+        """Raise RunError when the process that serves one of the disks has ended."""
+        for disk in self._disks:
+            if isinstance(disk, ImagedDisk) and disk.device.abandoned:
+                raise RunError(
+                    f"the process that serves {disk.emulated} has ended, so that the server has"
+                    " lost its disk",
+                    code="disk-daemon",
+                    hint="the kernel's log tells of processes that were killed for want of memory",
+                )
 
     def close(self) -> None:
         """Close all disks, the last opened first; then raise what went wrong first."""

@@ -12,21 +12,23 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session, Watcher, check_witnesses, open_session
 from pgdyno.drill.bounds import POWER, SETTINGS, documented_bound
+from pgdyno.drill.evidence import Said
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult, Proof, Verified
+from pgdyno.drill.outside import killed, outside_hand
 from pgdyno.drill.pristine import Pristine
 from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import Witnesses, prepare, renew, scripts_choose
 from pgdyno.drill.words import in_words
-from pgdyno.errors import UsageError
+from pgdyno.errors import PgdynoError, TrustError, UsageError
 from pgdyno.record import AckLedger, read_acks
 from pgdyno.server import Cluster
 from pgdyno.server.places import shared_folder
@@ -36,6 +38,10 @@ from pgdyno.spec import Spec
 LOAD_S = 1.1
 """How long the load runs before a fault, when nothing else is asked for."""
 _LOAD_SPREAD = (0.75, 1.25)
+_ENDING_S_MAX = 2.0
+_LOOK_S = 0.02
+_KILLS_NOBODY = ("stop", "disk-full")
+"""Faults that end no process, so that whoever is killed was killed by somebody else."""
 # Faults that come at one time after the start would always meet the same phase of the server.
 
 
@@ -71,6 +77,9 @@ class Drill:
         self.load_began_ns = 0
         self._pristine = Pristine(self.cluster, self.folder / "pristine")
         self._damaged = False
+        self._said = Said(self.cluster)
+        self._disturbed = ""
+        self._struck = False
         self._loads = 0
         self._began_s = time.monotonic()
         self._outage = ExitStack()
@@ -127,6 +136,7 @@ class Drill:
         else:
             self.receivers.wait_caught_up()
         self._outage.close()
+        self._said, self._disturbed, self._struck = Said(self.cluster), "", False
         with self.session.connect() as connection:
             self.witnesses = renew(connection, self.witnesses)
         self._loads += 1
@@ -154,7 +164,18 @@ class Drill:
 
         They do so until the next load begins.
         """
+        self._disturbed = outside_hand(self.cluster, self._said.text())
+        self._struck = True
         self._outage.enter_context(self.session.probes.rest())
+
+    def look_for_kills(self) -> None:
+        """For a fault that ends no process itself: see whether somebody else has, until now."""
+        self._disturbed = self._disturbed or killed(self.cluster, self._said.text())
+
+    @property
+    def disturbed(self) -> str:
+        """What somebody else did to the server before the fault; '' if nothing is known of it."""
+        return self._disturbed
 
     def end_load(self, drain_ms: int = 0) -> AckLedger:
         """Stop the load, by default at once, and read its clients' record."""
@@ -169,7 +190,8 @@ class Drill:
         crashed = Crashed(cluster=self.cluster, acks=acks, cut_ns=cut_ns, witnesses=self.witnesses)
         verified = verify(crashed)
         emptied = self.session.spec.workload.unlogged and verified.outcome == "lost"
-        self._damaged = emptied or verified.outcome in ("refused", "corrupt")
+        harmed = verified.outcome in ("refused", "corrupt")
+        self._damaged = emptied or harmed or bool(self._disturbed)
         shutil.rmtree(self.acks_folder())
         return verified
 
@@ -187,8 +209,38 @@ class Drill:
         """A cut of this drill; ``cut_ns`` lies within the last load."""
         at_ms = (cut_ns - self.load_began_ns) / 1e6
         told = dict(facts or {})
+        if hand := self._disturbed or (verified.disturbed if verified else ""):
+            told["disturbed"] = hand
+            sentence = f"somebody else had a hand in it: {hand}"
+            proof = Proof(False, sentence, proof.facts)
         fault = self.options.fault
         return Cut(number, fault, variant, seed, at_ms, proof, verified, told)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What breaks off within the block because of somebody else's hand is a TrustError."""
+        import psycopg
+
+        try:
+            yield
+        except TrustError:
+            raise
+        except (PgdynoError, psycopg.Error) as problem:
+            hand = self._disturbed
+            if not self._struck or self.options.fault in _KILLS_NOBODY:
+                hand = hand or self._killed_within(_ENDING_S_MAX)
+            if isinstance(problem, PgdynoError) and problem.code == "server-killed":
+                hand = hand or problem.message
+            if not hand:
+                raise
+            raise disturbed_from_outside(hand) from problem
+
+    def _killed_within(self, seconds: float) -> str:
+        """As ``killed``, once a server that is ending has ended."""
+        deadline_s = time.monotonic() + seconds
+        while self.cluster.running and time.monotonic() < deadline_s:
+            time.sleep(_LOOK_S)
+        return killed(self.cluster, self._said.text())
 
     def close(self) -> None:
         """Let the probes have their server again, if it runs."""
@@ -197,6 +249,15 @@ class Drill:
     def acks_folder(self) -> Path:
         """Where the clients of the present load keep their record."""
         return self.folder / f"acks-{self._loads}"
+
+
+def disturbed_from_outside(hand: str) -> TrustError:
+    """The error for a drill that cannot go on because of what somebody else did to its server."""
+    return TrustError(
+        f"somebody else had a hand in the server, so that this drill says nothing: {hand}",
+        code="server-disturbed",
+        hint="the kernel's log tells of processes that were killed for want of memory",
+    )
 
 
 def cut_seed(seed: int, number: int) -> int:
@@ -236,10 +297,11 @@ def run_drill(
         drill = Drill(session, options)
         book = _Book(drill, fault, besides, each_cut)
         try:
-            drill.prepare()
-            watcher.phase(f"drilling: {fault.summary}")
-            for cut in fault.cuts(drill):
-                book.enter(cut, drill.load_began_ns)
+            with drill.undisturbed():
+                drill.prepare()
+                watcher.phase(f"drilling: {fault.summary}")
+                for cut in fault.cuts(drill):
+                    book.enter(cut, drill.load_began_ns)
         finally:
             drill.close()
             book.close()

@@ -103,6 +103,9 @@ class Verified:
     """The check that decided the outcome; '' when all is well."""
     server_said: str = ""
     """The server's decisive words: why it refused, or what it logged of damage."""
+    disturbed: str = ""
+    """What somebody else did to the server meanwhile, so that none of this counts; '' if nothing.
+    """
 
 
 @dataclass(frozen=True)

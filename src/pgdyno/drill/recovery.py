@@ -23,7 +23,7 @@ _RECOVERY_SECONDS_MAX = 600.0
 _ENTRY = re.compile(r"\b(PANIC|FATAL|ERROR|WARNING|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)")
 _OF_CLIENTS = re.compile(r"the database system is |terminating (connection|background worker)")
 """What a server tells whoever comes too early: it is not why it refused."""
-_REFUSALS = ("start-failed", "server-ended")
+_REFUSALS = ("start-failed", "server-ended", "server-killed")
 """Codes of errors that are the server's own; others are the machine's, as a port that is taken."""
 
 

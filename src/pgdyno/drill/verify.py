@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pgdyno.drill.checking import Crashed, Scene, Stage, check_rules, closing, make
 from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
+from pgdyno.drill.outside import killed, outside_hand
 from pgdyno.drill.pages import newest_page_lsn
 from pgdyno.drill.recovery import Recovery, complaints, log_since, log_size, recover
 from pgdyno.errors import SetupError, TrustError
@@ -38,13 +40,16 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
     newest_lsn = newest_page_lsn(crashed.cluster) if crashed.foreign_wal else None
     recovery = recover(crashed.cluster)
     if recovery.refused:
-        return _refused(recovery)
+        hand = outside_hand(crashed.cluster, recovery.log)
+        return replace(_refused(recovery), disturbed=hand)
     scene = Scene(crashed, recovery, newest_lsn)
     try:
-        checks = _look(scene, deep=deep)
+        checks, hand = _look(scene, log_start, deep=deep)
     finally:
         if crashed.cluster.running:
             crashed.cluster.stop("immediate")
+    if hand:
+        return Verified("refused", None, None, tuple(checks), disturbed=hand)
     _require_ledger(crashed, checks)
     outcome, seen_by = _outcome(checks, scene.count)
     said = complaints(log_since(crashed.cluster, log_start)) if outcome == "corrupt" else ""
@@ -58,14 +63,21 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
     )
 
 
-def _look(scene: Scene, *, deep: bool) -> list[Check]:
-    """All checks, with the shutdown between those of a server that runs and those of its files."""
+def _look(scene: Scene, log_start: int, *, deep: bool) -> tuple[list[Check], str]:
+    """All checks, with the shutdown between those of a server that runs and those of its files.
+
+    And what somebody else did to the server meanwhile.
+    """
+    cluster = scene.crashed.cluster
     rules = [rule for rule in check_rules() if deep or not rule.deep]
     with closing(scene):
         running = [make(rule, scene) for rule in rules if rule.stage < Stage.STOPPED]
+    if hand := outside_hand(cluster, log_since(cluster, log_start)):
+        return running, hand
     shut_down = _shut_down(scene.crashed)
     stopped = [make(rule, scene) for rule in rules if rule.stage == Stage.STOPPED]
-    return [_start_check(scene.recovery), *running, shut_down, *stopped]
+    hand = killed(cluster, log_since(cluster, log_start))
+    return [_start_check(scene.recovery), *running, shut_down, *stopped], hand
 
 
 def _require_ledger(crashed: Crashed, checks: Sequence[Check]) -> None:

@@ -7,6 +7,8 @@ from pgdyno.drill.model import Cut, figure
 
 def in_words(cut: Cut) -> str:
     """One cut in a line: what came of it, and by what that was seen."""
+    if "disturbed" in cut.facts:
+        return f"counts for nothing: {cut.proof.sentence}"
     if cut.outcome == "no-fault":
         return f"the fault did not happen: {cut.proof.sentence}"
     assert cut.verified is not None

@@ -43,7 +43,7 @@ from pgdyno.server.safefiles import (
     write_text,
 )
 from pgdyno.server.sharedmem import remove_shared_memory
-from pgdyno.server.startup import check_before_start, explain_failure
+from pgdyno.server.startup import check_before_start, explain_failure, explain_signal
 from pgdyno.server.template import OWN_NAME, runnable
 from pgdyno.server.waldir import move_wal, real_wal_dir
 from pgdyno.server.walspares import last_segment
@@ -86,6 +86,7 @@ class Cluster:
         self._password_set = False
         self._port = 0
         self._postmaster: Postmaster | None = None
+        self._ended_by: signal.Signals | None = None
 
     @classmethod
     def create(
@@ -163,6 +164,17 @@ class Cluster:
         return self.pid is not None
 
     @property
+    def ended_by(self) -> signal.Signals | None:
+        """The signal by which somebody else has ended the postmaster since the last start."""
+        return self._ended_by if self.running else self._let_go()
+
+    def _let_go(self) -> signal.Signals | None:
+        """Of a postmaster that has ended, keep only by what."""
+        if self._postmaster is not None:
+            self._ended_by, self._postmaster = self._postmaster.exit_signal, None
+        return self._ended_by
+
+    @property
     def conninfo(self) -> ConnInfo:
         """The way in through the Unix socket, as superuser."""
         return ConnInfo(str(self._socket_dir), self._port, OWN_NAME, self._password, OWN_NAME)
@@ -188,6 +200,7 @@ class Cluster:
             return
         # What is started may be another data directory than before, put back or rebuilt.
         self._password_set = False
+        self._ended_by = None
         for last_try in (*[False] * (_START_TRIES - 1), True):
             self._port = self._port or _free_port()
             self._write_configuration()
@@ -196,8 +209,11 @@ class Cluster:
             if self._postmaster.wait_ready(self.data_dir, seconds_max):
                 return
             failure = explain_failure(self.installation, self.log_path, log_start)
+            self._ended_by = self._postmaster.exit_signal
             self._postmaster.end()
             self._postmaster = None
+            if self._ended_by is not None:
+                failure = explain_signal(self.installation, self._ended_by, failure)
             if failure.code != "port-taken" or last_try:
                 raise failure
             self._port = 0
@@ -206,7 +222,7 @@ class Cluster:
         """Shut down: ``fast`` with a checkpoint, ``immediate`` like a crash."""
         if self._postmaster is not None:
             self._postmaster.stop(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
-            self._postmaster = None
+            self._let_go()
 
     def restart(self) -> None:
         """A fast stop and a start; port, password and data stay."""
@@ -260,7 +276,8 @@ class Cluster:
 
     def kill(self) -> list[int]:
         """``kill -9`` of all of the server's processes at once; which, once they are gone."""
-        if self._postmaster is None:
+        if self._postmaster is None or not self.running:
+            self._let_go()
             return []
         killed = self._postmaster.kill()
         self._postmaster = None

@@ -18,6 +18,8 @@ from pgdyno.server.account import Account, plain_environment
 from pgdyno.server.signals import send
 
 _POLL_S = 0.005
+_BY_SIGNAL = 128
+"""Added to a signal's number in an exit status, as a shell does."""
 _STOP_S_MAX = 300.0
 
 
@@ -68,6 +70,14 @@ class Guarded:
             self._close()
         return bool(ended)
 
+    @property
+    def exit_signal(self) -> signal.Signals | None:
+        """The signal that ended it; ``None`` while it runs, and when it ended by itself."""
+        status = self._guardian.returncode
+        if status is None or 0 <= status <= _BY_SIGNAL:
+            return None
+        return signal.Signals(-status if status < 0 else status - _BY_SIGNAL)
+
     def stop(self, number: signal.Signals) -> None:
         """Send a shutdown signal and wait for the end."""
         self._signal(number)
@@ -86,7 +96,7 @@ class Guarded:
         """
         if not self.running:
             return []
-        os.kill(self.pid, signal.SIGSTOP)
+        send([self.pid], signal.SIGSTOP)
         pids = [self.pid, *_below(self.pid)]
         send(pids, signal.SIGKILL)
         self.wait_exit(_STOP_S_MAX)

@@ -24,7 +24,8 @@ from typing import Literal
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import plain_environment
-from pgdyno.server.places import cache_home
+from pgdyno.server.places import cache_home, shared_folder
+from pgdyno.server.safefiles import write_own
 
 SUPPORTED_MAJORS = range(14, 19)
 _PROGRAMS = ("postgres", "initdb")
@@ -216,9 +217,9 @@ def refusal(installation: Installation, settings: Mapping[str, str]) -> str | No
     if not settings:
         return None
     # One place for all of them, so that none is left behind.
-    empty = cache_home() / "no-settings"
-    empty.mkdir(exist_ok=True)
-    (empty / "postgresql.conf").touch()
+    empty = shared_folder(cache_home() / "no-settings")
+    if not (empty / "postgresql.conf").exists():
+        write_own(empty / "postgresql.conf", "")
     pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
     # -C as the first argument reads the configuration and prints a value, as root too.
     done = _ask(installation.program("postgres"), "-C", "port", "-D", str(empty), *pairs)

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from pgdyno.errors import SetupError
+
 
 def try_lock(path: Path) -> int | None:
     """Take the exclusive lock on ``path``, made when missing.
@@ -15,21 +17,48 @@ def try_lock(path: Path) -> int | None:
     Returns the descriptor to keep open (closing it gives the lock up), or ``None`` when another
     has it.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, path)
     except BlockingIOError:
         os.close(descriptor)
         return None
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     """Hold the lock on ``path`` for a block, after waiting for it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        _take(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, path)
         yield
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as problem:
+        raise _no_lock(path, problem) from None
+
+
+def _take(descriptor: int, how: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, how)
+    except BlockingIOError:
+        raise
+    except OSError as problem:
+        raise _no_lock(path, problem) from None
+
+
+def _no_lock(path: Path, problem: OSError) -> SetupError:
+    return SetupError(
+        f"cannot lock {path}: {problem.strerror}",
+        code="state-directory",
+        hint="set PGDYNO_HOME to a directory that you may write to, on a disk that has locks",
+    )

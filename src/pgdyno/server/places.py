@@ -20,8 +20,8 @@ from pgdyno.errors import SetupError
 
 def state_home() -> Path:
     """The directory for clusters and undo files, made when missing."""
-    if given := os.environ.get("PGDYNO_HOME"):
-        return _made(Path(given).absolute())
+    if given := _given():
+        return _made(given)
     if os.geteuid() == 0:
         return _first_made(Path("/var/lib/pgdyno"), Path("/var/tmp/pgdyno"))
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
@@ -30,8 +30,8 @@ def state_home() -> Path:
 
 def cache_home() -> Path:
     """The directory for what can be made again at any time, made when missing."""
-    if given := os.environ.get("PGDYNO_HOME"):
-        return _made(Path(given).absolute() / "cache")
+    if given := _given():
+        return _made(given / "cache")
     if os.geteuid() == 0:
         return _first_made(Path("/var/cache/pgdyno"), Path("/var/tmp/pgdyno/cache"))
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -46,8 +46,21 @@ def clusters_dir() -> Path:
 def undo_dir() -> Path:
     """One file per server whose settings pgdyno has changed and not yet restored."""
     folder = _made(state_home() / "undo")
-    folder.chmod(0o700)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
     return folder
+
+
+def _given() -> Path | None:
+    """What PGDYNO_HOME names; None: nothing."""
+    given = os.environ.get("PGDYNO_HOME")
+    if given and not given.isprintable():
+        raise SetupError(
+            f"PGDYNO_HOME is {given!r}, which a server's configuration cannot name",
+            code="state-directory",
+            hint="set it to a directory without line breaks and the like in its name",
+        )
+    return Path(given).absolute() if given else None
 
 
 def _first_made(preferred: Path, fallback: Path) -> Path:

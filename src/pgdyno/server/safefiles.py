@@ -240,7 +240,7 @@ def copy_tree(source: Path, target: Path) -> None:
     done = run_as(server_account(), ["cp", "-a", "--reflink=auto", f"{source}/.", target])
     if done.returncode != 0:
         remove_folder(target)
-        said = (done.stderr.strip().splitlines() or ["no message"])[0]
+        said = (done.stderr.strip().splitlines() or ["no message"])[0].rpartition(": ")[2]
         hint = MORE_SPACE if "No space" in said else None
         raise SetupError(f"cannot copy {source} to {target}: {said}", code="copy-failed", hint=hint)
 

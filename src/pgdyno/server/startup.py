@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from signal import Signals
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.installation import Installation, refusal, setting_names
@@ -48,6 +49,19 @@ def explain_failure(installation: Installation, log_path: Path, log_start: int) 
         f"PostgreSQL {installation.version} did not start: {_without_final_stop(message)}",
         code="start-failed",
         hint=hint,
+    )
+
+
+def explain_signal(
+    installation: Installation, number: Signals, failure: PgdynoError
+) -> PgdynoError:
+    """As ``failure`` has it, unless the postmaster was ended by a signal from elsewhere."""
+    if number in (Signals.SIGABRT, Signals.SIGSEGV, Signals.SIGBUS, Signals.SIGILL, Signals.SIGFPE):
+        return failure
+    return SetupError(
+        f"PostgreSQL {installation.version} was ended by {number.name} while it started",
+        code="server-killed",
+        hint="the kernel's log tells of processes that were killed for want of memory",
     )
 
 

@@ -91,6 +91,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
             acks = drill.end_load(_DRAIN_MS if variant == _DATA else 0)
             seen = _looked_at(drill, seen)
         drill.cluster.stop()
+        drill.look_for_kills()
         control = drill.cluster.control_data()
         verified = drill.verify(acks, cut_ns)
         proof = _proof(variant, seen, control, said)
@@ -152,7 +153,7 @@ def _wait_until_full(drill: Drill, said: Said, variant: str, seen: _Seen) -> _Se
     """Let the load run until the server complains, and a little more if it lives on."""
     deadline = time.monotonic() + (0.0 if drill.options.sham else _FULL_S_MAX)
     complaint = ""
-    while not complaint and time.monotonic() < deadline:
+    while not complaint and drill.cluster.running and time.monotonic() < deadline:
         drill.session.wait(_LOOK_S)
         complaint = said.line_with(_NO_SPACE)
     if variant == _DATA:

@@ -56,7 +56,8 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
         looked = cutter.look(disk_cut, one.at_ns)
         proof = proof_of(one, disk_cut, looked.control)
         facts: dict[str, Any] = {}
-        if to_minimise and proof.happened and _worse_than_documented(drill, looked.verified):
+        undisturbed = proof.happened and not looked.verified.disturbed
+        if to_minimise and undisturbed and _worse_than_documented(drill, looked.verified):
             to_minimise = False
             drill.session.watcher.phase(f"minimising cut {one.number}")
             search = Minimisation(cutter, one, disk_cut, looked.verified)

@@ -37,6 +37,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
         alive = still_there(drill.cluster, still.pids)
         acks = drill.end_load(_DRAIN_MS)
         drill.cluster.stop()
+        drill.look_for_kills()
         # It never went down, so that there was nothing to recover from.
         verified = replace(drill.verify(acks, still.until_ns), recovery_s=None)
         proof = _proof(still, acks, alive, said)

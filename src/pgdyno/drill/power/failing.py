@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.drill.checking import check_rules
+from pgdyno.drill.drill import disturbed_from_outside
 from pgdyno.drill.model import Verified
 from pgdyno.drill.power.cutting import HARMED, Cutter, wal_dir
 from pgdyno.drill.power.explain import explained, sentence, touching
@@ -72,6 +73,8 @@ class Minimisation:
     def _fails(self, cut: DiskCut) -> bool:
         """Whether it still fails in kind: damage stays damage, loss at least loss."""
         verified = self._cutter.look(cut, self._planned.at_ns, deep=self._deep).verified
+        if verified.disturbed:
+            raise disturbed_from_outside(verified.disturbed)
         return verified.outcome in HARMED or self._seen.outcome == verified.outcome
 
     def _locate(self) -> list[Spot]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pgdyno.drill.drill import disturbed_from_outside
 from pgdyno.drill.power.images import Recorded
 from pgdyno.drill.power.kept import is_kept, keep, take_up
 from pgdyno.drill.power.names import Names, ask_names
@@ -77,6 +78,9 @@ def _record(drill: Drill) -> RecordedLoad:
     for device in devices:
         device.stop_recording()
     drill.cluster.kill()
+    if drill.disturbed or drill.cluster.ended_by:
+        drill.look_for_kills()
+        raise disturbed_from_outside(drill.disturbed)
     return RecordedLoad(_recorded(devices), acks, names, marks_ns)
 
 

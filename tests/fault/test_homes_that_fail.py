@@ -1,0 +1,142 @@
+"""PGDYNO_HOME that is full, read-only, open to everybody, without locks, or oddly named; and a disk
+whose process is killed: one message with a hint, and nothing left behind."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.conduct import Silent
+from pgdyno.disk import leftovers
+from pgdyno.disk.mounting import mounts_below
+from pgdyno.drill.drill import Drill, run_drill
+from pgdyno.drill.model import DrillOptions
+from pgdyno.errors import RunError, SetupError
+from pgdyno.server import Installation
+from pgdyno.server.locks import try_lock
+from pgdyno.server.places import clusters_dir, state_home
+from pgdyno.spec import spec_from_fields
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+
+
+@pytest.fixture
+def small(open_dir: Path) -> Iterator[Path]:
+    """A file system of 24 MB, too small for a server."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs"]
+    subprocess.run([*command, str(open_dir)], check=True)
+    yield open_dir
+    subprocess.run(["umount", str(open_dir)], check=True)
+
+
+def run(home: str, output: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", "run", "select-only", "-T", "1", "-q", "-o", str(output)],
+        env={**os.environ, "PGDYNO_HOME": home},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def one_message(done: subprocess.CompletedProcess[str], message: str) -> bool:
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.count("error: ") == done.stderr.count("hint: ") == 1, done.stderr
+    assert "internal error" not in done.stderr
+    return message in done.stderr
+
+
+@as_root
+@pytest.mark.parametrize("filled_mb", [0, 23, 24])
+def test_a_full_one(small: Path, tmp_path: Path, filled_mb: int) -> None:
+    (small / "fill").write_bytes(b"x" * (filled_mb << 20))
+    done = run(str(small / "home"), tmp_path / "run.db")
+    assert one_message(done, "No space left on device")
+    assert list((small / "home/clusters").glob("*-*")) == []
+
+
+@as_root
+def test_a_read_only_one(small: Path, tmp_path: Path) -> None:
+    run(str(small / "home"), tmp_path / "first.db")
+    subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
+    done = run(str(small / "home"), tmp_path / "run.db")
+    assert one_message(done, "Read-only file system")
+
+
+def test_one_that_everybody_may_write_to(open_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_dir.chmod(0o777)
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
+    with pytest.raises(SetupError, match=f"everybody may write to {open_dir}"):
+        state_home()
+
+
+def test_one_without_locks(open_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(SetupError, match=f"cannot lock {open_dir}/lock: No locks available"):
+        try_lock(open_dir / "lock")
+
+
+def test_a_name_with_a_line_break(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", "/tmp/two\nlines")
+    with pytest.raises(SetupError, match=r"PGDYNO_HOME is '/tmp/two\\nlines'"):
+        state_home()
+
+
+@pytest.mark.parametrize("name", ['it\'s "two" words', "x" * 200])
+def test_a_name_that_has_to_be_quoted_or_is_long(
+    open_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch,
+    installation_of: Callable[[int], Installation],
+) -> None:  # fmt: skip
+    from pgdyno.server import Cluster
+
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir / name))
+    with Cluster.create(installation_of(18)) as cluster:
+        socket_dir = Path(cluster.conninfo.host)
+        assert cluster.running
+    assert not socket_dir.exists()
+    assert not cluster.folder.exists()
+
+
+@as_root
+def test_the_process_of_a_disk_is_killed(
+    installation_of: Callable[[int], Installation],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not (Path("/dev/fuse").exists() and Path("/dev/loop-control").exists()):
+        pytest.skip("power cuts need FUSE and loop devices")
+    installation_of(18)
+    let_run = Drill.let_run
+
+    def killed(self: Drill, rng: Any) -> None:
+        let_run(self, rng)
+        for pid in leftovers._daemons(self.cluster.folder):
+            os.kill(pid, signal.SIGKILL)
+
+    monkeypatch.setattr(Drill, "let_run", killed)
+    fields = {
+        "name": "daemon",
+        "server": {"version": 18},
+        "disk": {"data": "blackout:size=600MB"},
+        "clients": [{"count": 2}],
+    }
+    with pytest.raises(RunError, match=r"the process that serves .* has ended"):
+        run_drill(
+            spec_from_fields(fields),
+            DrillOptions(fault="kill", cuts=1, load_s=0.5),
+            watcher=Silent(),
+            run_path=tmp_path / "run.db",
+        )
+    assert mounts_below(clusters_dir()) == []
