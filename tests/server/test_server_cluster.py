@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -167,6 +168,29 @@ def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_server_dies_even_if_its_guardian_is_killed_first(owner: Owner) -> None:
     os.kill(owner.guardian, signal.SIGKILL)
+    assert gone_within(owner.folder / "data", 5)
+
+
+@pytest.mark.parametrize("owner", [18, 15], indirect=True)
+@pytest.mark.parametrize("orphans", [False, True])
+def test_a_server_that_stands_still_dies_with_a_killed_owner(owner: Owner, orphans: bool) -> None:
+    data_dir = owner.folder / "data"
+    for pid in processes_in(data_dir):
+        os.kill(pid, signal.SIGSTOP)
+    if orphans:  # Its children then have the guardian for a parent.
+        os.kill(owner.postmaster, signal.SIGKILL)
+    owner.kill()
+    assert gone_within(data_dir, 30)
+
+
+@pytest.mark.parametrize("owner", [18], indirect=True)
+def test_a_guardian_that_stands_still_is_swept(owner: Owner) -> None:
+    for pid in (owner.guardian, *processes_in(owner.folder / "data")):
+        os.kill(pid, signal.SIGSTOP)
+    owner.kill()
+    assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
+    with suppress(OSError):  # Until init has waited for it, it is there, without a command line.
+        assert Path(f"/proc/{owner.guardian}/cmdline").read_bytes() == b""
     assert gone_within(owner.folder / "data", 5)
 
 

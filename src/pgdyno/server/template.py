@@ -120,7 +120,7 @@ def _must(done: subprocess.CompletedProcess[str]) -> None:
         return
     complaints = [line for line in done.stderr.splitlines() if "rror" in line or "FATAL" in line]
     said = (complaints or done.stderr.splitlines() or ["no message"])[0]
-    said = re.sub(r"^.*?\b(FATAL|ERROR): +", "", said)
+    said = re.sub(r"^.*?\b(FATAL|ERROR|error): +", "", said)
     hint = "set PGDYNO_HOME to a directory with more space" if "No space left" in said else None
     raise SetupError(f"initdb failed: {said}", code="initdb-failed", hint=hint)
 
