@@ -15,6 +15,7 @@ import pytest
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation
+from pgdyno.server.marks import UNFINISHED
 from pgdyno.spec import ScriptPart
 from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
@@ -167,8 +168,7 @@ def test_our_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> N
 
 
 _OTHER = {
-    "unfinished": "comment on table pgbench_tellers is"
-    " 'made by pgdyno, unfinished; pgdyno cleanup removes it'",
+    "unfinished": f"comment on table pgbench_tellers is '{UNFINISHED}'",
     "another scale": "comment on table pgbench_accounts is"
     " 'made by pgdyno at scale 2; pgdyno cleanup removes it'",
     "incomplete": "drop table pgbench_history",
@@ -254,12 +254,16 @@ def test_what_is_odd_about_tables_is_said(pg: Cluster, run: Run, change: str, no
 _UNUSABLE = {
     "drop table pgbench_history": "the database pgdyno has pgbench_accounts, pgbench_branches,"
     " pgbench_tellers, and lacks pgbench_history",
+    f"comment on table pgbench_history is '{UNFINISHED}'": "pgbench's tables in the database pgdyno"
+    " are half made: the pgdyno that made them was stopped",
     "truncate pgbench_branches": "pgbench_branches in the database pgdyno is empty, so that the"
     " tables have no scale",
 }
 
 
-@pytest.mark.parametrize(("change", "message"), _UNUSABLE.items(), ids=["incomplete", "empty"])
+@pytest.mark.parametrize(
+    ("change", "message"), _UNUSABLE.items(), ids=["incomplete", "half made", "empty"]
+)
 def test_tables_of_others_that_cannot_be_used_are_left_as_they_are(
     pg: Cluster, run: Run, change: str, message: str
 ) -> None:

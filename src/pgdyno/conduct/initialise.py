@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pgdyno.conduct.interrupt import stop_signals
 from pgdyno.conduct.target import open_target
 from pgdyno.conduct.watch import Watcher
+from pgdyno.errors import Interrupted
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads, prepare
+
+_AGAIN = "tables may be half made; -i once more makes them afresh"
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,17 @@ def initialise(spec: Spec, watcher: Watcher) -> Initialised:
     """Make the tables of ``spec``, whose workload has ``initialize``. Raises SetupError."""
     workloads = load_workloads(spec).values()
     with ExitStack() as stack:
-        stack.enter_context(stop_signals(hint="tables that were begun are made afresh next time"))
+        stack.enter_context(stop_signals(hint=_AGAIN))
+        stack.enter_context(_told_when_stopped())
         target = open_target(spec, workloads, stack, watcher, may_apply=False)
         prepared = prepare(target.conninfo, workloads, spec.workload, watcher.progress, hold=stack)
         return Initialised(target.conninfo.database, prepared.scale)
+
+
+@contextmanager
+def _told_when_stopped() -> Iterator[None]:
+    try:
+        yield
+    except Interrupted as stop:
+        stop.hint = _AGAIN
+        raise

@@ -24,7 +24,7 @@ def scale_there(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> in
     if any(table.comment == UNFINISHED for table in found.values()):
         raise SetupError(
             f"pgbench's tables in the database {database} are half made: the pgdyno that made them"
-            " was killed",
+            " was stopped",
             code="tables-incomplete",
             hint=_AFRESH,
         )
