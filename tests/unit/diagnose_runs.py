@@ -42,6 +42,7 @@ class Load:
 
     clients: int = 4
     pool: int | None = None
+    scale: int = 100
     cores: int = 2
     tps: float = 1000.0
     pool_wait_ms: float = 0.0
@@ -94,7 +95,11 @@ def written(tmp_path: Path, load: Load) -> RunFile:
     pool = None if load.pool is None else {"max": load.pool, "max_wait": "30s"}
     recorder = new_recorder(
         path,
-        spec={"name": "sample", "clients": [{"name": "web", "count": load.clients, "pool": pool}]},
+        spec={
+            "name": "sample",
+            "clients": [{"name": "web", "count": load.clients, "pool": pool}],
+            "workload": {"scale": load.scale},
+        },
         server={
             "version_num": 180006,
             "settings": SETTINGS | dict(load.settings),

@@ -163,6 +163,19 @@ def test_hot_rows_held_through_the_flush_are_its_symptom(tmp_path: Path) -> None
     assert evidence["waiting statement"] == load.statement
 
 
+@pytest.mark.parametrize(("scale", "told"), [(1, True), (16, False)])
+def test_a_hot_row_of_a_small_scale_says_so(tmp_path: Path, scale: int, told: bool) -> None:
+    load = replace(
+        FLUSH,
+        scale=scale,
+        sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
+        locks={"waiting": 10, "behind_one_max": 9, "relation": "public.pgbench_branches"},
+    )
+    sentence = diagnosed(tmp_path, load)["hot-row"].sentence
+    said = "; scale 1 has 1 row in pgbench_branches for 16 clients: -s 16"
+    assert sentence.endswith(said) is told, sentence
+
+
 def test_a_waiter_now_and_then_is_no_hot_row(tmp_path: Path) -> None:
     calm = replace(FLUSH, sessions={**FLUSH.sessions, ROW: 0.3})
     assert diagnosed(tmp_path, calm)["hot-row"].status == "cleared"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.conduct import Session
@@ -43,7 +43,8 @@ class Bounds:
 def candidates(
     findings: Sequence[Finding], state: Change, pools: Mapping[str, int | None]
 ) -> list[Candidate]:
-    """Every proposal worth trying on ``state``: what guards the server, then by predicted gain.
+    """Every proposal worth trying on ``state``: what guards the server, then by predicted gain; of
+    one finding's, what may lose less comes first.
 
     ``pools`` are the spec's, so that titles can say what a pool size is changed from.
     """
@@ -67,7 +68,17 @@ def candidates(
                     cycle_s=proposal.cycle_s,
                 )
             )
-    return sorted(_best_of_each(found), key=_worth, reverse=True)
+    return _safer_first(sorted(_best_of_each(found), key=_worth, reverse=True))
+
+
+def _safer_first(ranked: list[Candidate]) -> list[Candidate]:
+    """The same, with each finding's own in the order of their durability class: they share out the
+    places among themselves."""
+    mine: dict[tuple[str, bool], Iterator[Candidate]] = {}
+    for finding, guards in {(each.finding, each.remedy.guards) for each in ranked}:
+        own = [each for each in ranked if (each.finding, each.remedy.guards) == (finding, guards)]
+        mine[finding, guards] = iter(sorted(own, key=lambda each: each.remedy.durability_class))
+    return [next(mine[each.finding, each.remedy.guards]) for each in ranked]
 
 
 def _worth(candidate: Candidate) -> tuple[bool, float]:

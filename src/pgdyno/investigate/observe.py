@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.investigate.result import run_result
-from pgdyno.remedy import DurabilityClass
+from pgdyno.remedy import DurabilityClass, catalogue
 
 
 def observe(session: Session) -> dict[str, Any]:
@@ -28,5 +29,16 @@ def record_diagnosis(
 ) -> dict[int, Finding]:
     """Diagnose the slices and write the findings into the run file; the findings by row id there,
     in the diagnosis's order."""
-    findings = diagnose(session.reader(), slice_ids, step=step, allow=allow)
+    diagnosed = diagnose(session.reader(), slice_ids, step=step, allow=allow)
+    findings = [_safer_first(finding) for finding in diagnosed]
     return {session.recorder.add_finding(finding.to_row()): finding for finding in findings}
+
+
+def _safer_first(finding: Finding) -> Finding:
+    """The same, its proposals by durability class; within a class the best predicted first."""
+    remedies = catalogue()
+    proposals = sorted(
+        finding.proposals,
+        key=lambda each: (remedies[each.remedy_id].durability_class, -each.predicted_ratio),
+    )
+    return replace(finding, proposals=tuple(proposals))
