@@ -170,8 +170,10 @@ def test_a_server_that_restarts_or_is_away(server: Cluster, begin: Begin) -> Non
     run = begin(server.conninfo, max_wal_size="4GB")
     server.stop()
     run.kill()
-    time.sleep(0.5)
-    assert list(undo_files())
+    run.wait()
+    (left,) = undo_left(quick=True)
+    assert left.failed
+    assert left.sentences[0].endswith("not yet as before; a guardian is at it")
     server.start()
     wait_until(is_as(server, before), "when it is back")
 
@@ -339,6 +341,36 @@ def test_one_server_by_socket_and_by_tcp_is_one_server(
                 other.apply({"max_wal_size": "4GB"})
     run.kill()
     wait_until(is_as(server, before), "one guardian puts back what one run changed")
+
+
+def test_a_sweep_that_fails_says_how_to_mend_it(
+    new_cluster: Callable[..., Cluster], begin: Begin
+) -> None:
+    server = new_cluster()
+    before = state(server)
+    run = begin(server.conninfo, checkpoint_timeout="20min")
+    os.kill(guardian_of(run), signal.SIGKILL)
+    run.kill()
+    run.wait()
+    (path,) = undo_files()
+    server.stop()
+    swept = pgdyno("server", "sweep")
+    assert swept.returncode == 1
+    assert swept.stdout.startswith("checkpoint_timeout at postgresql://")
+    assert "not yet as before a pgdyno that was killed: no PostgreSQL answers at" in swept.stdout
+    assert swept.stderr.startswith("error: 1 undo record is left\n\nhint: pgdyno server sweep CONN")
+    assert 'ALTER SYSTEM RESET "pgdyno"."undo"; SELECT pg_reload_conf();' in swept.stderr
+    assert f"rm {path}" in swept.stderr
+    server.start()
+    assert pgdyno("server", "sweep", server.conninfo.uri_without_password).returncode == 0
+    assert is_as(server, before)()
+    assert pgdyno("server", "sweep").stdout == ""
+
+
+def pgdyno(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pgdyno", *arguments], text=True, capture_output=True, check=False
+    )
 
 
 def test_another_server_in_its_place_is_left_alone(

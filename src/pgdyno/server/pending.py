@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +98,7 @@ def _undo_each(*, quick: bool) -> Iterator[Undone]:
         try:
             file = UndoFile.try_take(path)
             if file is None:
+                yield from _seen_to(path)
                 continue
         except PgdynoError as problem:
             yield Undone([problem.message], failed=True)
@@ -106,6 +108,18 @@ def _undo_each(*, quick: bool) -> Iterator[Undone]:
                 yield _undo(path, file, quick=quick)
         finally:
             file.close()
+
+
+def _seen_to(path: Path) -> Iterator[Undone]:
+    """What a guardian has not yet put back after its pgdyno; nothing while that lives."""
+    with suppress(PgdynoError):
+        record = read_undo(path)
+        if not Path(f"/proc/{record.pid}").exists():
+            where = record.conninfo.uri_without_password
+            said = (
+                f"{', '.join(record.settings)} at {where}: not yet as before; a guardian is at it"
+            )
+            yield Undone([said], failed=True, by_hand=by_hand(record), path=path)
 
 
 def _undo(path: Path, file: UndoFile, *, quick: bool) -> Undone:

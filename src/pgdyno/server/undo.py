@@ -63,11 +63,13 @@ class UndoRecord:
     settings: dict[str, Touched] = field(default_factory=dict)
     marked: bool = False
     """Whether the server bears the mark."""
+    pid: int | None = None
+    """The pgdyno that changes them."""
 
     @classmethod
     def new(cls, conninfo: ConnInfo) -> UndoRecord:
         """An empty one, for a run that is about to change something."""
-        return cls(secrets.token_hex(4), None, conninfo)
+        return cls(secrets.token_hex(4), None, conninfo, pid=os.getpid())
 
     def add(self, before: Mapping[str, str | None], wanted: Mapping[str, str]) -> bool:
         """Note what is about to be set; whether that is anything new."""
@@ -93,6 +95,7 @@ class UndoRecord:
                 "options": _harmless(self.conninfo),
             },
             "marked": self.marked,
+            "pid": self.pid,
             "settings": {
                 name: {"before": touched.before, "ours": sorted(touched.ours)}
                 for name, touched in self.settings.items()
@@ -113,6 +116,7 @@ class UndoRecord:
                 for name, each in fields["settings"].items()
             },
             marked=bool(fields["marked"]),
+            pid=fields["pid"],
         )
 
     def mark(self, texts: Iterable[str]) -> str:
