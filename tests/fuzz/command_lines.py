@@ -23,11 +23,15 @@ VALUES = (
     "load.protocol=simple", "clients.x.count=3", "synchronous_commit=maybe", "plain", "tmpfs:1GB",
     "slow:1ms", "full_page_writes=off", "D1", "kill", "json", "1,2", "../..", "-", "--",
 )  # fmt: skip
+LOADING = ("run", "compare", "investigate")
+"""Commands that are sent to a server that is not there."""
+READING = ("show", "report", "spec")
+"""Commands that only read; all others end at an option that there is not."""
 NOWHERE = ["postgresql://nobody@127.0.0.1:1/none"]
 
 
 def commands() -> dict[tuple[str, ...], click.Command]:
-    """All that only read or would go to a server that is named."""
+    """All commands, by their words."""
     context, found = click.Context(cli), {}
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
@@ -37,7 +41,7 @@ def commands() -> dict[tuple[str, ...], click.Command]:
                 found[(name, below)] = command.get_command(context, below)
         else:
             found[(name,)] = command
-    return {path: each for path, each in found.items() if each and path[0] != "server"}
+    return {path: each for path, each in found.items() if each}
 
 
 def value(rng: random.Random) -> str:
@@ -56,9 +60,10 @@ def one(rng: random.Random) -> str | None:
         if not option.is_flag or rng.random() < 0.05:
             words.append(value(rng))
     words += [value(rng) for _ in range(rng.choice([0, 0, 1, 2]))]
-    server_starts = path[0] in ("drill", "price", "story")
-    words += ["--no-such-option"] if server_starts else []
-    words += NOWHERE if path[0] in ("run", "compare", "investigate") else []
+    if path[0] in LOADING:
+        words += NOWHERE
+    elif path[0] not in READING:
+        words.append("--no-such-option")
     said = pgdyno(*words)
     if said.complaint or said.status not in (0, 1):
         return f"{words!r}\n{said.complaint or said}"

@@ -45,8 +45,9 @@ def one(rng: random.Random) -> str | None:
     if said is None:
         return f"{told}: does not end"
     killed = said.status == -signal.SIGKILL and signal.SIGKILL in sent
-    # Before the first line of Python, the signal itself ends the process.
-    early = said.status in {-each for each in sent} and not said.err
+    # Before the first line of pgdyno, the interpreter deals with it in its own way.
+    by_signal = said.status in {-each for each in sent} or "KeyboardInterrupt" in said.err
+    early = by_signal and "pgdyno" not in said.err
     if not (killed or early) and (complaint := said.complaint):
         return f"{told}: {complaint}"
     recorded = folder / "run.db"
