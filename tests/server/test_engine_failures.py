@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
@@ -80,6 +81,16 @@ def test_exit_on_abort_ends_the_load_with_the_first_failure(pg: Cluster, spoiled
     }[spoiled]
     assert fatal["message"].startswith("client ")
     assert fatal["message"].endswith(said)
+
+
+def test_a_timer_is_not_that_of_the_connection_before(pg: Cluster) -> None:
+    """Clients that connect anew take places of others, whose time to connect is over later."""
+    keys: dict[str, Any] = {"connection": {"reconnect_every": 1}, "connect_timeout_ms": 3000}
+    with Run(config(pg.conninfo, SELECT, **keys)) as run:
+        deadline = time.monotonic() + 4.5
+        run.wait_for(lambda run: run.total["done"] > 50 and time.monotonic() > deadline)
+    run.assert_balanced()
+    assert not run.errors
 
 
 def test_expected_errors_are_no_failures_and_their_absence_is(pg: Cluster) -> None:

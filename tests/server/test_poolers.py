@@ -274,7 +274,9 @@ def test_startup_parameters_that_the_pooler_refuses(
     assert "ignore_startup_parameters" in said.stderr
     taking = pgbouncer(pg18, pool_mode="transaction", ignore_startup_parameters="options")
     uri = f"{taking.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
-    said = pgdyno(tmp_path, "run", uri, "-T", "1", "-q", password=pg18.conninfo.password)
+    said = pgdyno(
+        tmp_path, "run", uri, "-M", "simple", "-T", "1", "-q", password=pg18.conninfo.password
+    )
     assert said.returncode == 0, said.stderr
 
 

@@ -75,6 +75,8 @@ pub struct Worker {
     reactor: Reactor,
     links: Slab<Link>,
     next_link_id: u64,
+    /// Number of the last timer of a connection.
+    next_timer: u32,
     /// Indexes that are free after this pass; events of this pass may still name them.
     freed: Vec<usize>,
     /// Clients between transactions, without a connection.
@@ -120,6 +122,7 @@ impl Worker {
             reactor,
             links: Slab::new(),
             next_link_id: 0,
+            next_timer: 0,
             freed: Vec::new(),
             thinkers: Slab::new(),
             timers: BinaryHeap::new(),
@@ -364,10 +367,11 @@ impl Worker {
 
     /// Sets a connection's timer, instead of the one it has.
     fn set_timer(&mut self, slot: usize, at_ns: u64) {
-        let link = &mut self.links[slot];
-        link.timer = link.timer.wrapping_add(1);
+        // Of all connections, not of this one: its place is soon another's, and its timers are left.
+        self.next_timer = self.next_timer.wrapping_add(1);
+        self.links[slot].timer = self.next_timer;
         self.timers
-            .push(Reverse((at_ns, Timer::Link(slot, link.timer))));
+            .push(Reverse((at_ns, Timer::Link(slot, self.next_timer))));
     }
 
     fn run_timers(&mut self, now_ns: u64) {
