@@ -25,6 +25,14 @@ class Incident:
 
     at_ms: int
     sentence: str
+    lasted_ms: int = 0
+
+    def is_near(self, at_ms: int, lasted_ms: int = 0) -> bool:
+        """Whether something else happened about then."""
+        return (
+            self.at_ms - NEAR_MS <= at_ms + lasted_ms
+            and at_ms - NEAR_MS <= self.at_ms + self.lasted_ms
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As results have it."""
@@ -39,8 +47,8 @@ def incidents(run: RunFile) -> list[Incident]:
     ours = [event.at_ms for event in run.events("restart")]
     found = sorted(_restarts(run, ours), key=lambda incident: incident.at_ms)
     for each in (*_absences(run), *_losses(run)):
-        alone = all(abs(each.at_ms - other.at_ms) > NEAR_MS for other in found)
-        if alone and all(abs(each.at_ms - at_ms) > NEAR_MS for at_ms in ours):
+        told = any(each.is_near(other.at_ms, other.lasted_ms) for other in found)
+        if not told and not any(each.is_near(at_ms) for at_ms in ours):
             found.append(each)
     return sorted(found, key=lambda incident: incident.at_ms)
 
@@ -60,16 +68,16 @@ def _absences(run: RunFile) -> Iterator[Incident]:
         if event.label == "server away":
             away = event
         elif event.label == "server back" and away is not None:
-            seconds = (event.at_ms - away.at_ms) / 1000
-            yield Incident(away.at_ms, f"the server was away for {seconds:.1f} s")
+            away_ms = event.at_ms - away.at_ms
+            said = f"the server was away for {away_ms / 1000:.1f} s"
+            yield Incident(away.at_ms, said, away_ms)
             away = None
     if away is not None:
         yield Incident(away.at_ms, "the server went away")
-    pieces = [each for each in run.slices() if each.ended_ms is not None]
-    for piece in pieces:
+    for piece in run.slices():
         for kind in (silences, broken_links):
-            for silence in kind(run, piece.started_ms, piece.ended_ms or 0):
-                yield Incident(silence.from_ms, str(silence))
+            for silence in kind(run, piece):
+                yield Incident(silence.from_ms, str(silence), silence.to_ms - silence.from_ms)
 
 
 def _losses(run: RunFile) -> Iterator[Incident]:

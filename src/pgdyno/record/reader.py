@@ -307,18 +307,30 @@ class RunFile(Latencies):
             return []
         return self._db.all(Sighting, "select * from metric_server order by at_ms, rowid")
 
-    def answered_ms(self) -> list[int]:
-        """When the server answered the probes."""
-        rows = self._db.tuples("select distinct at_ms from metric_database order by at_ms")
+    @property
+    def was_probed(self) -> bool:
+        """Whether the server ever answered the probes."""
+        return bool(self._db.tuples("select 1 from metric_database limit 1"))
+
+    def answered_ms(self, from_ms: int, to_ms: int) -> list[int]:
+        """When the server answered the probes, between two moments."""
+        rows = self._db.tuples(
+            "select distinct at_ms from metric_database where at_ms > ? and at_ms < ?"
+            " order by at_ms",
+            [from_ms, to_ms],
+        )
         return [at_ms for (at_ms,) in rows]
 
-    def active(self) -> list[tuple[int, int]]:
-        """Until when the sessions of clients were looked at, and how often one was seen at work."""
+    def active(self, from_ms: int, to_ms: int) -> list[int]:
+        """How often a client's session was seen at work, each time that they were looked at, from
+        one moment to another."""
         rows = self._db.tuples(
-            "select at_ms, sum(case when backend_type = 'client backend' and state = 'active'"
-            " then count else 0 end) from wait_sample group by at_ms order by at_ms"
+            "select sum(case when backend_type = 'client backend' and state = 'active'"
+            " then count else 0 end) from wait_sample where at_ms > ? and at_ms <= ?"
+            " group by at_ms",
+            [from_ms, to_ms],
         )
-        return [(at_ms, seen) for at_ms, seen in rows]
+        return [seen for (seen,) in rows]
 
     def losses(self, slice_ids: Collection[int] | None = None) -> list[Losses]:
         """Connections lost by clients at work, interval by interval."""

@@ -92,40 +92,46 @@ def difference(before: Sighting, after: Sighting) -> str | None:
     return None
 
 
-def silences(run: RunFile, from_ms: int, to_ms: int) -> Iterator[Silence]:
-    """Times between two moments in which nobody had an answer; none where no probe was at work."""
-    answered = run.answered_ms()
-    if not answered:
+def silences(run: RunFile, each: Slice) -> Iterator[Silence]:
+    """Times of a slice between two moments in which nobody had an answer; none where no probe was
+    at work."""
+    if each.ended_ms is None or not run.was_probed:
         return
-    edges = [from_ms, *(at_ms for at_ms in answered if from_ms < at_ms < to_ms), to_ms]
+    answered = run.answered_ms(each.started_ms, each.ended_ms)
+    edges = [each.started_ms, *answered, each.ended_ms]
     gaps = [(a, b) for a, b in pairwise(edges) if b - a >= SILENT_MS_MIN]
-    intervals = run.intervals() if gaps else []
+    intervals = run.intervals([each.id]) if gaps else []
     for began, ended in gaps:
-        inside = [each for each in intervals if _within(each, began, ended)]
-        idle = [each for each in inside if not each.done and _due(each)]
+        inside = [interval for interval in intervals if _within(interval, began, ended)]
+        idle = [interval for interval in inside if not interval.done and _due(interval)]
         if idle:
-            yield Silence(began, ended, sum(each.duration_ms for each in idle))
+            yield Silence(began, ended, _length_ms(idle))
 
 
-def broken_links(run: RunFile, from_ms: int, to_ms: int) -> Iterator[Silence]:
-    """Times in which clients waited for answers, and no session of the server was at work."""
-    if SLEEP in json.dumps(run.run.spec):
-        return  # A client that sleeps in a transaction has the server wait for it.
-    for idle in _idle_stretches(run, from_ms, to_ms):
+def broken_links(run: RunFile, each: Slice) -> Iterator[Silence]:
+    """Times of a slice in which clients waited for answers, and no session of the server was at
+    work. A client that sleeps in a transaction has the server wait for it."""
+    stretches = list(_idle_stretches(run.intervals([each.id])))
+    if stretches and SLEEP in json.dumps(run.run.spec):
+        return
+    for idle in stretches:
         began, ended = idle[0].at_ms, round(idle[-1].at_ms + idle[-1].duration_ms)
         # The first second that was looked at may have begun before.
-        looks = [seen for at_ms, seen in run.active() if began + LOOK_MS < at_ms <= ended]
+        looks = run.active(began + LOOK_MS, ended)
         if looks and not any(looks):
-            yield Silence(began, ended, sum(each.duration_ms for each in idle), reached=False)
+            yield Silence(began, ended, _length_ms(idle), reached=False)
 
 
-def _idle_stretches(run: RunFile, from_ms: int, to_ms: int) -> Iterator[list[Interval]]:
+def _idle_stretches(intervals: list[Interval]) -> Iterator[list[Interval]]:
     """Intervals in a row in which something was waiting and nothing was done, for long enough."""
-    inside = [each for each in run.intervals() if _within(each, from_ms, to_ms)]
-    for idle, stretch in groupby(inside, lambda each: not each.done and each.backlog > 0):
-        intervals = list(stretch)
-        if idle and sum(each.duration_ms for each in intervals) >= SILENT_MS_MIN:
-            yield intervals
+    for idle, stretch in groupby(intervals, lambda each: not each.done and each.backlog > 0):
+        in_a_row = list(stretch)
+        if idle and _length_ms(in_a_row) >= SILENT_MS_MIN:
+            yield in_a_row
+
+
+def _length_ms(intervals: list[Interval]) -> float:
+    return sum(each.duration_ms for each in intervals)
 
 
 def connected(run: RunFile, each: Slice) -> list[Connected]:
@@ -179,7 +185,7 @@ def _silent(run: RunFile, each: Slice) -> str | None:
         return None
     least_ms = AWAY_SHARE_MAX * (each.ended_ms - each.started_ms)
     for kind in (silences, broken_links):
-        found = list(kind(run, each.started_ms, each.ended_ms))
+        found = list(kind(run, each))
         idle_ms = sum(silence.idle_ms for silence in found)
         if found and idle_ms > least_ms:
             return str(replace(found[0], idle_ms=idle_ms))
