@@ -226,3 +226,16 @@ def test_dotted_keys() -> None:
     for key in ("server.version", "load", "clients.app.think", "workload.scale"):
         with pytest.raises(UsageError):
             with_keys(fields, {key: "1"})
+
+
+@pytest.mark.parametrize(
+    ("counts", "said", "scale"),
+    [([16], None, 16), ([4, 3], None, 7), ([16], 2, 2), ([1], None, 1), ([5000], None, 100)],
+)
+def test_the_default_scale_has_a_row_for_each_client(
+    counts: list[int], said: int | None, scale: int
+) -> None:
+    clients = [{"name": f"g{number}", "count": count} for number, count in enumerate(counts)]
+    workload = {} if said is None else {"scale": said}
+    spec = spec_from_fields({"name": "x", "clients": clients, "workload": workload})
+    assert (spec.workload.scale, spec.workload.scale_said) == (scale, said is not None)

@@ -63,7 +63,7 @@ def specs_of_several(
     if asked.spec_path is None:
         given = {
             **given,
-            "scale": given["scale"] or scale,
+            "scale": given["scale"] or max(scale, given["clients"] or clients),
             "clients": given["clients"] or clients,
         }
     specs = [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]

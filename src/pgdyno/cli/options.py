@@ -103,7 +103,11 @@ _CONNECTION_OPTIONS = [
 
 _SCRIPT_OPTIONS = [
     click.option(
-        "-s", "--scale", type=click.IntRange(1), metavar="N", help="Scale of pgbench's tables."
+        "-s",
+        "--scale",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Scale of pgbench's tables (default as many as clients, up to 100).",
     ),
     click.option(
         "-f",

@@ -109,6 +109,10 @@ class DiskSpec(Part):
         return wal_plan(self.wal)
 
 
+SCALE_DEFAULT_MAX = 100
+"""Beyond it, 1.6 GB, nobody wants to wait for tables that were not asked for."""
+
+
 class WorkloadSpec(Part):
     """What the clients do."""
 
@@ -116,7 +120,13 @@ class WorkloadSpec(Part):
         DEFAULT_SCRIPT,
         description=f"One of {', '.join(BUILTIN_SCRIPTS)}, or scripts with weights",
     )
-    scale: int = Field(1, ge=1, le=100_000, description="pgbench's scale: 100,000 accounts each")
+    scale: int = Field(
+        1,
+        ge=1,
+        le=100_000,
+        description="pgbench's scale: 100,000 accounts each; default as many as clients, up to"
+        f" {SCALE_DEFAULT_MAX}",
+    )
     setup: str | None = Field(
         None,
         description="SQL file to execute once, before the load, in pgdyno's own database; with"
@@ -374,6 +384,16 @@ class Spec(Part):
                     f"the event at {format_duration(event.at_ms)} comes after the load's end at"
                     f" {format_duration(end_ms)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _scale_for_clients(self) -> Spec:
+        """A row in pgbench_branches for each client, unless the scale is said."""
+        clients = sum(group.count for group in self.clients if not group.idle)
+        if not self.workload.scale_said and clients > 1:
+            fields = self.workload.model_copy(update={"scale": min(clients, SCALE_DEFAULT_MAX)})
+            fields.model_fields_set.discard("scale")
+            self.__dict__["workload"] = fields
         return self
 
     def with_scale(self, scale: int) -> Spec:

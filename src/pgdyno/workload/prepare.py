@@ -66,7 +66,9 @@ def prepare(
     """
     distinct = list({id(workload): workload for workload in workloads}.values())
     kinds = {workload.tables for workload in distinct}
-    prepared = Prepared(wanted.scale)
+    # Scripts on other tables are told what pgbench tells them.
+    known = wanted.scale_said or Tables.PGBENCH in kinds or wanted.initialize
+    prepared = Prepared(wanted.scale if known else 1)
     with ExitStack() as own:
         stack = own if hold is None else hold
         if Tables.PGBENCH in kinds or (wanted.initialize and Tables.MIXED not in kinds):
