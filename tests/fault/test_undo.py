@@ -161,6 +161,28 @@ def test_what_a_mark_does_not_tell_is_asked_for(
     assert execute(server.conninfo, "show log_line_prefix") == "secret "
 
 
+def test_a_mark_that_others_may_write_is_not_acted_upon(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    server = new_cluster()
+    execute(server.conninfo, "create role mallory login")
+    execute(server.conninfo, "alter role mallory set pgdyno.undo = '{}'")
+    mallory = replace(server.conninfo, user="mallory")
+    assert settle(mallory) == [], "what a role gives itself is no mark"
+    execute(server.conninfo, "alter role mallory reset pgdyno.undo")
+    execute(server.conninfo, "grant alter system on parameter pgdyno.undo to mallory")
+    execute(server.conninfo, "alter system set fsync = on")
+    mark = json.dumps({"run": "00000000", "settings": {"fsync": ["off", "on"]}})
+    execute(mallory, f"alter system set pgdyno.undo = '{mark}'")
+    execute(server.conninfo, "select pg_reload_conf()")
+    wait_until(lambda: execute(server.conninfo, "show pgdyno.undo") == mark, "the mark is there")
+    with pytest.raises(SetupError, match="others than superusers may set") as caught:
+        settle(server.conninfo)
+    assert caught.value.hint is not None
+    assert "ALTER SYSTEM SET \"fsync\" = 'off';" in caught.value.hint
+    assert execute(server.conninfo, "show fsync") == "on"
+
+
 def test_a_server_that_restarts_or_is_away(server: Cluster, begin: Begin) -> None:
     before = state(server)
     run = begin(server.conninfo, max_wal_size="4GB")

@@ -239,6 +239,13 @@ def _settle_mark(conninfo: ConnInfo, identity: Identity) -> list[str]:
 def _put_back_marked(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
     kept = KeptSession(conninfo, f"pgdyno undo {record.run}")
     try:
+        if kept.version >= 150000 and kept.rows(query("mark_granted"))[0][0]:
+            # Who may write the mark could otherwise have us set what that role may not.
+            raise SetupError(
+                f"others than superusers may set {MARK}, so that it is not acted upon unseen",
+                code="undo-mark",
+                hint="run pgdyno server sweep where it was killed",
+            )
         done = restore(kept, record)
     finally:
         kept.close()
