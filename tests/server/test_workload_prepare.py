@@ -12,11 +12,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from pgdyno.conduct import Silent, initialise
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.marks import UNFINISHED
-from pgdyno.spec import ScriptPart
+from pgdyno.spec import ScriptPart, spec_from_fields
 from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, prepare
@@ -411,3 +413,16 @@ def test_a_missing_table_is_named_with_its_script(pg: Cluster, run: Run, tmp_pat
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
     assert caught.value.message == f"{bad}: the table gone is not in the database pgdyno"
+
+
+def test_an_initialisation_that_does_not_fit_drops_nothing(
+    pg: Cluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _make_small_tables(run, scale=3)
+    monkeypatch.setattr("pgdyno.conduct.space._free_bytes", lambda _: 100 << 20)
+    conninfo = make_conninfo(pg.conninfo.uri_without_password, password=pg.conninfo.password)
+    server = {"kind": "existing", "conninfo": conninfo}
+    workload = {"scale": 50, "initialize": True}
+    with pytest.raises(SetupError, match="tables at scale 50 take about"):
+        initialise(spec_from_fields({"server": server, "workload": workload}), Silent())
+    assert run("select count(*) from pgbench_branches") == [(3,)]

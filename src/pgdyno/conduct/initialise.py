@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pgdyno.conduct.interrupt import stop_signals
+from pgdyno.conduct.tables import make_tables
 from pgdyno.conduct.target import open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import Interrupted
 from pgdyno.spec import Spec
-from pgdyno.workload import load_workloads, prepare
+from pgdyno.workload import load_workloads
 
 _AGAIN = "tables may be half made; -i once more makes them afresh"
 
@@ -31,7 +32,7 @@ def initialise(spec: Spec, watcher: Watcher) -> Initialised:
         stack.enter_context(stop_signals(hint=_AGAIN))
         stack.enter_context(_told_when_stopped())
         target = open_target(spec, workloads, stack, watcher, may_apply=False)
-        prepared = prepare(target.conninfo, workloads, spec.workload, watcher.progress, hold=stack)
+        prepared = make_tables(spec, target, workloads, watcher, stack)
         return Initialised(target.conninfo.database, prepared.scale)
 
 

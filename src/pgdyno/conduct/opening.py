@@ -7,7 +7,7 @@ go back, the run file is finished with what it holds, and a server of ours is go
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from pgdyno.conduct.load import engine_facts
 from pgdyno.conduct.machine import check_machine
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.conduct.session import Session
-from pgdyno.conduct.space import check_room, note_small_wal_disk
+from pgdyno.conduct.space import note_small_wal_disk
+from pgdyno.conduct.tables import make_tables, tell_of_tables
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import dismantle
@@ -26,13 +27,8 @@ from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
 from pgdyno.server import Undone, apply_missing, sweep, undo_left
 from pgdyno.spec import Spec
-from pgdyno.spec.standby import in_words
-from pgdyno.spec.units import parse_size_bytes
 from pgdyno.workload import (
-    Prepared,
-    Workload,
     load_workloads,
-    prepare,
     unset_variables,
     with_texts,
 )
@@ -73,12 +69,12 @@ def open_session(
         if not may_apply and (server := target.needs_apply(settings)):
             raise apply_missing(server)
         stack.callback(hold_stop_signals)
-        prepared = _make_tables(spec, target, workloads, watcher, stack)
+        prepared = make_tables(spec, target, workloads.values(), watcher, stack)
         spec = spec.with_scale(prepared.scale)
         recorder = _new_run_file(run_path, spec, target, command=command, spec_text=spec_text)
         recorder.update_run(asked=list(asked))
         with _finished(recorder), ExitStack() as inner:
-            _tell_of_tables(prepared, recorder, watcher)
+            tell_of_tables(prepared, recorder, watcher)
             probes = _start_probes(target, recorder, watcher, inner)
             session = Session(spec, target, workloads, recorder, probes, watcher)
             inner.callback(session.close)
@@ -92,35 +88,6 @@ def _tell(watcher: Watcher, undone: list[Undone]) -> None:
     for each in undone:
         for sentence in each.sentences:
             watcher.note(sentence)
-
-
-def _make_tables(
-    spec: Spec,
-    target: Target,
-    workloads: Mapping[str, Workload],
-    watcher: Watcher,
-    stack: ExitStack,
-) -> Prepared:
-    """What the load works on; standbys after it, whose base backup then has it."""
-    prepared = prepare(
-        target.conninfo,
-        workloads.values(),
-        spec.workload,
-        watcher.progress,
-        hold=None if target.ours else stack,
-        check_room=lambda room: check_room(room, _data_dir(target), _max_wal_size_bytes(target)),
-    )
-    target.facts["tables"] = prepared.tables
-    if spec.standby.receivers:
-        watcher.phase(f"making {in_words(spec.standby)}")
-        target.have_standbys(spec.standby)
-    return prepared
-
-
-def _tell_of_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> None:
-    for note in prepared.notes:
-        watcher.note(f"warning: {note}")
-        recorder.add_event("warning", "tables", {"message": note})
 
 
 def _new_run_file(
@@ -154,18 +121,12 @@ def _warn_of_unset_variables(session: Session) -> None:
 
 def _host_of(target: Target) -> dict[str, Any]:
     """The machine that pgdyno is on, and whether the server shares it."""
-    facts = host_facts(_data_dir(target), pid=target.facts["postmaster_pid"])
+    facts = host_facts(target.data_dir, pid=target.facts["postmaster_pid"])
     return {**facts, "same_host_as_server": target.facts["is_local"]}
 
 
-def _data_dir(target: Target) -> Path | None:
-    """The server's data directory, where it is on this machine and known."""
-    known = target.facts["data_directory"]
-    return Path(known) if known and target.facts["is_local"] else None
-
-
 def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: ExitStack) -> Probes:
-    data_dir, max_wal_size = _data_dir(target), _max_wal_size_bytes(target)
+    data_dir, max_wal_size = target.data_dir, target.max_wal_size_bytes
     if data_dir is not None and max_wal_size is not None:
         note_small_wal_disk(data_dir, max_wal_size, recorder, watcher)
     probes = Probes(
@@ -180,13 +141,6 @@ def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: E
     probes.start()
     stack.callback(probes.stop)
     return probes
-
-
-def _max_wal_size_bytes(target: Target) -> int | None:
-    try:
-        return parse_size_bytes(target.facts["settings"]["max_wal_size"])
-    except (KeyError, ValueError):
-        return None
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from pgdyno.server.startup import check_before_start
 from pgdyno.server.turn import SESSIONS, only_one
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import StandbySpec
+from pgdyno.spec.units import parse_size_bytes
 from pgdyno.workload import Workload, own_database_needed
 
 # What an embedded server is started with besides the spec's settings: timings that the diagnosis
@@ -92,6 +93,20 @@ class Target:
     def needs_apply(self, settings: Iterable[str]) -> list[str]:
         """Of these settings, those for which a server that is not ours has to be changed."""
         return [] if self.ours else [each for each in settings if not self.in_sessions(each)]
+
+    @property
+    def data_dir(self) -> Path | None:
+        """The server's data directory, where it is on this machine and known."""
+        known = self.facts["data_directory"]
+        return Path(known) if known and self.facts["is_local"] else None
+
+    @property
+    def max_wal_size_bytes(self) -> int | None:
+        """``None`` where it cannot be seen."""
+        try:
+            return parse_size_bytes(self.facts["settings"]["max_wal_size"])
+        except (KeyError, ValueError):
+            return None
 
     @property
     def ours(self) -> bool:

@@ -1,0 +1,47 @@
+"""The tables that a load works on: made or found once the server is reached, and told of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import ExitStack
+
+from pgdyno.conduct.space import check_room
+from pgdyno.conduct.target import Target
+from pgdyno.conduct.watch import Watcher
+from pgdyno.record import Recorder
+from pgdyno.spec import Spec
+from pgdyno.spec.standby import in_words
+from pgdyno.workload import Prepared, Workload, prepare
+
+
+def make_tables(
+    spec: Spec,
+    target: Target,
+    workloads: Collection[Workload],
+    watcher: Watcher,
+    stack: ExitStack,
+) -> Prepared:
+    """What the load works on; standbys after it, whose base backup then has it.
+
+    On a server of the user's, ``stack`` holds the lock on the tables. Raises SetupError.
+    """
+    prepared = prepare(
+        target.conninfo,
+        workloads,
+        spec.workload,
+        watcher.progress,
+        hold=None if target.ours else stack,
+        check_room=lambda room: check_room(room, target.data_dir, target.max_wal_size_bytes),
+    )
+    target.facts["tables"] = prepared.tables
+    if spec.standby.receivers:
+        watcher.phase(f"making {in_words(spec.standby)}")
+        target.have_standbys(spec.standby)
+    return prepared
+
+
+def tell_of_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> None:
+    """What is odd about the tables, to whoever watches and into the run file."""
+    for note in prepared.notes:
+        watcher.note(f"warning: {note}")
+        recorder.add_event("warning", "tables", {"message": note})
