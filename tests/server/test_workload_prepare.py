@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.conduct import Silent, initialise
 from pgdyno.errors import SetupError
+from pgdyno.probe.space import sample_space
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.marks import UNFINISHED
 from pgdyno.spec import ScriptPart, spec_from_fields
@@ -419,10 +420,14 @@ def test_an_initialisation_that_does_not_fit_drops_nothing(
     pg: Cluster, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _make_small_tables(run, scale=3)
-    monkeypatch.setattr("pgdyno.conduct.space._free_bytes", lambda _: 100 << 20)
+
+    def small(data_dir: Path) -> list[dict[str, Any]]:
+        return [{**disk, "free_bytes": 100 << 20} for disk in sample_space(data_dir)]
+
+    monkeypatch.setattr("pgdyno.conduct.space.sample_space", small)
     conninfo = make_conninfo(pg.conninfo.uri_without_password, password=pg.conninfo.password)
     server = {"kind": "existing", "conninfo": conninfo}
-    workload = {"scale": 50, "initialize": True}
-    with pytest.raises(SetupError, match="tables at scale 50 take about"):
+    workload = {"scale": 20, "initialize": True}
+    with pytest.raises(SetupError, match="tables at scale 20 take about"):
         initialise(spec_from_fields({"server": server, "workload": workload}), Silent())
     assert run("select count(*) from pgbench_branches") == [(3,)]
