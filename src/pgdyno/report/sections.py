@@ -78,7 +78,9 @@ def _value_and_unit(value_ms: float) -> tuple[str, str]:
 
 
 def _interval_note(run: RunFile, story: Story) -> str:
-    """What is known of the mean besides: its interval and the time that it is of."""
+    """What is known of a run's mean besides: its interval and the time that it is of."""
+    if run.run.command != "run":
+        return "as it was, without a change"
     return wording.throughput_words(run, story).partition(" tps ")[2]
 
 
@@ -233,11 +235,11 @@ def _evidence(finding: FindingRow) -> Table | None:
         measured = numbers.measured(item.get("value"), item.get("unit") or "")
         rows.append([str(item.get("name", "")), measured, item.get("threshold") or "", when])
     head = ["Evidence", "measured", "held against", "when"]
-    if not any(row[3] for row in rows):
+    caption, windows = f"Evidence for the {finding_name(finding.finding)}", {r[3] for r in rows}
+    if len(windows) == 1:  # one window is said once
         head, rows = head[:3], [row[:3] for row in rows]
-    return Table(
-        f"Evidence for the {finding_name(finding.finding)}", head, rows, right=frozenset((1,))
-    )
+        caption += f", {windows.pop()}".rstrip(", ")
+    return Table(caption, head, rows, right=frozenset((1,)))
 
 
 def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
