@@ -172,7 +172,13 @@ def _failure_lines(failures: Mapping[str, Any], width: int) -> list[Line]:
 
 
 def _count_row(name: str, both: Mapping[str, Any]) -> list[str]:
-    return [f"  {name}", *(numbers.significant(both[side]) for side in "ab"), _ratio(both)]
+    cells = [_whole_or_not(both[side]) for side in "ab"]
+    return [f"  {name}", *cells, _ratio(both)]
+
+
+def _whole_or_not(value: float | None) -> str:
+    whole = value is not None and float(value).is_integer()
+    return numbers.count(value) if whole else numbers.significant(value)
 
 
 def _cut(text: str) -> str:

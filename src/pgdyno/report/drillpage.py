@@ -58,6 +58,7 @@ class DrillPage:
     facts: Sequence[Table]
     repeat_says: str
     spec_lines: Sequence[str]
+    spec_command: Sequence[str]
     repeat_lines: Sequence[str]
 
     @property
@@ -123,6 +124,7 @@ def make_page(run: RunFile) -> DrillPage:
         facts=accounts.fact_tables(run),
         repeat_says=repeating.repeat_says(info),
         spec_lines=accounts.spec_lines(info.spec),
+        spec_command=[repeating.spec_command(info)],
         repeat_lines=repeating.repeat_lines(info, run.path),
     )  # fmt: skip
 

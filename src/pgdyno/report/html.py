@@ -145,6 +145,7 @@ def make_page(run: RunFile) -> Page:
         facts=accounts.fact_tables(run),
         repeat_says=repeating.repeat_says(info),
         spec_lines=accounts.spec_lines(info.spec),
+        spec_command=[repeating.spec_command(info)],
         repeat_lines=repeating.repeat_lines(info, run.path),
         **_charts(run, story, clock),
     )

@@ -124,6 +124,7 @@ class Page:
     facts: Sequence[Table]
     repeat_says: str
     spec_lines: Sequence[str]
+    spec_command: Sequence[str]
     repeat_lines: Sequence[str]
     ladder_charts: Sequence[Chart] = field(default_factory=tuple)
     step_charts: Sequence[Chart] = field(default_factory=tuple)

@@ -25,10 +25,10 @@ def spec_command(info: RunInfo) -> str:
 
 def repeat_says(info: RunInfo) -> str:
     """What stands above the spec."""
-    said = f"Without the run file: save this spec as {info.name}.toml, then {spec_command(info)}"
+    said = f"Without the run file, save this spec as {info.name}.toml:"
     if info.server.get("kind") == "existing":
-        said += ". A password is in neither: put it into ~/.pgpass or PGPASSWORD"
-    return f"{said}."
+        return f"A password is in neither: put it into ~/.pgpass or PGPASSWORD. {said}"
+    return said
 
 
 def command_of(info: RunInfo, source: str) -> str:

@@ -65,6 +65,7 @@ class StoryPage:
     facts: Sequence[Table]
     repeat_says: str
     spec_lines: Sequence[str]
+    spec_command: Sequence[str]
     repeat_lines: Sequence[str]
 
     @property
@@ -110,8 +111,8 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
         overview=_overview(told),
         chapters=[_chapter(run, chapter) for run, chapter in zip(runs, told, strict=True)],
         facts=accounts.fact_tables(first),
-        repeat_says=f"Without a run file: save this spec as {name}.toml, then"
-        f" pgdyno story {name}.toml.",
+        repeat_says=f"Without a run file, save this spec as {name}.toml:",
+        spec_command=[f"pgdyno story {name}.toml"],
         spec_lines=accounts.spec_lines(of or first.run.spec),
         repeat_lines=[repeating.story_command(first.path)],
     )
