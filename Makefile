@@ -68,9 +68,11 @@ bench: $(VENV)/.installed-dev ## pgdyno against its peers, in pairs: about 30 mi
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzzing: run files, specs, command lines, streams, signals; a minute each
 	for each in $(FUZZ); do $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) || exit 1; done
+	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test -p pgdyno-wire --test protocol --quiet
 
 FUZZ ?= run_files specs command_lines streams signals
 FUZZ_SECONDS ?= 60
+FUZZ_CASES ?= 5000
 
 .PHONY: docs
 docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas
