@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pgdyno.errors import UsageError
+from pgdyno.errors import Interrupted, UsageError
 from pgdyno.server.account import server_account
 from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
@@ -292,15 +292,21 @@ class Cluster:
         if self._lock < 0:
             return
         try:
-            self.stop("fast" if self._keep else "immediate")
-            if self._socket_dir.parent != self.folder:
-                remove_own_folder(self._socket_dir)
-            self._places.close()
-            if not self._keep:
-                remove_own_folder(self.folder)
+            self._take_away()
+        except Interrupted:  # Further stop signals are not heeded while this one is dealt with.
+            self._take_away()
+            raise
         finally:
             os.close(self._lock)
             self._lock = -1
+
+    def _take_away(self) -> None:
+        self.stop("fast" if self._keep else "immediate")
+        if self._socket_dir.parent != self.folder:
+            remove_own_folder(self._socket_dir)
+        self._places.close()
+        if not self._keep:
+            remove_own_folder(self.folder)
 
     def __enter__(self) -> Self:
         try:

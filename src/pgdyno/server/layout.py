@@ -81,9 +81,14 @@ def claim_folder(keep_dir: Path | None) -> tuple[Path, int]:
     folder = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
     # A sweep holds this lock too, so it never sees a folder whose lock is not yet held.
     with locked(home / ".lock"):
-        shared_folder(folder)
-        lock = try_lock(folder / "lock")
-        require_reach(folder)
+        try:
+            shared_folder(folder)
+            lock = try_lock(folder / "lock")
+            require_reach(folder)
+        except BaseException:  # Ctrl-C too: nobody else knows of the folder yet.
+            if keep_dir is None:
+                remove_own_folder(folder)
+            raise
     if lock is None:
         raise UsageError(f"another pgdyno is using the cluster in {folder}", code="cluster-in-use")
     return folder, lock
