@@ -14,9 +14,7 @@ COMMANDS = {
     "help": ["--help"],
     "text": ["show", "run.db"],
     "json": ["show", "run.db", "--format", "json"],
-    "spec": ["show", "run.db", "--format", "spec"],
     "report": ["report", "run.db"],
-    "servers": ["server", "list"],
     "check": ["spec", "check", "ours.toml"],
 }
 PGDYNO = f"{sys.executable} -m pgdyno"
