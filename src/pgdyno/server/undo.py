@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,10 +192,7 @@ class UndoFile:
     @classmethod
     def try_take(cls, path: Path) -> UndoFile | None:
         """The file of a run that was killed; ``None`` when somebody sees to it."""
-        try:
-            lock = try_lock(path.with_suffix(".lock"))
-        except OSError as error:
-            raise _not_writable(path, error) from None
+        lock = try_lock(path.with_suffix(".lock"))
         return None if lock is None else cls(path, lock)
 
     def write(self, record: UndoRecord) -> None:
@@ -205,9 +203,11 @@ class UndoFile:
             raise _not_writable(self.path, error) from None
 
     def remove(self) -> None:
-        """Everything is back."""
+        """Everything is back. A record that cannot be removed tells of nothing that is still ours,
+        and is found so the next time."""
         for suffix in (".json", ".part", ".lock"):
-            self.path.with_suffix(suffix).unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.with_suffix(suffix).unlink()
 
     def close(self) -> None:
         """Give the lock up; the file stays if it was not removed."""
@@ -215,7 +215,8 @@ class UndoFile:
             os.close(self.lock)
             self.lock = -1
         if not self.path.exists():
-            self.path.with_suffix(".lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                self.path.with_suffix(".lock").unlink()
 
 
 def undo_files() -> Iterator[Path]:
