@@ -240,7 +240,7 @@ def test_more_clients_than_the_server_takes(
     new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     """Told before a connection is made; what others take meanwhile is counted as it happens."""
-    cluster = new_cluster(18, max_connections="12")
+    cluster = new_cluster(18, max_connections="20")
     uri = cluster.conninfo.uri_without_password
 
     def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
@@ -249,23 +249,23 @@ def test_more_clients_than_the_server_takes(
             cwd=tmp_path, text=True, capture_output=True, timeout=60, check=False,
         )  # fmt: skip
 
-    said = pgdyno("-c", "9", "-T", "1")
+    said = pgdyno("-c", "19", "-T", "1")
     assert said.returncode == 1
-    assert "max_connections = 12" in said.stderr
-    others = [psycopg.connect(**cluster.conninfo.kwargs()) for _ in range(4)]
-    said = pgdyno("-c", "6", "-T", "1", "--format", "json", "-o", "run.db")
+    assert "max_connections = 20" in said.stderr
+    others = [psycopg.connect(**cluster.conninfo.kwargs()) for _ in range(10)]
+    said = pgdyno("-c", "10", "-T", "1", "--format", "json", "-o", "run.db")
     for other in others:
         other.close()
     assert said.returncode == 4, said.stderr
-    assert "of 6 clients are connected" in said.stderr
+    assert "of 10 clients are connected" in said.stderr
     result = json.loads(said.stdout)
-    assert "of 6 clients had a connection: 53300" in result["distrust"][0]
+    assert "of 10 clients had a connection: 53300" in result["distrust"][0]
     connected = result["groups"][0]["clients_connected"]
-    assert 0 < connected < result["groups"][0]["clients"] == 6
+    assert 0 < connected < result["groups"][0]["clients"] == 10
     shown = subprocess.run(
         [sys.executable, "-m", "pgdyno", "show", "run.db"],
         cwd=tmp_path, text=True, capture_output=True, check=True,
     )  # fmt: skip
-    assert f"{connected} of 6 clients" in shown.stdout.splitlines()[0]
+    assert f"{connected} of 10 clients" in shown.stdout.splitlines()[0]
     assert {error["sqlstate"] for error in result["errors"]} == {"53300"}
     assert result["ledger"]["failed"] == 0
