@@ -17,8 +17,9 @@ class EngineError(Exception):
     ``connection-failed``, ``connection-refused``, ``authentication-failed``, ``database-missing``,
     ``connections-exhausted``, ``server-starting``, ``protocol-error``, ``group-unknown``,
     ``not-started``, ``already-started``, ``system-limit``, ``histogram-invalid``,
-    ``acks-unwritable``, of a disk ``disk-image``, ``disk-mount``, ``disk-log``, ``cut-invalid``,
-    and for a ScriptError ``script-invalid``. ``message`` has no final period;
+    ``acks-unwritable``, ``log-unwritable``, of a disk ``disk-image``, ``disk-mount``,
+    ``disk-log``, ``cut-invalid``, and for a ScriptError ``script-invalid``. ``message`` has no
+    final period;
     where the server refused, it is PostgreSQL's own.
     """
 
@@ -120,19 +121,30 @@ class ErrorRow(TypedDict):
     ``sqlstate`` is the server's, or a code of the engine's own: ``connection-lost``,
     ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``,
     ``script-error``, ``statement-unsendable``, ``gset-rows``, ``gset-name``,
-    ``transaction-left-open``, ``expected-error-missing``. ``script`` is empty for what happened
-    outside of transactions: then ``statement`` is ``connect``, or empty for a connection lost while
-    idle.
+    ``transaction-left-open``, ``expected-error-missing``, and ``other-errors`` when there are more
+    kinds than are told apart. ``script`` and ``file`` are empty for what happened outside of
+    transactions: then ``statement`` is ``connect``, or empty for a connection lost while idle.
+    ``line`` is of the file, ``client`` the first that it happened to. ``detail``, ``hint`` and
+    ``context`` are the server's; ``excerpt`` is the line that it points at and a mark below;
+    ``advice`` is ours. Each is empty where there is none.
     """
 
     group: str
     script: str
+    file: str
+    line: int | None
     statement: str
+    client: int | None
     sqlstate: str
     expected: bool
     retried: bool
     count: int
     message: str
+    detail: str
+    hint: str
+    context: str
+    excerpt: str
+    advice: str
 
 @type_check_only
 class ThreadRow(TypedDict):
@@ -151,7 +163,10 @@ class ThreadRow(TypedDict):
 
 @type_check_only
 class Interval(TypedDict):
-    """What happened from ``started_ns`` to ``ended_ns``, summed over threads."""
+    """What happened from ``started_ns`` to ``ended_ns``, summed over threads.
+
+    ``reports`` has errors one by one with ``verbose_errors``, the first 1000 of each thread.
+    """
 
     started_ns: int
     ended_ns: int
@@ -160,6 +175,7 @@ class Interval(TypedDict):
     groups: list[GroupRow]
     statements: list[StatementRow]
     errors: list[ErrorRow]
+    reports: list[ErrorRow]
     threads: list[ThreadRow]
 
 @type_check_only
@@ -259,7 +275,9 @@ class Load:
          "parameters": "text" | "binary",
          "acks": {"directory" (required), "label": null (a number for the ledger's header)} | null,
          "exit_on_abort": false (the first failure for good, or lost connection, ends the load),
-         "max_tries": 10, "connect_timeout_ms": 10000,
+         "log": {"prefix" (required), "sampling_rate": null, "aggregate_s": null,
+                 "failures_detailed": false} | null, "verbose_errors": false,
+         "max_tries": 10 (0: no limit), "connect_timeout_ms": 10000,
          "connecting_max": 100 | null (connections on their way at once; those that transactions
          make with reconnect_every count only after a failure), "backoff_ms_min": 50,
          "backoff_ms_max": 2000, "give_up_after_ms": 30000,

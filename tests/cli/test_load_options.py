@@ -270,34 +270,64 @@ hint: pgdyno run --help
     )
 
 
-def test_a_long_option_of_pgbench(pgdyno: Pgdyno) -> None:
+def test_what_belongs_to_the_log_needs_one(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "--aggregate-interval=3")
     assert (said.status, said.out, said.err) == snapshot(
         (
             1,
             "",
             """\
-error: --aggregate-interval is pgbench's and not pgdyno's
+error: --aggregate-interval is for the log of transactions
 
-hint: every run is recorded, a row per second: --format csv prints it, pgdyno report draws it
+hint: -l writes one
 """,
         )
     )
 
 
-def test_pgbenchs_log(pgdyno: Pgdyno) -> None:
-    said = pgdyno("run", "-l")
-    assert (said.status, said.out, said.err) == snapshot(
-        (
-            1,
-            "",
-            """\
-error: -l is pgbench's and not pgdyno's
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-P", "0"], '"0" is no time'),
+        (["-D", "1x=5"], 'invalid variable name "1x"'),
+        (["-D", "a b=5"], 'invalid variable name "a b"'),
+        (["-D", "x="], "is not NAME=VALUE"),
+        (["-D", "=5"], "is not NAME=VALUE"),
+        (["--max-tries", "0", "-t", "5"], "tried for ever"),
+        (["--sampling-rate", "0.5"], "--sampling-rate is for the log"),
+        (["-l", "--sampling-rate", "0"], "0"),
+        (["-l", "--sampling-rate", "0.5", "--aggregate-interval", "5"], "used together"),
+        (["-l", "--aggregate-interval", "7", "-T", "30"], "must be a multiple"),
+        (["-l", "--aggregate-interval", "1.5"], "whole seconds"),
+        (["--seed", str(1 << 64)], "whole number"),
+        (["--show-script", "none-such"], "is not a built-in script"),
+        (["-b", "s"], "fits more than one script"),
+        (["-b", "tpcb-like@0"], "weight above 0"),
+    ],
+)
+def test_values_that_pgbench_refuses_too(
+    pgdyno: Pgdyno, arguments: list[str], message: str
+) -> None:
+    said = pgdyno("run", *arguments)
+    assert said.status == 1
+    assert message in said.err
+    assert said.out == ""
 
-hint: every run is recorded, a row per second: --format csv prints it, pgdyno report draws it; --acks DIR keeps a record of every single transaction
-""",
-        )
+
+def test_built_in_scripts_are_listed_and_shown(pgdyno: Pgdyno) -> None:
+    listed = pgdyno("run", "-b", "list")
+    assert listed.status == 0
+    assert listed.out.splitlines()[1:] == snapshot(
+        [
+            "      tpcb-like: <builtin: TPC-B (sort of)>",
+            "  simple-update: <builtin: simple update>",
+            "    select-only: <builtin: select only>",
+        ]
     )
+    shown = pgdyno("run", "--show-script=sel")
+    assert shown.status == 0
+    assert shown.out.startswith("-- select-only: <builtin: select only>\n")
+    assert shown.out.endswith("select abalance from pgbench_accounts where aid = :aid;\n")
 
 
 def test_every_option_of_pgbench_is_ours_or_has_a_substitute(pgdyno: Pgdyno) -> None:

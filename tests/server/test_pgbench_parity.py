@@ -562,8 +562,8 @@ _MALFORMED = {
     "\\if 0\n\\else BAD\n\\endif\nselect 1;": '\\else does not take "BAD"',
     "\\if 0\n\\endif BAD\nselect 1;": '\\endif does not take "BAD"',
     "\\if 1 / 0\n\\endif\nselect 1;": "division by zero",
-    "": "no SQL statement",
-    "-- nothing": "no SQL statement",
+    "": "the script is empty",
+    "-- nothing": "the script is empty",
     "select where false \\gset": "the statement returned 0",
     "select 5432 as fail union select 5433 order by 1 \\gset": "the statement returned 2",
     "select 1 as i \\; select 2 as i from generate_series(1, 2) \\gset": "returned 2",
@@ -635,11 +635,62 @@ def test_a_pipeline_in_the_simple_protocol_is_refused_by_both(
     assert "cannot be used in the simple protocol" in caught.value.message
 
 
+# (script, what `x` is at its end), run by both in each protocol.
+_HELD_ALIKE = {
+    # Numbers as C reads them.
+    "select '0x1F' as v \\gset\n\\set x :v + 1": "32",
+    "select '-0x.8p2' as v \\gset\n\\set x :v * 2": "-4",
+    "\\set x :client_id * 2": "14",
+    f"\\set x {'(' * 500}1{')' * 500}": "1",
+    f"\\set x 1{' + 1' * 2999}": "3000",
+}
+
+
+@pytest.mark.parametrize("protocol", ["simple", "prepared"])
+def test_what_both_make_of_rare_things(pg18: Cluster, tmp_path: Path, protocol: str) -> None:
+    pair = Pair(pg18, tmp_path)
+    for script, value in _HELD_ALIKE.items():
+        checked = f"{script}\n\\if :x <> {value}\nselect wrong;\n\\endif\nselect 1;\n"
+        defined = {"client_id": "7"}
+        ran = pair.pgbench(checked, protocol=protocol, defined=defined)
+        assert ran.returncode == 0, (script, ran.stderr)
+        assert pair.engine(checked, protocol=protocol, defined=defined) == (1, []), script
+
+
+@pytest.mark.parametrize("script", ["\\set x 1", "\\sleep 1 us"])
+def test_a_script_need_not_send_anything(pg18: Cluster, tmp_path: Path, script: str) -> None:
+    pair = Pair(pg18, tmp_path)
+    assert pair.pgbench(script, transactions=3, clients=2).returncode == 0
+    assert pair.engine(script, transactions=3, clients=2) == (6, [])
+
+
+def test_a_script_may_be_long(pg18: Cluster, tmp_path: Path) -> None:
+    pair = Pair(pg18, tmp_path)
+    script = "select 1;\n" * 1000 + f"select '{'x' * (3 << 20)}';\n"
+    assert pair.pgbench(script).returncode == 0
+    assert pair.engine(script) == (1, [])
+
+
+@pytest.mark.parametrize("seed", [(1 << 63) + 5, (1 << 64) - 1])
+def test_seeds_have_64_bits(pg18: Cluster, tmp_path: Path, seed: int) -> None:
+    pair = Pair(pg18, tmp_path, seed)
+    script = (
+        "create table if not exists drawn (by_whom text, seed text, n bigint);\n"
+        "\\set n random(1, 1000000000000)\n"
+        "insert into drawn values (':by_whom', ':random_seed', :n);\n"
+    )
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("drop table if exists drawn")
+        assert pair.pgbench(script, defined={"by_whom": "pgbench"}).returncode == 0
+        assert pair.engine(script, defined={"by_whom": "pgdyno"}) == (1, [])
+        drawn = connection.execute("select by_whom, seed, n from drawn").fetchall()
+        assert {row[0] for row in drawn} == {"pgbench", "pgdyno"}
+        assert len({row[1:] for row in drawn}) == 1, drawn
+        connection.execute("drop table drawn")
+
+
 # Where the engine differs on purpose: what pgbench does with it, and what happens here.
 _DIFFERENT = {
-    # A script that sends nothing would spin.
-    "\\set x 1": (True, False),
-    "\\sleep 1 us": (True, False),
     # An argument list that starts with a comma.
     "\\set x abs(, 1)\nselect 1;": (True, False),
     # A variable in quotes, and queries joined by \\;, in the extended protocols.

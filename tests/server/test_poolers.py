@@ -138,8 +138,9 @@ def test_prepared_statements_behind_a_transaction_pooler_fail_by_name(
         run.wait_for(lambda run: run.total["failed"] > 0 and run.total["done"] > 0)
     run.assert_balanced()
     assert {code for code, _, _ in run.errors} <= {"26000", "42P05"}
-    messages = [row["message"] for interval in run.intervals for row in interval["errors"]]
-    assert all("a pooler that lends sessions by the transaction" in text for text in messages)
+    advice = [row["advice"] for interval in run.intervals for row in interval["errors"]]
+    assert all("a pooler that lends sessions by the transaction" in text for text in advice)
+    assert all("-M simple" in text for text in advice)
 
 
 def test_statements_that_an_earlier_load_prepared_are_never_executed(

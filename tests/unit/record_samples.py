@@ -7,6 +7,7 @@ from typing import Any
 
 from pgdyno.record import Recorder
 from pgdyno.record.interval_rows import (
+    ERROR_TEXTS,
     GROUP_COUNTS,
     GROUP_HISTOGRAMS,
     SCRIPT_COUNTS,
@@ -15,6 +16,13 @@ from pgdyno.record.interval_rows import (
 )
 
 SECOND_NS = 1_000_000_000
+
+
+def error_row(**given: Any) -> dict[str, Any]:
+    """Errors of one kind, nowhere and of no client but for ``given``."""
+    row: dict[str, Any] = {"group": "web", "script": "tpcb-like", "line": None, "client": None}
+    row |= dict.fromkeys(("file", *ERROR_TEXTS), "")
+    return row | {"sqlstate": "40001", "expected": 0, "retried": 0, "count": 1} | given
 
 
 def new_recorder(path: Path, **given: Any) -> Recorder:

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-from record_samples import group_row
+from record_samples import error_row, group_row
 
 from pgdyno._engine import Histogram
 from pgdyno.record import Recorder
@@ -198,13 +198,13 @@ class Writer:
         ]  # fmt: skip
 
     def _errors(self) -> list[dict[str, Any]]:
-        common = {"group": "web", "script": "tpcb-like", "statement": STATEMENTS[1][0]}
+        at = {"statement": STATEMENTS[1][0], "file": "built-in tpcb-like", "line": 7, "client": 4}
+        message = 'duplicate key value violates unique constraint "history_pkey"'
+        detail = "Key (tid)=(4) already exists."
         return [
-            common | {"sqlstate": "40P01", "expected": False, "retried": True, "count": 1,
-                      "message": "deadlock detected"},
-            common | {"sqlstate": "23505", "expected": False, "retried": False, "count": 3,
-                      "message": 'duplicate key value violates unique constraint "history_pkey"'},
-        ]  # fmt: skip
+            error_row(**at, sqlstate="40P01", retried=True, message="deadlock detected"),
+            error_row(**at, sqlstate="23505", count=3, message=message, detail=detail),
+        ]
 
     def _sample(self, level: Level, done: int, length_ms: int, dip: float) -> None:
         add = self.recorder.add_rows

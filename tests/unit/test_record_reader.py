@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from record_samples import add_second, at, group_row, new_recorder, script_row, thread_row
+from record_samples import (
+    add_second,
+    at,
+    error_row,
+    group_row,
+    new_recorder,
+    script_row,
+    thread_row,
+)
 
 from pgdyno._engine import Histogram
 from pgdyno.errors import UsageError
@@ -90,16 +98,14 @@ def fill(recorder: Recorder) -> tuple[int, int]:
                     },
                 ],
                 errors=[
-                    {
-                        "group": "web",
-                        "script": "write",
-                        "statement": "commit",
-                        "sqlstate": "40001",
-                        "expected": 0,
-                        "retried": 1,
-                        "count": 2,
-                        "message": f"seen at {second}",
-                    },
+                    error_row(
+                        script="write",
+                        statement="commit",
+                        retried=1,
+                        count=2,
+                        message=f"seen at {second}",
+                        client=second,
+                    ),
                 ],
                 threads=[thread_row(send_late=hist(5_000))],
             )

@@ -9,7 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from record_samples import add_second, at, group_row, new_recorder, script_row, thread_row
+from record_samples import (
+    add_second,
+    at,
+    error_row,
+    group_row,
+    new_recorder,
+    script_row,
+    thread_row,
+)
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.record import Recorder, RunFile
@@ -54,16 +62,7 @@ def add_everything(recorder: Recorder, second: int, generator: random.Random, wi
         }
         for n in range(7)
     ]
-    error = {
-        "group": "web",
-        "script": "tpcb-like",
-        "statement": "",
-        "sqlstate": "40001",
-        "expected": 0,
-        "retried": 1,
-        "count": 1,
-        "message": "m",
-    }
+    error = error_row(retried=1, message="m")
     threads = [thread_row(thread=n, cpu_user_us=9, send_late=blobs[n]) for n in range(2)]
     add_second(
         recorder,

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from record_samples import add_second, new_recorder, script_row
+from record_samples import add_second, error_row, new_recorder, script_row
 
 from pgdyno.record import RunFile
+from pgdyno.record.interval_rows import ERROR_TEXTS
 from pgdyno.record.plain import plain
 from pgdyno.redact import blank
 
@@ -160,8 +161,7 @@ def test_nothing_in_the_file_holds_the_password(tmp_path: Path) -> None:
         settings["ssl_passphrase_command"] = f"echo {SECRET}"
         recorder.update_run(server={"password": SECRET, "settings": settings})
         recorder.add_event("setting", "x", {"uri": f"postgres://u:{SECRET}@h"})
-        error = dict.fromkeys(("group", "script", "sqlstate"), "x")
-        error |= {"statement": text, "message": text, "expected": 0, "retried": 0, "count": 1}
+        error = error_row(**dict.fromkeys(ERROR_TEXTS, text))
         statement = {"group": "g", "script": "s", "position": 0, "statement": text}
         statement |= {"done": 1, "failed": 0, "service": b""}
         add_second(recorder, 0, [script_row()], errors=[error], statements=[statement])

@@ -181,7 +181,14 @@ def test_expected_errors_are_marked(tmp_path: Path) -> None:
     writer.recorder.add_rows("error", [error])
     table = make_page(RunFile(writer.finish())).errors
     assert table is not None
-    assert list(table.rows[0]) == ["42601", "12", "expected", "syntax error", "selec 1"]
+    assert list(table.rows[0]) == [
+        "42601",
+        "12",
+        "expected",
+        "syntax error",
+        "group web, mixed",
+        "selec 1",
+    ]
 
 
 def test_text_of_others_stays_text(tmp_path: Path) -> None:

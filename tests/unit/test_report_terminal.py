@@ -87,6 +87,10 @@ statements, ms (2 more)                          time     done   mean    p50    
 ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog, over the whole run
 errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01
             deadlock detected (tried again)
+            ERROR 23505: duplicate key value violates unique constraint "history_pkey"
+              at client 4, group web, built-in tpcb-like line 7: UPDATE pgbench_accounts SET
+                abalance = abalance + $1 WHERE aid = $2
+              DETAIL:  Key (tid)=(4) already exists.
 generator   9.00 µs of CPU per transaction, 99 of 100 sent within 0.193 ms of when they could be
 
 limit       client pool limit: clients wait 5.4 of 6.3 ms for one of 2 connections while the

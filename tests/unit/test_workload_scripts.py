@@ -62,7 +62,7 @@ def test_a_file_that_uses_pgbench_s_tables_gets_them(tmp_path: Path) -> None:
     [
         (None, "cannot be read: No such file or directory"),
         (b"\xff\xfe", "is not UTF-8 text"),
-        (b"-" * ((1 << 20) + 1), "is longer than 1 MB"),
+        (b"-" * ((16 << 20) + 1), "is longer than 16 MB"),
     ],
 )
 def test_unusable_files_are_told_plainly(

@@ -75,8 +75,10 @@ impl Client {
     pub fn new(id: u32, group: usize, plan: &GroupPlan) -> Self {
         let (rng, choice) = plan.seeds.client(id);
         let mut variables = plan.variables.clone();
-        for slot in [Names::CLIENT_ID, Names::WITNESS_CLIENT_ID] {
-            variables.set(slot, Value::Int(i64::from(id)));
+        let number = Value::Int(i64::from(id));
+        variables.set(Names::WITNESS_CLIENT_ID, number);
+        if !plan.has_client_id {
+            variables.set(Names::CLIENT_ID, number);
         }
         Self {
             id,
@@ -256,6 +258,12 @@ impl Client {
         out: &mut Vec<u8>,
     ) -> Result<(), EvalError> {
         statement.write_simple_rows(&mut self.variables, &mut self.rng, out)
+    }
+
+    /// The command that was executed last, by its place.
+    #[must_use]
+    pub fn last_command(&self) -> Option<usize> {
+        self.command.checked_sub(1)
     }
 
     /// Whether the script is between `\startpipeline` and `\endpipeline`.

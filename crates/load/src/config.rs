@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::error::LoadError;
 use crate::reactor::Wanted;
+use crate::translog::LogConfig;
 
 pub use group::{ArrivalConfig, GroupConfig, PoolConfig, check_rate, default_pool_wait};
 pub use target::{
@@ -74,6 +75,10 @@ pub struct Config {
     #[serde(default)]
     pub acks: Option<AcksConfig>,
     #[serde(default)]
+    pub log: Option<LogConfig>,
+    #[serde(default)]
+    pub verbose_errors: bool,
+    #[serde(default)]
     pub exit_on_abort: bool,
     pub groups: Vec<GroupConfig>,
 }
@@ -136,7 +141,6 @@ impl Config {
 
 fn check_bounds(config: &Config) -> Result<(), LoadError> {
     within("threads", config.threads.into(), 1, THREADS_MAX.into())?;
-    within("max_tries", config.max_tries.into(), 1, u32::MAX.into())?;
     within(
         "connect_timeout_ms",
         config.connect_timeout_ms,
@@ -166,6 +170,9 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
         let message = "parameters is \"binary\", and the simple protocol has no parameters";
         return Err(invalid(message.into())
             .with_hint("use the prepared or the extended protocol, or parameters as text"));
+    }
+    if let Some(log) = &config.log {
+        log.check().map_err(invalid)?;
     }
     if config.groups.is_empty() {
         return Err(invalid("the load has no client group".into()));

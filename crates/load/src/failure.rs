@@ -1,6 +1,13 @@
 //! Why a transaction, or a connection, failed.
 
+use pgdyno_wire::ServerMessage;
+
 use crate::tally::Code;
+
+/// Longest text that is kept of what a server says: its messages can hold a whole row.
+const TEXT_BYTES_MAX: usize = 2000;
+/// Characters shown before and after the place in a line that an error is at.
+const EXCERPT_CHARACTERS: usize = 40;
 
 /// A failure, by code and in words.
 #[derive(Debug, Clone)]
@@ -9,8 +16,27 @@ pub struct Failure {
     pub code: Code,
     /// In words.
     pub message: String,
-    /// Position of the statement that failed.
-    pub position: Option<usize>,
+    /// Where in the script: a place among its commands.
+    pub command: Option<usize>,
+    /// What else is known.
+    pub besides: Besides,
+}
+
+/// What is known of a failure besides its message; a text is empty where there is none.
+#[derive(Debug, Clone, Default)]
+pub struct Besides {
+    /// The server's DETAIL.
+    pub detail: String,
+    /// The server's HINT.
+    pub hint: String,
+    /// The server's CONTEXT.
+    pub context: String,
+    /// The line of the statement that it points at, and a mark below.
+    pub excerpt: String,
+    /// How many lines of the statement come before that one.
+    pub lines_before: usize,
+    /// What to do about it, where it is a matter of how pgdyno sends.
+    pub advice: &'static str,
 }
 
 impl Failure {
@@ -19,14 +45,109 @@ impl Failure {
         Box::new(Self {
             code: Code::Own(code),
             message: message.into(),
-            position: None,
+            command: None,
+            besides: Besides::default(),
         })
     }
 
-    /// At a statement.
+    /// As the server says.
+    pub fn of_server(message: &ServerMessage<'_>) -> Box<Self> {
+        Box::new(Self {
+            code: Code::sqlstate(message.sqlstate),
+            message: kept(message.message),
+            command: None,
+            besides: Besides {
+                detail: kept(message.detail),
+                hint: kept(message.hint),
+                context: kept(message.context),
+                ..Besides::default()
+            },
+        })
+    }
+
+    /// At a command of the script, by its place.
     #[must_use]
-    pub fn at(mut self: Box<Self>, position: usize) -> Box<Self> {
-        self.position = Some(position);
+    pub fn at(mut self: Box<Self>, command: usize) -> Box<Self> {
+        self.command = Some(command);
         self
+    }
+
+    /// At a character, from 1, of a text that was sent.
+    pub fn point_at(&mut self, text: &str, position: u32) {
+        let offset = text
+            .char_indices()
+            .nth(position.saturating_sub(1) as usize)
+            .map_or(text.len(), |(offset, _)| offset);
+        let (before, after) = text.split_at(offset);
+        self.besides.lines_before = before.matches('\n').count();
+        let line_before = before.rsplit('\n').next().unwrap_or_default();
+        let line_after = after.split('\n').next().unwrap_or_default();
+        let skipped = line_before
+            .chars()
+            .count()
+            .saturating_sub(EXCERPT_CHARACTERS);
+        let mut line = if skipped > 0 {
+            "…".to_owned()
+        } else {
+            String::new()
+        };
+        line.extend(line_before.chars().skip(skipped).map(blank));
+        let mark = line.chars().count();
+        line.extend(line_after.chars().take(EXCERPT_CHARACTERS).map(blank));
+        if line_after.chars().count() > EXCERPT_CHARACTERS {
+            line.push('…');
+        }
+        self.besides.excerpt = format!("{}\n{:mark$}^", line.trim_end(), "");
+    }
+}
+
+/// Control characters take the place of a blank.
+fn blank(character: char) -> char {
+    if character.is_control() {
+        ' '
+    } else {
+        character
+    }
+}
+
+/// As much of a text as is kept.
+fn kept(text: &str) -> String {
+    if text.len() <= TEXT_BYTES_MAX {
+        return text.to_owned();
+    }
+    let end = (0..=TEXT_BYTES_MAX)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
+    format!("{}…", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointed(text: &str, position: u32) -> (usize, String) {
+        let mut failure = Failure::own("x", "");
+        failure.point_at(text, position);
+        (failure.besides.lines_before, failure.besides.excerpt)
+    }
+
+    #[test]
+    fn the_line_and_the_place_in_it_are_shown() {
+        assert_eq!(pointed("select x", 8), (0, "select x\n       ^".into()));
+        assert_eq!(pointed("selec\n\té x\nfrom", 10), (1, " é x\n   ^".into()));
+        assert_eq!(pointed("select", 99), (0, "select\n      ^".into()));
+        assert_eq!(pointed("", 0), (0, "\n^".into()));
+        let (_, excerpt) = pointed(&"abcdefghij".repeat(30), 101);
+        let lines: Vec<&str> = excerpt.lines().collect();
+        assert_eq!(lines[0].chars().count(), 2 * EXCERPT_CHARACTERS + 2);
+        assert_eq!(lines[1].len(), EXCERPT_CHARACTERS + 2);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let text = "é".repeat(TEXT_BYTES_MAX);
+        assert!(kept(&text).len() <= TEXT_BYTES_MAX + '…'.len_utf8());
+        assert_eq!(kept("short"), "short");
     }
 }

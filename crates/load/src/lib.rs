@@ -7,6 +7,7 @@
 //!                      times.rs); its sockets are a reactor's (reactor.rs)
 //! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
 //! Ack ledger (acks/)   the clients' own record of how each transaction ended
+//! Log (translog.rs)    pgbench's log of transactions
 //! Target (net.rs)      the servers: which one a connection gets (hosts.rs), how it is made, encrypted
 //!                      and logged in (connecting.rs, tls.rs)
 //! SlowStart            who of a group may connect again after a failure (slow_start.rs)
@@ -49,6 +50,7 @@ mod tally;
 mod threads;
 mod times;
 mod tls;
+mod translog;
 mod worker;
 
 pub use coordinator::State;

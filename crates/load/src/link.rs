@@ -233,8 +233,8 @@ impl Link {
 
 /// Said of a prepared statement that is not there though this connection made it, or is there though
 /// it did not.
-const FOREIGN: &str = " (another session answers than the one that this connection prepared it in: \
-    is there a pooler that lends sessions by the transaction? -M extended works through one)";
+const FOREIGN: &str = "another session answers than the one that this connection prepared it in: is \
+    there a pooler that lends sessions by the transaction? -M simple and -M extended work through one";
 
 /// Which statements a connection has prepared, by their row in a tally.
 #[derive(Debug, Default)]
@@ -277,7 +277,7 @@ impl Prepared {
             _ => return,
         };
         if foreign {
-            failure.message.push_str(FOREIGN);
+            failure.besides.advice = FOREIGN;
         }
         self.words.clear();
         self.doubtful = true;

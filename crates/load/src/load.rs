@@ -13,9 +13,10 @@ use crate::plan::{Plan, PlanError};
 use crate::reactor::{Choice, Reactor};
 use crate::report::{Interval, Reporter};
 use crate::schedule::Schedule;
-use crate::shared::{Mail, Mailbox, Shared, lock};
+use crate::shared::{Mail, Mailbox, Records, Shared, lock};
 use crate::sys::{Bell, monotonic_ns, raise_open_files};
 use crate::threads::{no_reactor, no_thread, spawn_workers};
+use crate::translog::TransactionLog;
 
 /// A load.
 pub struct Load {
@@ -77,17 +78,20 @@ impl Load {
         raise_open_files();
         let (reactors, choice) = Reactor::for_threads(plan.reactor, plan.threads)
             .map_err(|error| no_reactor(plan.reactor, &error))?;
-        let acks = match &plan.acks {
-            Some(acks) => AckFile::create_all(&acks.directory, plan)?,
-            None => Vec::new(),
-        };
+        let mut records = Records::default();
+        if let Some(acks) = &plan.acks {
+            records.acks = AckFile::create_all(&acks.directory, plan)?;
+        }
+        if let Some(log) = &plan.log {
+            records.logs = TransactionLog::create_all(log, plan)?;
+        }
         let Some(plan) = slot.take() else {
             return Err(LoadError::new(
                 "already-started",
                 "the load was started before",
             ));
         };
-        let (running, started_ns) = spawn(plan, target, reactors, choice, acks, tag)?;
+        let (running, started_ns) = spawn(plan, target, reactors, choice, records, tag)?;
         *lock(&self.running) = Some(running);
         Ok(started_ns)
     }
@@ -277,7 +281,7 @@ fn spawn(
     target: Target,
     reactors: Vec<(Reactor, Arc<Bell>)>,
     choice: Choice,
-    acks: Vec<AckFile>,
+    records: Records,
     tag: Option<i64>,
 ) -> Result<(Running, u64), LoadError> {
     let schedules: Vec<Schedule> = plan
@@ -288,7 +292,9 @@ fn spawn(
     let (reactors, bells): (Vec<_>, Vec<_>) = reactors.into_iter().unzip();
     let mailboxes = bells.into_iter().map(Mailbox::new).collect();
     let started_ns = monotonic_ns();
-    let shared = Arc::new(Shared::new(plan, target, mailboxes, acks, started_ns, tag));
+    let shared = Arc::new(Shared::new(
+        plan, target, mailboxes, records, started_ns, tag,
+    ));
     for (group, schedule) in shared.groups.iter().zip(&schedules) {
         group.set_target(schedule.clients_at(0));
     }

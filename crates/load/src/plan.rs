@@ -24,6 +24,7 @@ use crate::script::{
 };
 use crate::seeds::Seeds;
 use crate::tally::NO_LIMIT_NS;
+use crate::translog::LogConfig;
 
 /// Why a configuration is refused.
 #[derive(Debug, Clone)]
@@ -59,7 +60,8 @@ pub struct Plan {
     pub protocol: Protocol,
     /// How their parameters are.
     pub parameters: Parameters,
-    /// Tries of a transaction that fails with 40001 or 40P01, the first included.
+    /// Tries of a transaction that fails with 40001 or 40P01, the first included; the largest number
+    /// is no limit.
     pub tries_max: u32,
     /// Time for a connection to be established.
     pub connect_timeout_ns: u64,
@@ -81,6 +83,10 @@ pub struct Plan {
     pub acks: Option<AcksConfig>,
     /// The first transaction that fails for good, or connection that is lost, ends the load.
     pub exit_on_abort: bool,
+    /// pgbench's log of transactions, if there is to be one.
+    pub log: Option<LogConfig>,
+    /// Whether each error is handed out, and not only the first of its kind.
+    pub verbose_errors: bool,
     /// Client groups.
     pub groups: Vec<GroupPlan>,
     rows: usize,
@@ -120,6 +126,8 @@ pub struct GroupPlan {
     pub names: Arc<Names>,
     /// What a new client's variables hold, but for its number.
     pub variables: Variables,
+    /// Whether `:client_id` is among them, and not its number.
+    pub has_client_id: bool,
 }
 
 /// The connections that a group's clients share.
@@ -205,7 +213,10 @@ impl Plan {
             seed,
             protocol: config.protocol,
             parameters: config.parameters,
-            tries_max: config.max_tries,
+            tries_max: match config.max_tries {
+                0 => u32::MAX,
+                tries => tries,
+            },
             connect_timeout_ns: config.connect_timeout_ms * 1_000_000,
             connecting_max: config.connecting_max,
             backoff_ns_min: config.backoff_ms_min * 1_000_000,
@@ -216,6 +227,8 @@ impl Plan {
             nice: config.nice,
             acks: config.acks,
             exit_on_abort: config.exit_on_abort,
+            log: config.log,
+            verbose_errors: config.verbose_errors,
             groups,
             rows,
             statements,
@@ -288,6 +301,13 @@ impl Plan {
             && script.types[statement.position].get().is_none()
     }
 
+    /// The number of a group's first client, where clients are numbered through all groups.
+    #[must_use]
+    pub fn first_client(&self, group: usize) -> u32 {
+        let before = self.groups[..group].iter();
+        before.map(|group| group.schedule.clients_max()).sum()
+    }
+
     /// The group of this name.
     ///
     /// # Errors
@@ -321,7 +341,13 @@ impl GroupPlan {
 
     /// What its clients take their transactions from, if it is an open loop.
     #[must_use]
-    pub fn queue(&self, seed: u64, threads: usize, started_ns: u64) -> Option<Queue> {
+    pub fn queue(
+        &self,
+        seed: u64,
+        threads: usize,
+        started_ns: u64,
+        notes_skips: bool,
+    ) -> Option<Queue> {
         let arrival = self.arrival.as_ref()?;
         let mut seeds = Rng::new(seed);
         let arrivals = Arrivals::new(arrival.profile.profile(), arrival.process, seeds.next_u64());
@@ -330,6 +356,7 @@ impl GroupPlan {
             limit_ns: self.latency_limit_ns,
             mix: self.mix.clone(),
             most: self.transactions_in_all(),
+            notes_skips,
         };
         Some(Queue::new(
             arrivals,
@@ -355,6 +382,7 @@ fn plan_group(
     let schedule = Schedule::new(config.clients, &config.schedule);
     let has_default_seed = config.variables.contains_key("default_seed");
     let seeds = Seeds::new(seed, number, schedule.clients_max(), has_default_seed);
+    let has_client_id = config.variables.contains_key("client_id");
     let variables = first_values(&names, &config, seed, seeds.default_seed());
     Ok(GroupPlan {
         name: config.name,
@@ -374,6 +402,7 @@ fn plan_group(
         mix,
         names,
         variables,
+        has_client_id,
     })
 }
 

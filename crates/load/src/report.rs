@@ -2,7 +2,8 @@
 
 use crate::collect::Finished;
 use crate::plan::Plan;
-use crate::tally::{Place, Tally, ThreadTally};
+use crate::script::Command;
+use crate::tally::{ErrorKey, Place, Seen, Tally, ThreadTally};
 
 /// A finished interval, summed over threads.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Interval {
     pub statements: Vec<StatementRow>,
     /// Per kind of error.
     pub errors: Vec<ErrorRow>,
+    /// Errors one by one, the first so many, if they are wanted.
+    pub reports: Vec<ErrorRow>,
     /// Per thread.
     pub threads: Vec<ThreadRow>,
 }
@@ -85,12 +88,20 @@ pub struct StatementRow {
 pub struct ErrorRow {
     pub group: String,
     pub script: String,
+    pub file: String,
+    pub line: Option<u32>,
     pub statement: String,
+    pub client: Option<u32>,
     pub sqlstate: String,
     pub expected: bool,
     pub retried: bool,
     pub count: u64,
     pub message: String,
+    pub detail: String,
+    pub hint: String,
+    pub context: String,
+    pub excerpt: String,
+    pub advice: &'static str,
 }
 
 /// See [`ThreadTally`].
@@ -155,6 +166,11 @@ impl Reporter {
             groups: group_rows(plan, &sum, &finished.clients),
             statements: statement_rows(plan, &sum),
             errors: error_rows(plan, &sum),
+            reports: sum
+                .reports
+                .iter()
+                .map(|(key, seen)| error_row(plan, key, 1, seen))
+                .collect(),
             threads,
         };
         let mut tallies: Vec<Tally> = parts.into_iter().map(|(_, tally)| tally).collect();
@@ -234,34 +250,9 @@ fn statement_rows(plan: &Plan, sum: &Tally) -> Vec<StatementRow> {
 }
 
 fn error_rows(plan: &Plan, sum: &Tally) -> Vec<ErrorRow> {
-    let mut rows: Vec<ErrorRow> = sum
-        .errors
-        .iter()
-        .map(|(key, (count, message))| {
-            let group = &plan.groups[key.group];
-            let (script, statement) = match key.place {
-                Place::Connect => (String::new(), "connect".to_owned()),
-                Place::Idle => (String::new(), String::new()),
-                Place::Script(number, position) => {
-                    let script = &group.scripts[number].script;
-                    let statement = position.and_then(|position| script.statements().nth(position));
-                    (
-                        script.name.clone(),
-                        statement.map_or(String::new(), |s| shortened(&s.text)),
-                    )
-                }
-            };
-            ErrorRow {
-                group: group.name.clone(),
-                script,
-                statement,
-                sqlstate: key.code.as_str().to_owned(),
-                expected: key.expected,
-                retried: key.retried,
-                count: *count,
-                message: message.clone(),
-            }
-        })
+    let errors = sum.errors.iter();
+    let mut rows: Vec<ErrorRow> = errors
+        .map(|(key, errors)| error_row(plan, key, errors.count, &errors.first))
         .collect();
     rows.sort_by(|a, b| {
         b.count
@@ -269,6 +260,41 @@ fn error_rows(plan: &Plan, sum: &Tally) -> Vec<ErrorRow> {
             .then_with(|| a.sqlstate.cmp(&b.sqlstate))
     });
     rows
+}
+
+fn error_row(plan: &Plan, key: &ErrorKey, count: u64, seen: &Seen) -> ErrorRow {
+    let group = &plan.groups[key.group];
+    let (script, command) = match key.place {
+        Place::Script(number, command) => (Some(&group.scripts[number].script), command),
+        _ => (None, None),
+    };
+    let at = script.zip(command);
+    let statement = match at.and_then(|(script, command)| script.commands.get(command)) {
+        Some(Command::Sql(statement)) => shortened(&statement.text),
+        Some(command) => command.word().to_owned(),
+        None if key.place == Place::Connect => "connect".to_owned(),
+        None => String::new(),
+    };
+    let besides = seen.failure.besides.clone();
+    let line = at.and_then(|(script, command)| script.places.get(command));
+    ErrorRow {
+        group: group.name.clone(),
+        script: script.map_or(String::new(), |script| script.name.clone()),
+        file: script.map_or(String::new(), |script| script.file.clone()),
+        line: line.map(|(line, _)| line + u32::try_from(besides.lines_before).unwrap_or(0)),
+        statement,
+        client: seen.client,
+        sqlstate: key.code.as_str().to_owned(),
+        expected: key.expected,
+        retried: key.retried,
+        count,
+        message: seen.failure.message.clone(),
+        detail: besides.detail,
+        hint: besides.hint,
+        context: besides.context,
+        excerpt: besides.excerpt,
+        advice: besides.advice,
+    }
 }
 
 fn thread_row(thread: usize, tally: &ThreadTally) -> ThreadRow {

@@ -15,6 +15,7 @@ use crate::pool::{LinkRef, Pool};
 use crate::script::Rng;
 use crate::slow_start::SlowStart;
 use crate::sys::{Bell, monotonic_ns};
+use crate::translog::TransactionLog;
 
 /// Locks, also after another thread panicked with the lock held: its counts may then be short by
 /// one, which is better than to stop the world.
@@ -223,6 +224,16 @@ impl GroupShared {
     }
 }
 
+/// Files in which each transaction is noted, one of a kind per thread; none of a kind that is not
+/// wanted.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// The ack ledger.
+    pub acks: Vec<AckFile>,
+    /// pgbench's log.
+    pub logs: Vec<TransactionLog>,
+}
+
 /// What the threads of a load share.
 pub struct Shared {
     /// What is to be done.
@@ -235,6 +246,8 @@ pub struct Shared {
     pub mailboxes: Vec<Mailbox>,
     /// By thread: its part of the ack ledger, until the thread takes it.
     acks: Mutex<Vec<Option<AckFile>>>,
+    /// By thread: its part of the log of transactions, likewise.
+    logs: Mutex<Vec<Option<TransactionLog>>>,
     /// Why the load cannot go on, if a thread found that.
     failure: Mutex<Option<LoadError>>,
     /// Where counts go.
@@ -259,18 +272,24 @@ impl Shared {
         plan: Plan,
         target: Target,
         mailboxes: Vec<Mailbox>,
-        acks: Vec<AckFile>,
+        records: Records,
         started_ns: u64,
         tag: Option<i64>,
     ) -> Self {
         let mut seeds = Rng::new(plan.seed);
         let groups = plan.groups.iter().map(|group| {
-            let queue = group.queue(seeds.next_u64(), plan.threads, started_ns);
+            let queue = group.queue(
+                seeds.next_u64(),
+                plan.threads,
+                started_ns,
+                plan.log.is_some(),
+            );
             GroupShared::new(group, queue)
         });
         Self {
             groups: groups.collect(),
-            acks: Mutex::new(acks.into_iter().map(Some).collect()),
+            acks: Mutex::new(records.acks.into_iter().map(Some).collect()),
+            logs: Mutex::new(records.logs.into_iter().map(Some).collect()),
             failure: Mutex::new(None),
             collector: Mutex::new(Collector::new(plan.threads, started_ns, tag)),
             plan,
@@ -305,6 +324,11 @@ impl Shared {
     /// A thread's part of the ack ledger, once; `None` in a load without one.
     pub fn take_acks(&self, thread: usize) -> Option<AckFile> {
         lock(&self.acks).get_mut(thread)?.take()
+    }
+
+    /// A thread's part of the log of transactions, once; `None` in a load without one.
+    pub fn take_log(&self, thread: usize) -> Option<TransactionLog> {
+        lock(&self.logs).get_mut(thread)?.take()
     }
 
     /// A thread found that the load cannot go on: all stop at once.

@@ -6,11 +6,16 @@
 use std::collections::HashMap;
 
 use crate::arrival::Counts;
+use crate::failure::Failure;
 use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::sys::CpuTime;
 use crate::times::{ConnectTimes, Times};
 
+/// Most kinds of errors that a thread tells apart within an interval.
+const KINDS_MAX: usize = 1000;
+/// Most errors that a thread hands out one by one within an interval.
+const REPORTS_MAX: usize = 1000;
 /// The limit of a group that has none.
 pub const NO_LIMIT_NS: u64 = u64::MAX;
 
@@ -255,12 +260,30 @@ impl ErrorKey {
 /// Where an error happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// In a script, by its number in the group; at a statement, by its position, if at one.
+    /// In a script, by its number in the group; at a command, by its place, if at one.
     Script(usize, Option<usize>),
     /// While a connection was being established.
     Connect,
     /// On a connection that was not in use.
     Idle,
+}
+
+/// Errors of one kind.
+#[derive(Debug, Clone)]
+pub struct Errors {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Seen,
+}
+
+/// An error, and the client that it happened to.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The error.
+    pub failure: Failure,
+    /// The client, by number in its group.
+    pub client: Option<u32>,
 }
 
 /// A SQLSTATE or a code of the engine's own.
@@ -315,8 +338,12 @@ pub struct Tally {
     pub statements: Vec<StatementTally>,
     /// By group.
     pub groups: Vec<GroupTally>,
-    /// Errors, each with its count and the first message seen.
-    pub errors: HashMap<ErrorKey, (u64, String)>,
+    /// Errors by kind.
+    pub errors: HashMap<ErrorKey, Errors>,
+    /// Each of them, the first so many, if they are wanted.
+    pub reports: Vec<(ErrorKey, Seen)>,
+    /// How many reports there may be.
+    reports_max: usize,
     /// The thread itself.
     pub thread: ThreadTally,
 }
@@ -332,16 +359,31 @@ impl Tally {
                 .collect(),
             groups: plan.groups.iter().map(|_| GroupTally::default()).collect(),
             errors: HashMap::new(),
+            reports: Vec::new(),
+            reports_max: if plan.verbose_errors { REPORTS_MAX } else { 0 },
             thread: ThreadTally::default(),
         }
     }
 
-    /// Counts an error.
-    pub fn error(&mut self, key: ErrorKey, message: &str) {
-        self.errors
-            .entry(key)
-            .or_insert_with(|| (0, message.to_owned()))
-            .0 += 1;
+    /// Counts an error, of a client if of one. Where there are too many kinds, further ones are put
+    /// together by group.
+    pub fn error(&mut self, mut key: ErrorKey, failure: &Failure, client: Option<u32>) {
+        let seen = || Seen {
+            failure: failure.clone(),
+            client,
+        };
+        if self.reports.len() < self.reports_max {
+            self.reports.push((key.clone(), seen()));
+        }
+        if self.errors.len() >= KINDS_MAX && !self.errors.contains_key(&key) {
+            key.place = Place::Idle;
+            key.code = Code::Own("other-errors");
+        }
+        let first = || Errors {
+            count: 0,
+            first: seen(),
+        };
+        self.errors.entry(key).or_insert_with(first).count += 1;
     }
 
     /// Sets everything to zero and keeps the memory.
@@ -356,6 +398,7 @@ impl Tally {
         }
         self.groups.iter_mut().for_each(GroupTally::clear);
         self.errors.clear();
+        self.reports.clear();
         self.thread.send_late.clear();
         self.thread.passes = 0;
         self.thread.loop_stall_ns_max = 0;
@@ -374,12 +417,14 @@ impl Tally {
         for (mine, theirs) in self.groups.iter_mut().zip(&other.groups) {
             mine.add(theirs);
         }
-        for (key, (count, message)) in &other.errors {
-            self.errors
-                .entry(key.clone())
-                .or_insert_with(|| (0, message.clone()))
-                .0 += count;
+        for (key, theirs) in &other.errors {
+            let first = || Errors {
+                count: 0,
+                first: theirs.first.clone(),
+            };
+            self.errors.entry(key.clone()).or_insert_with(first).count += theirs.count;
         }
+        self.reports.extend_from_slice(&other.reports);
     }
 }
 

@@ -11,6 +11,9 @@ use crate::shared::{Mail, Shared};
 use crate::sys::{pin_to_cpu, set_nice};
 use crate::worker::Worker;
 
+/// Expressions nest as deep as [`crate::script::HEIGHT_MAX`], and are evaluated by recursion.
+const STACK_BYTES: usize = 16 << 20;
+
 /// All of them, settled where they are to run, or none.
 ///
 /// # Errors
@@ -23,7 +26,9 @@ pub fn spawn_workers(
     let (settled, outcomes) = mpsc::channel();
     for (thread, reactor) in reactors.into_iter().enumerate() {
         let (state, settled) = (Arc::clone(shared), settled.clone());
-        let named = std::thread::Builder::new().name(format!("pgdyno-load-{thread}"));
+        let named = std::thread::Builder::new()
+            .name(format!("pgdyno-load-{thread}"))
+            .stack_size(STACK_BYTES);
         let worker = named.spawn(move || work(thread, state, reactor, settled));
         match worker {
             Ok(worker) => workers.push(worker),

@@ -4,7 +4,8 @@
 //! [`clients`], with an open loop's transactions from [`arrivals`]; its connection passes the [`gate`]
 //! and is made and lost in [`connect`], or shared in [`pooled`]. Its transactions run in [`transact`]:
 //! statements are put together in [`writing`] with the values of [`bound`], in pipelines by
-//! [`pipeline`], and [`copy`] feeds COPY. What became of them goes to the ack ledger in [`ledger`].
+//! [`pipeline`], and [`copy`] feeds COPY. What became of them goes to the ack ledger in [`ledger`], and to the log of
+//! transactions in [`logging`]; what went wrong is put into words in [`failing`].
 
 mod adjust;
 mod arrivals;
@@ -12,8 +13,10 @@ mod bound;
 mod clients;
 mod connect;
 mod copy;
+mod failing;
 mod gate;
 mod ledger;
+mod logging;
 mod pipeline;
 mod pooled;
 mod transact;
@@ -40,6 +43,7 @@ use crate::script::Rng;
 use crate::shared::{Mail, Shared, lock};
 use crate::sys::{CpuTime, RunQueueDelay, monotonic_ns, thread_cpu};
 use crate::tally::Tally;
+use crate::translog::TransactionLog;
 use bound::Bound;
 
 /// What a timer is for.
@@ -94,6 +98,7 @@ pub struct Worker {
     to_open: VecDeque<(usize, u64)>,
     tally: Tally,
     acks: Option<AckFile>,
+    log: Option<TransactionLog>,
     interval: u64,
     /// Transactions sent and not ended.
     flying: usize,
@@ -137,6 +142,7 @@ impl Worker {
             to_open: VecDeque::new(),
             tally,
             acks: shared.take_acks(thread),
+            log: shared.take_log(thread),
             interval: 0,
             flying: 0,
             stop_at_ns: None,
@@ -188,6 +194,7 @@ impl Worker {
             self.check_drained();
             let ended_ns = monotonic_ns();
             self.write_acks(ended_ns, false);
+            self.write_log(ended_ns, false);
             let pass_ns = ended_ns - began_ns;
             self.tally.thread.passes += 1;
             let longest = &mut self.tally.thread.loop_stall_ns_max;
@@ -204,7 +211,8 @@ impl Worker {
         let stop = self.stop_at_ns.filter(|_| !self.reported_drained);
         let next = self.timers.peek().map(|Reverse((at_ns, _))| *at_ns);
         let acks = self.acks.as_ref().and_then(AckFile::due_ns);
-        [next, stop, acks].into_iter().flatten().min()
+        let log = self.log.as_ref().and_then(TransactionLog::due_ns);
+        [next, stop, acks, log].into_iter().flatten().min()
     }
 
     /// Hands the counts of intervals that are over to the collector.
@@ -212,6 +220,7 @@ impl Worker {
         while self.shared.interval.load(Ordering::Acquire) > self.interval {
             self.submit();
             self.interval += 1;
+            self.log_skips();
         }
     }
 
@@ -415,7 +424,10 @@ impl Worker {
                 let message = "the validation query was not answered in time";
                 self.on_lost(slot, Failure::own("validation-failed", message));
             }
-            Doing::Sleeping => self.run_script(slot, monotonic_ns()),
+            Doing::Sleeping => {
+                self.links[slot].doing = Doing::Idle;
+                self.run_script(slot, monotonic_ns());
+            }
             Doing::Idle => self.end_thinking(slot, at_ns),
             _ => {}
         }

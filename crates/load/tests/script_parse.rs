@@ -1,8 +1,8 @@
 //! What scripts become: statements, parameters, jumps; and how mistakes are reported.
 
 use pgdyno_load::script::{
-    BUILTIN_NAMES, CaptureKind, Command, Group, Names, Script, ScriptError, Source, Statement,
-    Value, Variables, builtin, parse,
+    BUILTIN_NAMES, CaptureKind, Command, Group, HEIGHT_MAX, NESTING_MAX, Names, SCRIPT_BYTES_MAX,
+    Script, ScriptError, Source, Statement, Value, Variables, builtin, parse,
 };
 
 fn group(text: &str) -> Result<Group, ScriptError> {
@@ -345,8 +345,8 @@ fn sleeps_have_units() {
 #[test]
 fn mistakes_have_a_place_a_message_and_a_hint() {
     let cases = [
-        ("", 1, 1, "no SQL statement", ""),
-        ("-- nothing\n\\set x 1", 1, 1, "no SQL statement", ""),
+        ("", 1, 1, "the script is empty", "a statement"),
+        ("-- nothing\n", 1, 1, "the script is empty", ""),
         (
             "select 1;\n  select 'ü', 'x",
             2,
@@ -441,7 +441,7 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
             "\"set\"",
         ),
         (
-            "\\connect db",
+            "\\bogus db",
             1,
             1,
             "unknown meta-command",
@@ -625,8 +625,8 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
 fn limits_are_kept() {
     let accepted = |text: &str| group(text).is_ok();
     let terms = |count: usize| format!("\\set x 1{}\nselect 1", " + 1".repeat(count - 1));
-    assert!(accepted(&terms(1000)));
-    assert!(!accepted(&terms(1001)));
+    assert!(accepted(&terms(HEIGHT_MAX)));
+    assert!(!accepted(&terms(HEIGHT_MAX + 1)));
     let nested = |count| {
         format!(
             "\\set x {}1{}\nselect 1",
@@ -634,7 +634,8 @@ fn limits_are_kept() {
             ")".repeat(count)
         )
     };
-    assert!(accepted(&nested(100)));
+    assert!(accepted(&nested(NESTING_MAX - 1)));
+    assert!(!accepted(&nested(NESTING_MAX)));
     assert!(!accepted(&nested(100_000)));
     for prefix in ["-", "~", "not ", "case when ", "abs(", "1 is null = "] {
         assert!(
@@ -645,8 +646,14 @@ fn limits_are_kept() {
     let parameters = |count| format!("select least({}1)", ":given, ".repeat(count));
     assert!(accepted(&parameters(255)));
     assert!(!accepted(&parameters(256)), "as pgbench");
-    assert!(accepted(&format!("select '{}'", "x".repeat(1 << 19))));
-    assert!(!accepted(&format!("select '{}'", "x".repeat(1 << 20))));
+    assert!(accepted(&format!(
+        "select '{}'",
+        "x".repeat(SCRIPT_BYTES_MAX - 100)
+    )));
+    assert!(!accepted(&format!(
+        "select '{}'",
+        "x".repeat(SCRIPT_BYTES_MAX)
+    )));
     let blocks = 20_000;
     let blocks = format!(
         "{}select 1;\n{}",
@@ -659,13 +666,81 @@ fn limits_are_kept() {
 #[test]
 fn the_highest_tree_can_be_evaluated() {
     use pgdyno_load::script::{Rng, eval};
-    let text = format!("\\set x 1{}\nselect 1", " + 1".repeat(999));
-    let group = group(&text).expect("a script");
-    let Command::Set { expr, .. } = &group.scripts[0].commands[0] else {
-        panic!("no \\set")
+    let evaluate = || {
+        let text = format!("\\set x 1{}\nselect 1", " + 1".repeat(HEIGHT_MAX - 1));
+        let group = group(&text).expect("a script");
+        let Command::Set { expr, .. } = &group.scripts[0].commands[0] else {
+            panic!("no \\set")
+        };
+        let value = eval(expr, &Variables::new(&group.names), &mut Rng::new(1));
+        assert_eq!(value, Ok(Value::Int(HEIGHT_MAX as i64)));
     };
-    let value = eval(expr, &Variables::new(&group.names), &mut Rng::new(1));
-    assert_eq!(value, Ok(Value::Int(1000)));
+    // The stack of a thread of the load.
+    let thread = std::thread::Builder::new().stack_size(16 << 20);
+    let evaluated = thread.spawn(evaluate).expect("a thread").join();
+    evaluated.expect("evaluated");
+}
+
+#[test]
+fn a_script_need_not_send_anything() {
+    assert!(group("\\set x 1").is_ok());
+    assert!(group("\\sleep 1 ms").is_ok());
+}
+
+#[test]
+fn what_scripts_cannot_have_is_answered_with_what_they_can() {
+    let hint = |text: &str| {
+        let error = group(text).expect_err(text);
+        format!("{} | {}", error.message, error.hint.unwrap_or_default())
+    };
+    for (text, wanted) in [
+        (
+            "\\sleep 1.5 s",
+            "\"1.5\" is not a whole number | write \\sleep 1500 ms",
+        ),
+        (
+            "\\sleep 0.25ms",
+            "\"0.25\" is not a whole number | write \\sleep 250 us",
+        ),
+        (
+            "\\sleep 2.5",
+            "\"2.5\" is not a whole number | write \\sleep 2500 ms",
+        ),
+        (
+            "\\i other.sql",
+            "\\i is psql's and not for scripts | give the file itself with -f",
+        ),
+        (
+            "\\timing on",
+            "\\timing is psql's and not for scripts | leave it out: the time of",
+        ),
+        (
+            "\\copy t from 'f'",
+            "\\copy is psql's and not for scripts | write copy t from stdin",
+        ),
+        (
+            "\\echo hello",
+            "\\echo is psql's and not for scripts | leave it out; \\set x debug(:x)",
+        ),
+        (
+            "select 1 \\gexec",
+            "\\gexec is psql's and not for scripts | have psql print",
+        ),
+        (
+            "\\dt+",
+            "\\dt+ is psql's and not for scripts | only psql describes objects",
+        ),
+        (
+            "\\if 1\nselect 1;",
+            "\\if without \\endif | close it with \\endif",
+        ),
+        (
+            "\\slep 1",
+            "unknown meta-command \"\\slep\" | did you mean \"sleep\"?",
+        ),
+    ] {
+        assert!(hint(text).starts_with(wanted), "{text}: {}", hint(text));
+    }
 }
 
 #[test]

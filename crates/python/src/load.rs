@@ -121,6 +121,7 @@ fn interval_dict<'py>(py: Python<'py>, interval: &Interval) -> PyResult<Bound<'p
         list(py, &interval.statements, statement_dict)?,
     )?;
     dict.set_item("errors", list(py, &interval.errors, error_dict)?)?;
+    dict.set_item("reports", list(py, &interval.reports, error_dict)?)?;
     dict.set_item("threads", list(py, &interval.threads, thread_dict)?)?;
     Ok(dict)
 }
@@ -158,7 +159,8 @@ fn statement_dict<'py>(py: Python<'py>, row: &StatementRow) -> PyResult<Bound<'p
 
 fn error_dict<'py>(py: Python<'py>, row: &ErrorRow) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict!(
-        py, row, group, script, statement, sqlstate, expected, retried, count, message
+        py, row, group, script, file, line, statement, client, sqlstate, expected, retried, count,
+        message, detail, hint, context, excerpt, advice
     ))
 }
 

@@ -11,6 +11,14 @@ pub struct ServerMessage<'a> {
     pub sqlstate: &'a str,
     /// The primary message.
     pub message: &'a str,
+    /// More about it; empty if there is nothing, as the next two.
+    pub detail: &'a str,
+    /// What may help.
+    pub hint: &'a str,
+    /// Where it happened: functions, triggers, lines of COPY.
+    pub context: &'a str,
+    /// The character of the query, from 1, at which it happened.
+    pub position: Option<u32>,
 }
 
 impl<'a> ServerMessage<'a> {
@@ -21,6 +29,10 @@ impl<'a> ServerMessage<'a> {
             severity: "",
             sqlstate: "",
             message: "",
+            detail: "",
+            hint: "",
+            context: "",
+            position: None,
         };
         let mut rest = body;
         loop {
@@ -34,6 +46,10 @@ impl<'a> ServerMessage<'a> {
                 b'S' if found.severity.is_empty() => found.severity = text,
                 b'C' => found.sqlstate = text,
                 b'M' => found.message = text,
+                b'D' => found.detail = text,
+                b'H' => found.hint = text,
+                b'W' => found.context = text,
+                b'P' => found.position = text.parse().ok(),
                 _ => {}
             }
             rest = after;

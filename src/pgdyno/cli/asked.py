@@ -13,6 +13,8 @@ from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.init_options import init_fields
 from pgdyno.cli.options import parse_assignments
 from pgdyno.cli.positional import Asked
+from pgdyno.cli.run_options import check_tries, log_fields
+from pgdyno.cli.scripts import script_parts, variables_of
 from pgdyno.errors import UsageError
 
 # Options that are keys of the spec's table load, under the same name.
@@ -75,22 +77,26 @@ def specs_of_several(
 
 
 def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
+    check_tries(given)
     overrides: dict[str, Any] = {}
     server = _server_fields(asked, given)
     if server:
         overrides["server"] = server
     workload = {
-        "script": _scripts(asked, given),
+        "script": script_parts(given, asked.builtin),
         "scale": given["scale"],
-        "variables": parse_assignments(given["define"], "-D") or None,
+        "variables": variables_of(given["define"]) or None,
         **init_fields(given),
     }
     load = {
         "ramp": _ms(given["ramp"]),
         "hold": _hold(given),
         "transactions": given.get("transactions"),
+        "log": log_fields(given),
+        "verbose_errors": given.get("verbose_errors") or None,
         **{name: given[name] for name in _LOAD_KEYS},
     }
+    load["threads"] = _threads(given)
     disk = {"data": given["data_disk"], "wal": given["wal_disk"]}
     standby = {**(given["standby"] or {}), "delay": _ms(given["standby_delay"])}
     tables = {"disk": disk, "standby": standby, "workload": workload, "load": load}
@@ -187,45 +193,11 @@ def _check_arrival(given: Mapping[str, Any]) -> None:
             )
 
 
-def _scripts(asked: Asked, given: Mapping[str, Any]) -> str | list[dict[str, Any]] | None:
-    """The mix of -f and -b, or the workload that was named."""
-    parts = [_weighted(each, "-f", "file") for each in given["files"]]
-    parts += [_builtin_part(each) for each in given["builtins"]]
-    if parts and asked.builtin:
-        raise UsageError(
-            f"{asked.builtin} is one workload, and -f and -b make another",
-            code="contradiction",
-            hint=f"a mix of both: -b {asked.builtin}@1 -f FILE@1",
-        )
-    return parts or asked.builtin
-
-
-def _builtin_part(text: str) -> dict[str, Any]:
-    """``-b name@weight``; as in pgbench, the beginning of a name will do."""
-    from pgdyno.spec.mix import MIXABLE_SCRIPTS
-
-    part = _weighted(text, "-b", "builtin")
-    matching = [name for name in MIXABLE_SCRIPTS if name.startswith(part["builtin"])]
-    if len(matching) != 1 or not part["builtin"]:
-        problem = "fits more than one script" if matching else "is not a built-in script"
-        raise UsageError(
-            f'-b {text}: "{part["builtin"]}" {problem}',
-            code="unknown-builtin",
-            hint=f"built-in scripts are {', '.join(MIXABLE_SCRIPTS)}",
-        )
-    return {**part, "builtin": matching[0]}
-
-
-def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
-    """``name@weight``, pgbench's way."""
-    name, at, weight = text.rpartition("@")
-    if not at:
-        name, weight = text, "1"
-    if not (weight.isascii() and weight.isdecimal()):
-        raise UsageError(
-            f'{option} {text}: the weight "{weight}" is not a whole number', code="bad-weight"
-        )
-    return {key: name, "weight": int(weight)}
+def _threads(given: Mapping[str, Any]) -> int | None:
+    """As in pgbench, no more threads than clients."""
+    threads: int | None = given["threads"]
+    clients: int | None = given["clients"]
+    return threads if threads is None or clients is None else min(threads, clients)
 
 
 def _hold(given: Mapping[str, Any]) -> str | None:

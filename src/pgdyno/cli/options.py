@@ -116,7 +116,7 @@ _SCRIPT_OPTIONS = [
         multiple=True,
         metavar="FILE[@W]",
         shell_complete=files,
-        help="Script with weight.",
+        help="Script with weight; - is standard input.",
     ),
     click.option(
         "-b",
@@ -125,7 +125,7 @@ _SCRIPT_OPTIONS = [
         multiple=True,
         metavar="NAME[@W]",
         shell_complete=scripts,
-        help="Built-in script with weight.",
+        help="Built-in script with weight; list shows them.",
     ),
     click.option(
         "-N",
@@ -159,9 +159,10 @@ _SCRIPT_OPTIONS = [
     ),
     click.option(
         "--max-tries",
-        type=click.IntRange(1),
+        type=click.IntRange(0),
         metavar="N",
-        help="Tries of a transaction that a serialization failure or a deadlock ends (default 10).",
+        help="Tries of a transaction that a serialization failure or a deadlock ends (default 10;"
+        " 0 is no limit, with -L or -T).",
     ),
     click.option(
         "--max-failures",
@@ -306,15 +307,17 @@ _OUTPUT_OPTIONS = [
     click.option(
         "-P",
         "--progress",
-        type=Duration(),
+        type=Duration(positive=True),
         default="5",
         help="Time between lines of progress, when stderr is no terminal (default 5 s).",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="No progress."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress; warnings and errors stay."),
 ]
 
 
-def _all_of(options: list[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
+def all_of(options: list[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
+    """A decorator that gives a command these options, in this order."""
+
     def decorate(command: _Command) -> _Command:
         for option in reversed(options):
             command = option(command)
@@ -335,10 +338,10 @@ _SHARED_OPTIONS = [
     *_DISK_OPTIONS,
     *_STANDBY_OPTIONS,
 ]
-load_options = _all_of([*_SHARED_OPTIONS, _ONE_BINDIR])
-load_options_of_several = _all_of([*_SHARED_OPTIONS, _BINDIRS])
-connection_options = _all_of(_CONNECT_OPTIONS)
-output_options = _all_of(_OUTPUT_OPTIONS)
+load_options = all_of([*_SHARED_OPTIONS, _ONE_BINDIR])
+load_options_of_several = all_of([*_SHARED_OPTIONS, _BINDIRS])
+connection_options = all_of(_CONNECT_OPTIONS)
+output_options = all_of(_OUTPUT_OPTIONS)
 
 
 def settings_option(*names: str, text: str) -> Callable[[_Command], _Command]:

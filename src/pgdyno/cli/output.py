@@ -41,6 +41,16 @@ def print_summary(path: Path) -> None:
     terminal_summary(RunFile(path), stdout_console())
 
 
+def print_statements(path: Path) -> None:
+    """Latency and failures of every statement, as pgbench's -r prints them."""
+    from pgdyno.record import RunFile
+    from pgdyno.report import statement_lines, stdout_console
+
+    console = stdout_console()
+    for line in statement_lines(RunFile(path)):
+        console.print(line, soft_wrap=True, markup=False)
+
+
 def check_trust(result: Mapping[str, Any]) -> None:
     """Raise :class:`TrustError` when the measurement cannot be trusted."""
     if not result["trustworthy"]:

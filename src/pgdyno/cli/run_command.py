@@ -10,23 +10,18 @@ import click
 
 from pgdyno.cli.asked import build_spec
 from pgdyno.cli.files import run_path
-from pgdyno.cli.options import load_options, output_options, settings_option
-from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.options import all_of, load_options, output_options, settings_option
+from pgdyno.cli.output import check_trust, print_result, print_statements
 from pgdyno.cli.positional import sort_out
-from pgdyno.cli.types import Duration
+from pgdyno.cli.run_options import RUN_OPTIONS
 from pgdyno.errors import UsageError
+
+run_options = all_of(RUN_OPTIONS)
 
 
 @click.command("run")
 @load_options
-@click.option(
-    "-t",
-    "--transactions",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Transactions of each client, instead of a time.",
-)
-@click.option("-T", "--time", type=Duration(), help="How long to measure, after the ramp.")
+@run_options
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @output_options
 def command(**given: Any) -> None:
@@ -57,6 +52,8 @@ def command(**given: Any) -> None:
     with session_for("run", given, spec, spec_text, path) as session:
         result = observe(session)
     print_result(given["output_format"], path, result, _intervals(path))
+    if given["report_per_command"] and given["output_format"] == "text":
+        print_statements(path)
     check_trust(result)
 
 

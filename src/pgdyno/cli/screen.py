@@ -21,21 +21,30 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def watcher_for(*, quiet: bool, every_s: float) -> Iterator[Watcher]:
+def watcher_for(*, quiet: bool, every_s: float, timestamps: bool = False) -> Iterator[Watcher]:
     """The watcher that suits stderr; whatever it draws is gone or complete at the end."""
     if quiet:
-        yield Silent()
-    elif sys.stderr.isatty():
+        yield _Notes()
+    elif sys.stderr.isatty() and not timestamps:
         with _Bars() as bars:
             yield bars
     else:
-        yield _Lines(every_s)
+        yield _Lines(every_s, timestamps)
+
+
+class _Notes(Silent):
+    """What is worth keeping on the screen, and nothing else."""
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        print(fit(text), file=sys.stderr, flush=True)
 
 
 class _Lines:
     """One line per phase, per second of its progress, and per ``every_s`` of load."""
 
-    def __init__(self, every_s: float) -> None:
+    def __init__(self, every_s: float, timestamps: bool = False) -> None:
+        self._timestamps = timestamps
         self._every_s = max(every_s, 0.1)
         self._began_s = time.monotonic()
         self._lock = threading.Lock()
@@ -71,8 +80,9 @@ class _Lines:
         self._write(_line(ticks))
 
     def _write(self, text: str) -> None:
-        since_s = time.monotonic() - self._began_s
-        print(f"{since_s:7.1f} s  {fit(text)}", file=sys.stderr, flush=True)
+        now_s = time.monotonic() - self._began_s
+        shown = f"{time.time():.3f}" if self._timestamps else f"{now_s:7.1f}"
+        print(f"{shown} s  {fit(text)}", file=sys.stderr, flush=True)
 
 
 class _Bars:

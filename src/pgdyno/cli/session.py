@@ -38,7 +38,11 @@ def session_for(
             hint=f"leave it out for pgdyno {command}",
         )
     spec = with_password(spec, given.get("prompt"))
-    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+    with watcher_for(
+        quiet=given["quiet"],
+        every_s=given["progress"] / 1000,
+        timestamps=given.get("progress_timestamp", False),
+    ) as watcher:
         note = note_of_server_left_alone() if spec.server.kind == "embedded" else None
         if note is not None:
             watcher.note(note)

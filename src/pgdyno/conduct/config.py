@@ -12,6 +12,7 @@ from typing import Any
 
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
+from pgdyno.spec.model import LogSpec
 from pgdyno.workload import Workload
 
 _FLAT_MS = 60_000
@@ -52,6 +53,9 @@ def engine_config(
         "nice": load.nice,
         "parameters": None if load.parameters == "text" else load.parameters,
         "acks": _acks(spec, acks),
+        # A load that is not the whole run would write over the log of the one before.
+        "log": _log(load.log) if load.log and scheduled else None,
+        "verbose_errors": load.verbose_errors or None,
         "exit_on_abort": load.exit_on_abort or None,
     }
     label = acks.witness if acks else None
@@ -70,6 +74,16 @@ def engine_config(
             for group in spec.clients
         ],
     }
+
+
+def _log(log: LogSpec) -> dict[str, Any]:
+    every_ms = log.aggregate_interval_ms
+    special = {
+        "sampling_rate": log.sampling_rate,
+        "aggregate_s": every_ms // 1000 if every_ms else None,
+        "failures_detailed": log.failures_detailed or None,
+    }
+    return {"prefix": log.prefix, **_given(special)}
 
 
 def _acks(spec: Spec, acks: Acks | None) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from pgdyno.conduct.config import Acks, engine_config
 from pgdyno.conduct.standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
-from pgdyno.record import Recorder
+from pgdyno.record import ErrorTotal, Recorder, told
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
@@ -31,6 +31,8 @@ _CONNECTING_SECONDS_MAX = 3.0
 """Without one more connection; longer than a pause after a failure."""
 DRAIN_MS = 5_000
 _NOBODY = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
+_KINDS_TOLD_MAX = 20
+"""Kinds of errors that are told while the load runs; all are in the run file."""
 _ENDINGS = ("done", "failed", "skipped", "cancelled")
 """Columns of the ledger in which a transaction ends."""
 
@@ -72,6 +74,8 @@ class RunningLoad:
         self._seen = threading.Condition()
         self._seen_ns = 0
         self._over = False
+        self._verbose = config.get("verbose_errors", False)
+        self._told: set[tuple[Any, ...]] = set()
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._to_end = _transactions_in_all(config)
         self._last_groups: dict[str, Mapping[str, Any]] = {}
@@ -229,11 +233,27 @@ class RunningLoad:
             self._recorder.add_interval(interval)
             self._standstill.see(interval)
             self._watcher.tick(self._tick(interval))
+            self._tell_errors(interval)
             if self.complete:
                 self._woken.set()
             with self._seen:
                 self._seen_ns = max(self._seen_ns, interval["ended_ns"])
                 self._seen.notify_all()
+
+    def _tell_errors(self, interval: Mapping[str, Any]) -> None:
+        """Note the first error of each kind, or each error where that is wanted."""
+        rows = interval["reports"] if self._verbose else interval["errors"]
+        for row in rows:
+            key = tuple(row[name] for name in ("group", "script", "line", "sqlstate"))
+            new = key not in self._told and len(self._told) < _KINDS_TOLD_MAX
+            if self._verbose or (new and not row["expected"] and not row["retried"]):
+                self._told.add(key)
+                named = {name: value for name, value in row.items() if name != "group"}
+                error = ErrorTotal(client_group=row["group"], **named)
+                self._watcher.note("\n".join(told(error)))
+        counted = sum(row["count"] for row in interval["errors"])
+        if self._verbose and counted > len(rows):
+            self._watcher.note(f"and {counted - len(rows):,} more errors within this second")
 
     def _tick(self, interval: Mapping[str, Any]) -> Tick:
         response = Histogram()

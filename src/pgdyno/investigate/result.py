@@ -70,11 +70,21 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         "errors": [
             {
                 "sqlstate": e.sqlstate,
+                "group": e.client_group,
                 "script": e.script,
+                "file": e.file,
+                "line": e.line,
+                "statement": e.statement,
+                "client": e.client,
                 "count": e.count,
                 "expected": bool(e.expected),
                 "retried": bool(e.retried),
                 "message": e.message,
+                "detail": e.detail,
+                "hint": e.hint,
+                "context": e.context,
+                "excerpt": e.excerpt,
+                "advice": e.advice,
             }
             for e in run.errors()
         ],

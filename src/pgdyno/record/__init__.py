@@ -25,6 +25,7 @@ from pgdyno.record.rows import (
     Trial,
     WaitTotal,
 )
+from pgdyno.record.told import place_of, said_besides, told
 
 __all__ = [
     "CURRENT",
@@ -53,6 +54,9 @@ __all__ = [
     "WaitTotal",
     "is_run_file",
     "making_sense_of",
+    "place_of",
     "read_acks",
+    "said_besides",
     "throughput_tps",
+    "told",
 ]

@@ -18,6 +18,9 @@ THREAD_COUNTS = (
     *("thread", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "passes"),
     "loop_stall_us_max",
 )
+ERROR_FIELDS = ("script", "file", "line", "client", "sqlstate", "expected", "retried", "count")
+ERROR_TEXTS = ("statement", "message", "detail", "hint", "context", "excerpt", "advice")
+"""Texts of an error, in which a password may stand."""
 
 
 def interval_rows(interval: Mapping[str, Any], at_ms: int) -> dict[str, list[dict[str, Any]]]:
@@ -65,16 +68,8 @@ def _statement_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _error_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "client_group": row["group"],
-        "script": row["script"],
-        "statement": blank(row["statement"]),
-        "sqlstate": row["sqlstate"],
-        "expected": row["expected"],
-        "retried": row["retried"],
-        "count": row["count"],
-        "message": blank(row["message"]),
-    }
+    kept = {name: row[name] for name in ERROR_FIELDS}
+    return {"client_group": row["group"]} | kept | {name: blank(row[name]) for name in ERROR_TEXTS}
 
 
 def _thread_row(row: Mapping[str, Any]) -> dict[str, Any]:

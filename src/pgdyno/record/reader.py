@@ -183,8 +183,9 @@ class RunFile(Latencies):
         """Errors by group, script, statement and SQLSTATE, the most frequent first."""
         keys = "client_group, script, statement, sqlstate, expected, retried"
         rows = self._db.rows(
-            f"select {keys}, sum(count) as count, message, min(at_ms) from error"
-            f" {among_slices(slice_ids)} group by {keys} order by sum(count) desc, {keys}"
+            # SQLite gives the other columns from the row that has the least at_ms.
+            f"select *, min(at_ms), sum(count) as count from error {among_slices(slice_ids)}"
+            f" group by {keys} order by sum(count) desc, {keys}"
         )
         truths = ({name: bool(row[name]) for name in ("expected", "retried")} for row in rows)
         pairs = zip(rows, truths, strict=True)

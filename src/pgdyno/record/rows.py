@@ -162,7 +162,7 @@ class StatementTotal:
 
 @dataclass(frozen=True)
 class ErrorTotal:
-    """Errors of one kind at one statement."""
+    """Errors of one kind at one statement; texts, client and line are those of the first one."""
 
     client_group: str
     script: str
@@ -172,7 +172,18 @@ class ErrorTotal:
     retried: bool
     count: int
     message: str
-    """The first one seen."""
+    file: str = ""
+    line: int | None = None
+    client: int | None = None
+    """By number in its group."""
+    detail: str = ""
+    hint: str = ""
+    context: str = ""
+    """DETAIL, HINT and CONTEXT of the server."""
+    excerpt: str = ""
+    """The line of the statement that the server points at, and a mark below it."""
+    advice: str = ""
+    """What to do where the way of sending is the reason."""
 
 
 @dataclass(frozen=True)

@@ -104,12 +104,20 @@ create table error (
     slice_id integer,
     client_group text not null,
     script text not null,
-    statement text not null,
+    file text not null default '',         -- '' outside of scripts, as script; then line is NULL
+    line integer,                         -- of the file, from 1
+    statement text not null,              -- its text, shortened, or the meta-command
+    client integer,                       -- the first that it happened to, by number in its group
     sqlstate text not null,               -- or a pgdyno code: 'pool-timeout', 'connection-lost', …
     expected integer not null,            -- 1: injected on purpose
     retried integer not null,             -- 1: the transaction was tried again
     count integer not null,
-    message text not null                 -- the first one seen in the interval
+    message text not null,                -- the first one seen in the interval, as all that follows
+    detail text not null default '',       -- the server's DETAIL, HINT and CONTEXT; '' for none
+    hint text not null default '',
+    context text not null default '',
+    excerpt text not null default '',      -- the line of the statement that it points at, with a mark
+    advice text not null default ''        -- what to do where the way of sending is the reason
 );
 
 -- The generator's audit of itself, per interval and thread.

@@ -6,7 +6,7 @@ Both read the run file only, never a server, so any run can be reported again. `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     from pgdyno.record import RunFile
 
-__all__ = ["check_page_place", "stdout_console", "terminal_summary", "write_html", "write_story"]
+__all__ = [
+    "check_page_place",
+    "statement_lines",
+    "stdout_console",
+    "terminal_summary",
+    "write_html",
+    "write_story",
+]
 
 
 def write_html(run: RunFile, path: Path | str) -> Path:
@@ -44,6 +51,13 @@ def terminal_summary(run: RunFile, console: Console) -> None:
     from pgdyno.report import terminal
 
     terminal.terminal_summary(run, console)
+
+
+def statement_lines(run: RunFile) -> Iterator[str]:
+    """Latency and failures of every statement of ``run``, in lines."""
+    from pgdyno.report import percommand
+
+    return percommand.statement_lines(run)
 
 
 def stdout_console() -> Console:

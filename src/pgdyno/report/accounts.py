@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.errors import UsageError
-from pgdyno.record import Distribution, ErrorTotal, Ledger, RunFile, RunInfo, StatementTotal
+from pgdyno.record import (
+    Distribution,
+    ErrorTotal,
+    Ledger,
+    RunFile,
+    RunInfo,
+    StatementTotal,
+    place_of,
+    said_besides,
+)
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report import numbers, wording
 from pgdyno.report.story import Story
@@ -257,7 +266,8 @@ def errors_table(errors: Sequence[ErrorTotal]) -> Table | None:
             PGDYNO_CODES.get(e.sqlstate, e.sqlstate),
             numbers.count(e.count),
             _error_nature(e),
-            e.message,
+            "\n".join([e.message, *said_besides(e)]),
+            place_of(e),
             e.statement,
         ]
         for e in errors[:ERRORS_MAX]
@@ -265,7 +275,7 @@ def errors_table(errors: Sequence[ErrorTotal]) -> Table | None:
     caption = "Errors by SQLSTATE, over all of the run"
     if len(errors) > ERRORS_MAX:
         caption += f"; the {ERRORS_MAX} most frequent of {len(errors)} kinds"
-    head = ["SQLSTATE", "count", "Kind", "First message", "Statement"]
+    head = ["SQLSTATE", "count", "Kind", "First message", "Where first", "Statement"]
     return Table(caption, head, rows, right=frozenset((1,)))
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 
 from pgdyno.diagnose.groups import group_accounts
-from pgdyno.record import RunFile
+from pgdyno.record import ErrorTotal, RunFile, told
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import accounts, numbers, pricelist, wording
 from pgdyno.report.chapters import chapter_lines
 from pgdyno.report.drillterminal import drill_lines
 from pgdyno.report.lines import (
     GAP,
+    LABEL_WIDTH,
     Line,
     fields_beside,
     fitted,
@@ -382,7 +383,25 @@ def _error_lines(run: RunFile, width: int) -> list[Line]:
     ]
     if len(errors) > ERRORS_MAX:
         shown.append(f"and {len(errors) - ERRORS_MAX} more kinds")
-    return labelled("errors", "; ".join(shown), width)
+    lines = labelled("errors", "; ".join(shown), width)
+    for error in errors[:ERRORS_MAX]:
+        if not (error.expected or error.retried):
+            lines += _told_lines(error, width, headless=len(errors) == 1)
+    return lines
+
+
+def _told_lines(error: ErrorTotal, width: int, *, headless: bool) -> list[Line]:
+    """All that is known of an error; ``headless`` without its message, which stands above."""
+    lines = []
+    for line in told(error)[headless:]:
+        text = f"{'':{LABEL_WIDTH}}{line}"
+        if len(text) <= width:
+            lines.append(
+                Line(text, spare=True)
+            )  # As it is: a mark shows a place in the line above.
+        else:
+            lines += wrapped(text, width, indent=LABEL_WIDTH + 4, spare=True)
+    return lines
 
 
 def _found_lines(story: Story, width: int) -> list[Line]:

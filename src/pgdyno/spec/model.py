@@ -26,7 +26,7 @@ DurabilityClass = Literal["D0", "D1", "D2", "D3"]
 CPUS_MAX = 4096
 DATA_BYTES_MIN = 128 << 20
 """An empty data directory with its first WAL segments has some 60 MB."""
-SEED_MAX = (1 << 63) - 1
+SEED_MAX = (1 << 64) - 1
 
 
 def _text_or_number(value: Any) -> Any:
@@ -169,6 +169,29 @@ class LoadStep(Part):
     share: float = Field(gt=0, le=1)
 
 
+class LogSpec(Part):
+    """pgbench's log of transactions, in the format of version 18."""
+
+    prefix: str = Field("pgbench_log", min_length=1, description="Files are PREFIX.PID[.THREAD]")
+    sampling_rate: float | None = Field(
+        None, gt=0, le=1, description="Share of the transactions that are in it"
+    )
+    aggregate_interval_ms: PositiveDuration | None = Field(
+        None, alias="aggregate_interval", description="Whole seconds that make one line"
+    )
+    failures_detailed: bool = Field(
+        False, description="Tell serialization failures and deadlocks apart"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> LogSpec:
+        if self.sampling_rate is not None and self.aggregate_interval_ms is not None:
+            raise ValueError("sampling_rate and aggregate_interval cannot be used together")
+        if (self.aggregate_interval_ms or 0) % 1000:
+            raise ValueError("aggregate_interval must be whole seconds")
+        return self
+
+
 class LoadSpec(Part):
     """How long, how fast the clients come, and how the engine sends."""
 
@@ -201,7 +224,7 @@ class LoadSpec(Part):
     parameters: Literal["text", "binary"] = Field(
         "text", description="How values are sent with protocol extended or prepared"
     )
-    max_tries: int = Field(10, ge=1, le=1_000_000)
+    max_tries: int = Field(10, ge=0, le=1_000_000, description="0 is no limit")
     max_failures: FailuresLimit = Field(
         failures.DEFAULT,
         description="Failed transactions up to which a measurement is trusted: a share or a number",
@@ -215,7 +238,10 @@ class LoadSpec(Part):
     acks: str | None = Field(
         None, min_length=1, description="Folder for the clients' own record of acknowledged commits"
     )
-
+    log: LogSpec | None = Field(None, description="For pgdyno run: pgbench's log of transactions")
+    verbose_errors: bool = Field(
+        False, description="Tell every error while the load runs, not the first of each kind"
+    )
     max_other_programs: Share = Field(
         1 / 3,
         description="Part of the server's cores that other programs may use before the measurement"
@@ -242,6 +268,16 @@ class LoadSpec(Part):
             raise ValueError('the first step must begin at "0s"')
         if self.hold_ms <= 0:
             raise ValueError("hold must be longer than 0")
+        return self
+
+    @model_validator(mode="after")
+    def _log_fits(self) -> LoadSpec:
+        every_ms = self.log.aggregate_interval_ms if self.log else None
+        if every_ms is not None and self.transactions is None and self.hold_ms % every_ms:
+            raise ValueError(
+                f"hold, {format_duration(self.hold_ms)}, must be a multiple of the log's"
+                f" aggregate_interval, {format_duration(every_ms)}"
+            )
         return self
 
     @model_validator(mode="after")

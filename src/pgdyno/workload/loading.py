@@ -21,7 +21,7 @@ _PGBENCH_TABLE = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-_SCRIPT_BYTES_MAX = 1 << 20
+_SCRIPT_BYTES_MAX = 16 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
 """Percent of the transactions of ``mixed``."""
 ENGINE_VARIABLES = {"scale", "client_id", "random_seed", "default_seed", "txn"}

@@ -34,6 +34,19 @@ pub struct Policy {
     pub mix: Mix,
     /// So many become due in all; `None` is no end.
     pub most: Option<u64>,
+    /// Whether what is skipped is kept for [`Queue::take_skips`].
+    pub notes_skips: bool,
+}
+
+/// A transaction that was given up before a client took it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Skip {
+    /// Its script, by number in the group.
+    pub script: usize,
+    /// When it was given up.
+    pub at_ns: u64,
+    /// Its number among those of the group, from 1.
+    pub number: u64,
 }
 
 /// What was counted of one script since the last time.
@@ -79,6 +92,8 @@ pub struct Queue {
     started: u64,
     stopped_ns: Option<u64>,
     counts: Vec<Counts>,
+    skipped: u64,
+    skips: Vec<Skip>,
 }
 
 impl Queue {
@@ -105,6 +120,8 @@ impl Queue {
             held: vec![None; threads],
             free: 0,
             stopped_ns: None,
+            skipped: 0,
+            skips: Vec::new(),
         }
     }
 
@@ -127,14 +144,13 @@ impl Queue {
             };
             self.take_soonest();
             self.skip_late(arrival.intended_ns);
-            let counts = &mut self.counts[arrival.script];
-            counts.intended += 1;
+            self.counts[arrival.script].intended += 1;
             // Clients that are free, but for those that a held arrival is meant for.
             let holding = self.held.iter().flatten().count();
             if self.waiting.len() < self.policy.bound + self.free.saturating_sub(holding) {
                 self.waiting.push_back(arrival);
             } else {
-                counts.skipped += 1;
+                self.skip(arrival.script, arrival.intended_ns);
             }
         }
         false
@@ -145,12 +161,30 @@ impl Queue {
     }
 
     fn skip_late(&mut self, now_ns: u64) {
-        while let Some(first) = self.waiting.front()
-            && self.is_late(first, now_ns)
+        while let Some(first) = self.waiting.front().copied()
+            && self.is_late(&first, now_ns)
         {
-            self.counts[first.script].skipped += 1;
+            self.skip(first.script, now_ns);
             self.waiting.pop_front();
         }
+    }
+
+    fn skip(&mut self, script: usize, at_ns: u64) {
+        self.counts[script].skipped += 1;
+        self.skipped += 1;
+        if self.policy.notes_skips {
+            let number = self.skipped;
+            self.skips.push(Skip {
+                script,
+                at_ns,
+                number,
+            });
+        }
+    }
+
+    /// What was skipped since the last time, if it is noted.
+    pub fn take_skips(&mut self) -> Vec<Skip> {
+        std::mem::take(&mut self.skips)
     }
 
     fn is_late(&self, arrival: &Arrival, now_ns: u64) -> bool {
@@ -181,7 +215,7 @@ impl Queue {
             if !self.is_late(&arrival, now_ns) {
                 return self.start(arrival);
             }
-            self.counts[arrival.script].skipped += 1;
+            self.skip(arrival.script, now_ns);
         }
         if let Some(first) = self.waiting.pop_front() {
             return self.start(first);

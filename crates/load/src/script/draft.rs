@@ -298,7 +298,8 @@ impl<'a> Draft<'a> {
 
     fn check_end(&self) -> Result<(), Fault> {
         if let Some(block) = self.blocks.last() {
-            return Err(Fault::new(block.offset, "\\if without \\endif"));
+            return Err(Fault::new(block.offset, "\\if without \\endif")
+                .hint("close it with \\endif on a line of its own"));
         }
         if let Pipeline::On(offset) = self.pipeline {
             return Err(Fault::new(offset, "the script ends inside a pipeline")
@@ -307,15 +308,10 @@ impl<'a> Draft<'a> {
         if let Some((_, offset)) = self.expect {
             return Err(misplaced_expect(offset));
         }
-        if !self
-            .steps
-            .iter()
-            .any(|step| matches!(step, Step::Sql { .. }))
-        {
-            return Err(Fault::new(
-                0,
-                "the script has no SQL statement: it would never send anything",
-            ));
+        if self.steps.is_empty() {
+            return Err(
+                Fault::new(0, "the script is empty").hint("it needs a statement or a meta-command")
+            );
         }
         Ok(())
     }

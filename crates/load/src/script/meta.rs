@@ -4,6 +4,7 @@ use super::error::{Fault, closest};
 use super::expr::{self, Expr};
 use super::lexer::Lexer;
 use super::names::{Scope, Slot, is_valid_name};
+use super::psql;
 use super::rows::Rows;
 use super::{Capture, CaptureKind, Sleep, SleepAmount};
 
@@ -88,6 +89,13 @@ fn shell(name: &str, offset: usize) -> Fault {
 }
 
 fn unknown(word: &str, offset: usize) -> Fault {
+    if let Some(instead) = psql::instead_of(word) {
+        return Fault::new(
+            offset - 1,
+            format!("\\{word} is psql's and not for scripts"),
+        )
+        .hint(instead);
+    }
     let fault = Fault::new(offset - 1, format!("unknown meta-command \"\\{word}\""));
     match closest(word, COMMANDS) {
         Some(hint) => fault.hint(hint),
@@ -137,6 +145,10 @@ impl<'a> Arguments<'a> {
         } else {
             self.lexer.word()
         };
+        if let Some((fraction, _)) = unit.filter(|(unit, _)| unit.starts_with('.')) {
+            let unit = self.lexer.word().map_or("s", |(unit, _)| unit);
+            return Err(no_fraction(word, fraction, unit, offset));
+        }
         let unit_us = unit.map_or(Ok(1_000_000), |(word, offset)| unit_us(word, offset))?;
         self.no_more()?;
         Ok(Sleep { amount, unit_us })
@@ -204,6 +216,27 @@ fn leading_number(word: &str) -> Option<(u64, &str)> {
     }
     let amount = digits.parse().unwrap_or(u64::MAX);
     Some((if word.starts_with('-') { 0 } else { amount }, rest))
+}
+
+/// `\sleep 1.5 s`: the time is a whole number, of a smaller unit if need be.
+fn no_fraction(word: &str, fraction: &str, unit: &str, offset: usize) -> Fault {
+    // What follows the digits may have its unit attached.
+    let digits = |c: char| c.is_ascii_digit();
+    let attached = fraction[1..].trim_start_matches(digits);
+    let number = &word[..word.len() - attached.len()];
+    let unit = if attached.is_empty() { unit } else { attached };
+    let smaller = match unit.to_ascii_lowercase().as_str() {
+        "s" => Some("ms"),
+        "ms" => Some("us"),
+        _ => None,
+    };
+    let fault = Fault::new(offset, format!("\"{number}\" is not a whole number"));
+    match (smaller, number.parse::<f64>()) {
+        (Some(smaller), Ok(amount)) => {
+            fault.hint(format!("write \\sleep {:.0} {smaller}", amount * 1000.0))
+        }
+        _ => fault.hint("write \\sleep 1500 us; units are us, ms and s"),
+    }
 }
 
 fn unit_us(word: &str, offset: usize) -> Result<u64, Fault> {

@@ -22,9 +22,12 @@
 //! - A `:name` that nothing can set is left as written in every protocol, so that `a[1:n]` and
 //!   `'{"a":true}'` work; pgbench makes parameters of them in the extended protocols.
 //! - A variable that is NULL is a NULL parameter; pgbench would send the word `NULL`.
-//! - `\shell` and `\setshell` are refused, and so is a script that never sends anything.
-//! - Quotes, comments and parentheses that are never closed, invalid variable names and calls with
-//!   too many arguments are found before the run; so are misplaced pipeline commands, where that
+//! - Each client chooses its scripts with a generator of its own, and so does an open loop: the choice
+//!   does not depend on who is faster. In pgbench the clients of a thread share one.
+//! - `\shell` and `\setshell` are refused.
+//! - Quotes, comments and parentheses that are never closed, invalid variable names (also `:1` in an
+//!   expression), calls with too many arguments or with an empty one (`least(,1)`) are found before
+//!   the run; so are misplaced pipeline commands, where that
 //!   can be known, and pipelines in the simple protocol. Statements of a pipeline are prepared
 //!   where they stand in it, not before it begins. A comment after the last statement is not sent as an empty query.
 
@@ -40,6 +43,7 @@ mod lexer;
 mod meta;
 mod names;
 mod parse;
+mod psql;
 mod random;
 mod rows;
 mod sql;
@@ -59,11 +63,11 @@ pub use value::Value;
 use std::time::Duration;
 
 /// Largest script text accepted, in bytes.
-pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+pub const SCRIPT_BYTES_MAX: usize = 16 << 20;
 /// Deepest nesting of parentheses, calls and CASEs in an expression.
-pub const NESTING_MAX: usize = 128;
+pub const NESTING_MAX: usize = 1000;
 /// Highest tree of an expression: `1 + 1 + … + 1` grows by one level with each term.
-pub const HEIGHT_MAX: usize = 1000;
+pub const HEIGHT_MAX: usize = 4000;
 /// Most parameters of one statement: what pgbench takes.
 pub const PARAMETERS_MAX: usize = 255;
 /// Most distinct variables of one client group.
@@ -141,6 +145,22 @@ pub enum Command {
     SyncPipeline,
     /// `\endpipeline`.
     EndPipeline,
+}
+
+impl Command {
+    /// What it is called in a script.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Sql(_) => "statement",
+            Self::Set { .. } => "\\set",
+            Self::Sleep(_) => "\\sleep",
+            Self::JumpUnless { .. } | Self::Jump { .. } => "\\if",
+            Self::StartPipeline => "\\startpipeline",
+            Self::SyncPipeline => "\\syncpipeline",
+            Self::EndPipeline => "\\endpipeline",
+        }
+    }
 }
 
 /// One SQL statement of a script.

@@ -13,6 +13,9 @@ use super::draft::Draft;
 use super::error::ScriptError;
 use super::names::{Names, Scope, Uses};
 
+/// The parser goes as deep as an expression does, whatever stack its caller has.
+const STACK_BYTES: usize = 32 << 20;
+
 /// A script to parse.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
@@ -39,6 +42,30 @@ pub struct Group {
 /// # Errors
 /// The first mistake of the first script that has one.
 pub fn parse(sources: &[Source<'_>], defined: &[&str]) -> Result<Group, ScriptError> {
+    std::thread::scope(|scope| {
+        let parser = std::thread::Builder::new().stack_size(STACK_BYTES);
+        match parser.spawn_scoped(scope, || parse_all(sources, defined)) {
+            Ok(parser) => parser
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(error) => Err(no_thread(sources, &error)),
+        }
+    })
+}
+
+fn no_thread(sources: &[Source<'_>], error: &std::io::Error) -> ScriptError {
+    ScriptError {
+        file: sources
+            .first()
+            .map_or_else(String::new, |source| source.file.to_owned()),
+        line: 1,
+        column: 1,
+        message: format!("no thread can be started to read the script: {error}"),
+        hint: Some("raise the limit on processes (ulimit -u)".to_owned()),
+    }
+}
+
+fn parse_all(sources: &[Source<'_>], defined: &[&str]) -> Result<Group, ScriptError> {
     let mut scope = Scope {
         names: Names::new(),
         uses: Uses::default(),

@@ -118,10 +118,34 @@ fn number_from_text(text: &str) -> Option<Value> {
     if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().map(Value::Int);
     }
+    if let Some(hexadecimal) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        let value = double_from_hexadecimal(hexadecimal)?;
+        let negative = text.starts_with('-');
+        return Some(Value::Double(if negative { -value } else { value }));
+    }
     let value: f64 = text.parse().ok()?;
     let overflow =
         value.is_infinite() && digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     (!overflow).then_some(Value::Double(value))
+}
+
+/// `1F`, `.8`, `1.8p-3`: a number as strtod reads it after `0x`; what is infinite is none.
+fn double_from_hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0_f64;
+    for digit in whole.chars().chain(fraction.chars()) {
+        value = value.mul_add(16.0, f64::from(digit.to_digit(16)?));
+    }
+    let shift = i32::try_from(fraction.len()).ok()?.checked_mul(4)?;
+    let value = value * f64::from(exponent.checked_sub(shift)?).exp2();
+    value.is_finite().then_some(value)
 }
 
 /// Rounds half to even. 2^63 is a double, and the first that does not fit.
@@ -297,6 +321,12 @@ mod tests {
             ("1.5", Some(Value::Double(1.5))),
             ("1e3", Some(Value::Double(1000.0))),
             ("1e999", None),
+            ("0x1F", Some(Value::Double(31.0))),
+            ("-0X1.8p-1", Some(Value::Double(-0.75))),
+            ("0x.8", Some(Value::Double(0.5))),
+            ("0x", None),
+            ("0x1G", None),
+            ("0x1p9999", None),
             ("o", None),
             ("", None),
             ("truer", None),

@@ -257,7 +257,9 @@ impl Worker {
         for slot in slots {
             self.close(slot);
         }
+        self.log_skips();
         self.write_acks(monotonic_ns(), true);
+        self.write_log(monotonic_ns(), true);
         self.submit();
         lock(&self.shared.collector).add_waiting(&waiting);
     }

@@ -5,7 +5,7 @@ use std::io;
 
 use super::{Timer, Worker};
 use crate::connecting::{Connecting, Trouble};
-use crate::failure::Failure;
+use crate::failure::{Besides, Failure};
 use crate::link::{Doing, Link};
 use crate::net::connect;
 use crate::pool::LinkRef;
@@ -148,7 +148,8 @@ impl Worker {
             let failure = Failure {
                 code,
                 message: error.message.clone(),
-                position: None,
+                command: None,
+                besides: Besides::default(),
             };
             if code == TOO_MANY_FILES {
                 self.shared.fail(error, monotonic_ns());
@@ -242,7 +243,7 @@ impl Worker {
         } else {
             self.shared.health.failed(now_ns, &failure.message);
             let key = ErrorKey::new(link.group, Place::Connect, failure.code);
-            self.tally.error(key, &failure.message);
+            self.tally.error(key, &failure, None);
             self.tally.groups[link.group].connect_failed();
         }
         let busy = link.client.as_ref().is_some_and(|client| client.open);

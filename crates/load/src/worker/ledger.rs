@@ -1,6 +1,7 @@
 //! What the ack ledger is told: how far a transaction has come on the server, and how it ended.
 //!
-//! Nothing of this happens in a load without an ack ledger.
+//! Nothing of this happens in a load without an ack ledger; the log of transactions is told from the
+//! same places.
 
 use pgdyno_wire::TransactionStatus;
 
@@ -76,6 +77,7 @@ impl Worker {
         code: Option<Code>,
         ended_ns: u64,
     ) {
+        self.log_end(slot, column, code, ended_ns);
         if self.acks.is_none() {
             return;
         }
@@ -100,6 +102,7 @@ impl Worker {
 
     /// The transaction of a client without a connection ended before anything was sent.
     pub(super) fn note_unsent(&mut self, client: &Client, column: Column, code: Option<Code>) {
+        self.log_unsent(client, column, code);
         if let Some(acks) = &mut self.acks {
             let ending = Ending {
                 outcome: Outcome::Unsent,

@@ -23,7 +23,7 @@ impl Worker {
         if let Err(failure) = written {
             self.out.truncate(length);
             self.send_piped(slot);
-            self.fail(slot, failure, monotonic_ns());
+            self.fail(slot, failure.at(command), monotonic_ns());
             return false;
         }
         let sent_ns = 0;
@@ -94,7 +94,7 @@ impl Worker {
         if let Some((row, position)) = place.map(|(script, s)| (script.statement_row, s.position)) {
             self.tally.statements[row + position].failed += 1;
             statement_row = Some(row + position);
-            failure = failure.at(position);
+            failure.command = self.command(slot);
         }
         let link = &mut self.links[slot];
         link.prepared.heed(&mut failure, statement_row);

@@ -343,7 +343,7 @@ impl Worker {
                 "no connection of the pool came free in time",
             );
             let key = ErrorKey::new(group, place, failure.code);
-            self.tally.error(key, &failure.message);
+            self.tally.error(key, &failure, Some(client.id));
             self.note_unsent(&client, Column::Failed, Some(failure.code));
             if shared.plan.exit_on_abort {
                 let who = shared.plan.client_in_words(&client);

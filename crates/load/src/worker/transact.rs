@@ -55,7 +55,9 @@ impl Worker {
                 self.fail(slot, Failure::own("transaction-left-open", message), now_ns);
             }
             Step::Failed(message) => {
-                self.fail(slot, Failure::own("script-error", message), now_ns);
+                let mut failure = Failure::own("script-error", message);
+                failure.command = client.last_command();
+                self.fail(slot, failure, now_ns);
             }
         }
         false
@@ -64,7 +66,7 @@ impl Worker {
     fn send_statement(&mut self, slot: usize, command: usize) {
         if let Err(failure) = self.write_statement(slot, command) {
             self.out.clear();
-            return self.fail(slot, failure, monotonic_ns());
+            return self.fail(slot, failure.at(command), monotonic_ns());
         }
         let now_ns = monotonic_ns();
         let link = &mut self.links[slot];
@@ -116,14 +118,19 @@ impl Worker {
 
     /// The statement under way on a connection.
     pub(super) fn statement(&self, slot: usize) -> Option<(&ScriptPlan, &Statement)> {
-        let link = &self.links[slot];
-        let client = link.client.as_ref()?;
-        let command = match link.pipeline.awaited.front() {
-            Some(Awaited::Statement { command, .. }) => *command,
-            None if link.doing == Doing::Statement => link.statement.command,
-            _ => return None,
-        };
+        let client = self.links[slot].client.as_ref()?;
+        let command = self.command(slot)?;
         self.shared.plan.statement_of(client, command)
+    }
+
+    /// Its place among the script's commands.
+    pub(super) fn command(&self, slot: usize) -> Option<usize> {
+        let link = &self.links[slot];
+        match link.pipeline.awaited.front() {
+            Some(Awaited::Statement { command, .. }) => Some(*command),
+            None if link.doing == Doing::Statement => Some(link.statement.command),
+            _ => None,
+        }
     }
 
     pub(super) fn on_columns(
@@ -173,31 +180,8 @@ impl Worker {
         }
     }
 
-    /// The server's message, with what to do about parameters whose type it cannot tell: nobody who
-    /// comes from the simple protocol expects that.
-    fn in_words(&self, slot: usize, error: &ServerMessage<'_>) -> String {
-        let message = error.message.to_owned();
-        let has_parameters = self
-            .statement(slot)
-            .is_some_and(|(_, statement)| !statement.parameters.is_empty());
-        if has_parameters
-            && self.shared.plan.protocol != Protocol::Simple
-            && matches!(error.sqlstate, "42725" | "42P18")
-        {
-            return format!(
-                "{message} (a parameter has no type of its own: cast it, as in :x::int, or use the \
-                 simple protocol)"
-            );
-        }
-        message
-    }
-
     pub(super) fn on_error(&mut self, slot: usize, error: &ServerMessage<'_>) {
-        let failure = Box::new(Failure {
-            code: Code::sqlstate(error.sqlstate),
-            message: self.in_words(slot, error),
-            position: None,
-        });
+        let failure = self.failure_of(slot, error);
         let link = &mut self.links[slot];
         match link.doing {
             _ if link.pipeline.is_busy() && !error.is_fatal() => self.on_piped_error(slot, failure),
@@ -216,11 +200,7 @@ impl Worker {
     /// says why in a warning and closes the connection.
     pub(super) fn on_notice(&mut self, slot: usize, notice: &ServerMessage<'_>) {
         if matches!(notice.sqlstate, "57P01" | "57P02") {
-            let failure = Box::new(Failure {
-                code: Code::sqlstate(notice.sqlstate),
-                message: notice.message.to_owned(),
-                position: None,
-            });
+            let failure = Failure::of_server(notice);
             self.links[slot].failure.get_or_insert(failure);
         }
     }
@@ -253,6 +233,7 @@ impl Worker {
         let statement_row = script.statement_row + position;
         let row = script.row;
         let link = &mut self.links[slot];
+        let command = link.statement.command;
         link.doing = Doing::Idle;
         link.statement.copying = false;
         let sent_ns = link.statement.sent_ns;
@@ -261,7 +242,7 @@ impl Worker {
             (None, Some(code)) => Some(missing(code)),
             (Some(error), Some(code)) if error.code == code => {
                 self.tally.scripts[row].expected_errors += 1;
-                self.count_error(slot, &error.at(position), true, false);
+                self.count_error(slot, &error.at(command), true, false);
                 None
             }
             (Some(error), _) => Some(error),
@@ -277,7 +258,7 @@ impl Worker {
                 tally.failed += 1;
                 let prepared = &mut self.links[slot].prepared;
                 prepared.heed(&mut failure, Some(statement_row));
-                self.fail(slot, failure.at(position), now_ns);
+                self.fail(slot, failure.at(command), now_ns);
             }
         }
     }
@@ -302,14 +283,20 @@ impl Worker {
         self.send(slot);
     }
 
-    /// The transaction failed: tries it again if that is worth it, else counts it.
+    /// The transaction failed: tries it again if that is worth it, else counts it. Without a limit
+    /// of tries it is its latency limit, or the end of the load, that ends them.
     fn end_badly(&mut self, slot: usize, failure: Box<Failure>, now_ns: u64) {
         let link = &mut self.links[slot];
         link.doing = Doing::Idle;
         let Some(client) = &mut link.client else {
             return;
         };
-        let again = RETRIED.contains(&failure.code) && client.tries < self.shared.plan.tries_max;
+        let tries_max = self.shared.plan.tries_max;
+        let ends = tries_max == u32::MAX
+            && (self.stop_at_ns.is_some()
+                || now_ns.saturating_sub(client.intended_ns)
+                    > self.shared.plan.groups[link.group].latency_limit_ns);
+        let again = RETRIED.contains(&failure.code) && client.tries < tries_max && !ends;
         if again {
             client.restart();
         }
@@ -363,7 +350,7 @@ impl Worker {
         let mut failure = failure.clone();
         if let Some((row, position)) = position {
             self.tally.statements[row + position].failed += 1;
-            failure.position = Some(position);
+            failure.command = self.command(slot);
         }
         self.count_error(slot, &failure, false, false);
         self.abort_if_asked(slot, &failure);
@@ -392,16 +379,19 @@ impl Worker {
         retried: bool,
     ) {
         let link = &self.links[slot];
-        let place = match &link.client {
-            Some(client) if client.open => Place::Script(client.script, failure.position),
-            _ => Place::Idle,
+        let (place, client) = match &link.client {
+            Some(client) if client.open => (
+                Place::Script(client.script, failure.command),
+                Some(client.id),
+            ),
+            _ => (Place::Idle, None),
         };
         let key = ErrorKey {
             expected,
             retried,
             ..ErrorKey::new(link.group, place, failure.code)
         };
-        self.tally.error(key, &failure.message);
+        self.tally.error(key, failure, client);
     }
 
     /// Counts of the script that a connection's client executes.

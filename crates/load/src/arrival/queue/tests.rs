@@ -20,6 +20,7 @@ fn queue(rate: f64, process: Process, bound: usize, limit_ns: u64, threads: usiz
         limit_ns,
         mix: Mix::new(vec![3, 0, 1]),
         most: None,
+        notes_skips: false,
     };
     Queue::new(arrivals, policy, 5, threads, STARTED_NS)
 }

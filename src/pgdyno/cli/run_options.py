@@ -1,0 +1,119 @@
+"""Options of ``pgdyno run`` alone: how long, pgbench's log, and what it prints besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from pgdyno.cli.types import Duration
+from pgdyno.errors import UsageError
+
+LOG_PREFIX = "pgbench_log"
+
+
+def _print_script(_ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
+    """Print a built-in script and leave."""
+    if name is None:
+        return
+    from pgdyno._engine import builtin_scripts
+    from pgdyno.cli.scripts import DESCRIBED, builtin_named
+
+    found = builtin_named(name, f"--show-script={name}")
+    click.echo(f"-- {found}: {DESCRIBED[found]}\n{builtin_scripts()[found].strip()}")
+    raise click.exceptions.Exit(0)
+
+
+RUN_OPTIONS = [
+    click.option(
+        "-t",
+        "--transactions",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Transactions of each client, instead of a time.",
+    ),
+    click.option("-T", "--time", type=Duration(), help="How long to measure, after the ramp."),
+    click.option(
+        "-r",
+        "--report-per-command",
+        "--report-latencies",
+        "report_per_command",
+        is_flag=True,
+        help="Print the latency and the failures of every statement.",
+    ),
+    click.option(
+        "-l", "--log", is_flag=True, help=f"Write pgbench's log: {LOG_PREFIX}.PID[.THREAD]."
+    ),
+    click.option(
+        "--log-prefix", metavar="PREFIX", help=f"Its name, with -l (default {LOG_PREFIX})."
+    ),
+    click.option(
+        "--sampling-rate",
+        type=click.FloatRange(0, 1, min_open=True),
+        metavar="SHARE",
+        help="Share of the transactions that it has, with -l: 0.01 for one of a hundred.",
+    ),
+    click.option(
+        "--aggregate-interval",
+        type=Duration(positive=True),
+        help="One line for so many seconds instead of each transaction, with -l.",
+    ),
+    click.option(
+        "--failures-detailed",
+        is_flag=True,
+        help="Tell serialization failures and deadlocks apart in the log, as results always do.",
+    ),
+    click.option(
+        "--verbose-errors",
+        is_flag=True,
+        help="Tell every error while the load runs, and not the first of each kind.",
+    ),
+    click.option(
+        "--progress-timestamp",
+        is_flag=True,
+        help="Progress with the time of day, in seconds since 1970.",
+    ),
+    click.option(
+        "--show-script",
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_print_script,
+        help="Print a built-in script and leave.",
+    ),
+]
+
+
+def log_fields(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the options say of the log; ``None`` without one. Raises :class:`UsageError`."""
+    wanted = {
+        "prefix": given.get("log_prefix"),
+        "sampling_rate": given.get("sampling_rate"),
+        "aggregate_interval": given.get("aggregate_interval"),
+    }
+    present = {name: value for name, value in wanted.items() if value is not None}
+    if not given.get("log"):
+        for name in present:
+            raise UsageError(
+                f"--{name.replace('_', '-') if name != 'prefix' else 'log-prefix'} is for the log"
+                " of transactions",
+                code="contradiction",
+                hint="-l writes one",
+            )
+        return None
+    if "aggregate_interval" in present:
+        present["aggregate_interval"] = f"{present['aggregate_interval']}ms"
+    detailed = {"failures_detailed": True} if given["failures_detailed"] else {}
+    return {"prefix": LOG_PREFIX, **present, **detailed}
+
+
+def check_tries(given: Mapping[str, Any]) -> None:
+    """Tries without end need another end. Raises :class:`UsageError`."""
+    bounded = given["latency_limit"] is not None or given.get("transactions") is None
+    if given["max_tries"] == 0 and not bounded:
+        raise UsageError(
+            "--max-tries 0: with -t a transaction that always fails would be tried for ever",
+            code="contradiction",
+            hint="bound its tries with -L, or the run with -T",
+        )

@@ -1,0 +1,113 @@
+"""Scripts and their variables as options name them: -f, -b, -D."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import click
+
+from pgdyno.errors import UsageError
+
+DESCRIBED = {
+    "tpcb-like": "<builtin: TPC-B (sort of)>",
+    "simple-update": "<builtin: simple update>",
+    "select-only": "<builtin: select only>",
+}
+"""Built-in scripts, in pgbench's words."""
+
+_VARIABLE = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*")
+
+
+def script_parts(
+    given: Mapping[str, Any], workload: str | None
+) -> str | list[dict[str, Any]] | None:
+    """The mix of -f and -b, or the workload that was named."""
+    parts = [_file_part(each) for each in given["files"]]
+    parts += [_builtin_part(each) for each in given["builtins"]]
+    if parts and workload:
+        raise UsageError(
+            f"{workload} is one workload, and -f and -b make another",
+            code="contradiction",
+            hint=f"a mix of both: -b {workload}@1 -f FILE@1",
+        )
+    return parts or workload
+
+
+def _file_part(text: str) -> dict[str, Any]:
+    """``file@weight``; ``-`` is standard input."""
+    part = _weighted(text, "-f", "file")
+    if part["file"] == "-":
+        return {**part, "file": "stdin", "text": _standard_input()}
+    return part
+
+
+@cache
+def _standard_input() -> str:
+    """All of standard input, which can be read only once."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except (UnicodeDecodeError, OSError) as problem:
+        raise UsageError(
+            f"-f -: standard input cannot be read: {problem}", code="script-unreadable"
+        ) from None
+
+
+def _builtin_part(text: str) -> dict[str, Any]:
+    """``name@weight``; as in pgbench, the beginning of a name will do, and ``list`` shows them."""
+    if text == "list":
+        click.echo("Available builtin scripts:")
+        for name, described in DESCRIBED.items():
+            click.echo(f"  {name:>13}: {described}")
+        raise click.exceptions.Exit(0)
+    part = _weighted(text, "-b", "builtin")
+    return {**part, "builtin": builtin_named(part["builtin"], f"-b {text}")}
+
+
+def builtin_named(beginning: str, option: str) -> str:
+    """The one built-in script whose name begins like this."""
+    matching = [name for name in DESCRIBED if name.startswith(beginning)]
+    if len(matching) != 1 or not beginning:
+        problem = "fits more than one script" if matching else "is not a built-in script"
+        raise UsageError(
+            f'{option}: "{beginning}" {problem}',
+            code="unknown-builtin",
+            hint=f"built-in scripts are {', '.join(DESCRIBED)}",
+        )
+    return matching[0]
+
+
+def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
+    """``name@weight``, pgbench's way."""
+    name, at, weight = text.rpartition("@")
+    if not at:
+        name, weight = text, "1"
+    if not (weight.isascii() and weight.isdecimal()):
+        raise UsageError(
+            f'{option} {text}: the weight "{weight}" is not a whole number', code="bad-weight"
+        )
+    return {key: name, "weight": int(weight)}
+
+
+def variables_of(definitions: tuple[str, ...]) -> dict[str, str]:
+    """``-D name=value`` as a mapping, checked as pgbench does. Raises :class:`UsageError`."""
+    values = {}
+    for definition in definitions:
+        name, _, value = definition.partition("=")
+        if not name or not value:
+            raise UsageError(
+                f'-D "{definition}" is not NAME=VALUE',
+                code="bad-assignment",
+                hint="for example -D batch=100",
+            )
+        if not _VARIABLE.fullmatch(name):
+            raise UsageError(
+                f'-D "{definition}": invalid variable name "{name}"',
+                code="bad-assignment",
+                hint="letters, digits and underscores, not starting with a digit",
+            )
+        values[name] = value
+    return values
