@@ -170,6 +170,16 @@ def test_our_tables_of_the_same_scale_are_used_again(pg: Cluster, run: Run) -> N
     assert run("select count(*) from pgbench_history") == [(0,)]
 
 
+def test_larger_tables_of_ours_will_do_where_no_scale_is_said(pg: Cluster, run: Run) -> None:
+    prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(scale=2), silent)
+    run("update pgbench_accounts set abalance = 7 where aid = 1")
+    unsaid = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
+    assert (unsaid.tables, unsaid.scale) == ("kept", 2)
+    assert run("select abalance from pgbench_accounts where aid = 1") == [(7,)]
+    said = prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, silent)
+    assert (said.tables, said.scale) == ("made", 1)
+
+
 _OTHER = {
     "unfinished": f"comment on table pgbench_tellers is '{UNFINISHED}'",
     "another scale": "comment on table pgbench_accounts is"

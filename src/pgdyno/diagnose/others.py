@@ -27,6 +27,8 @@ FOUND_SHARE = 0.1
 """Of the cores, from which on other programs are a finding."""
 _SPOILT_SHARE = 1 / 3
 """Of the cores, above which the measurement is not trusted unless the spec says otherwise."""
+_SECONDS_MIN = 1.0
+"""CPU is counted in ticks and read once a second: a shorter stretch tells nothing."""
 _NAMED_SHARE = 0.02
 _NAMED_MAX = 3
 _POOLERS = frozenset({"pgbouncer", "pgpool", "odyssey", "pgcat", "pgagroal", "pgdog"})
@@ -96,8 +98,11 @@ class OtherPrograms:
 
 
 def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | None:
-    """Who else used the server's machine over these slices; None where that was not recorded."""
+    """Who else used the server's machine over these slices; None where that was not recorded, or
+    where they lasted too short a time to tell."""
     seconds = run.seconds(slice_ids)
+    if seconds < _SECONDS_MIN:
+        return None
     busy = _host_cores(run, slice_ids, seconds)
     server = _cores(run, "metric_process", slice_ids, seconds)
     if busy is None or server is None or not _programs_recorded(run, slice_ids):

@@ -7,6 +7,7 @@ one that was left half made is known.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,12 @@ def mark_of(scale: int, init: InitSpec) -> str:
     """The mark of pgbench's tables: two that have the same one are the same."""
     details = init.in_words()
     return f"{_BEGINNING} at scale {scale}{', ' if details else ''}{details}{_END}"
+
+
+def scale_in(comment: str | None) -> int:
+    """The scale that a mark of pgbench's tables says; 0 for any other comment."""
+    found = re.match(rf"{_BEGINNING} at scale (\d+)", comment or "")
+    return int(found[1]) if found else 0
 
 
 def is_ours(comment: str | None) -> bool:

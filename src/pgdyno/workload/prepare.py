@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
-from pgdyno.server.marks import mark_of
+from pgdyno.server.marks import mark_of, scale_in
 from pgdyno.workload.existing import scale_there, what_is_odd
 from pgdyno.workload.found import PGBENCH_COLUMNS, FoundTable, find_pgbench
 from pgdyno.workload.inuse import TableLock
@@ -117,11 +117,17 @@ class _Pgbench:
         return not found or (_all_ours(found) and not self._as_wanted(found))
 
     def _as_wanted(self, found: Mapping[str, FoundTable]) -> bool:
-        """Whether the tables, which are ours, are complete and as they would be made now."""
-        mark = mark_of(self.wanted.scale, self.wanted.init)
+        """Whether the tables, which are ours, are complete and as they would be made now; where
+        no scale was said, larger ones will do."""
+        mark = mark_of(self._scale_kept(found), self.wanted.init)
         return set(found) == set(PGBENCH_COLUMNS) and all(
             table.comment == mark for table in found.values()
         )
+
+    def _scale_kept(self, found: Mapping[str, FoundTable]) -> int:
+        if self.wanted.scale_said:
+            return self.wanted.scale
+        return max(self.wanted.scale, *(scale_in(table.comment) for table in found.values()))
 
     def _make(self, lock: TableLock) -> None:
         lock.to_make()
@@ -161,6 +167,7 @@ class _Pgbench:
         users = [each for each in workloads if each.tables is Tables.PGBENCH]
         builtin = any(not script.own for each in users for script in each.scripts)
         if ours:
+            self.prepared.scale = self._scale_kept(found)
             self._freshen(lock)
         elif builtin or (not self.wanted.scale_said and set(found) == set(PGBENCH_COLUMNS)):
             scale = scale_there(conn, found)

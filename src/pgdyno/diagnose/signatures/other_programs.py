@@ -26,8 +26,8 @@ def examine(s: Situation) -> Found | Cleared:
     others = other_programs(s.run, s.slice_ids)
     if others is None:
         raise Skip(
-            "the CPU of the server's machine, or whose it is, was not recorded; what other programs"
-            " do there is not known"
+            "the CPU of the server's machine, or whose it is, was not recorded for a second or"
+            " more; what other programs do there is not known"
         )
     evidence = _evidence(s, others)
     if others.share < FOUND_SHARE:
