@@ -1,5 +1,5 @@
 """Regenerates what is derived from the code: the schema of specs, the reference of commands
-and of errors, man pages.
+and of errors, man pages; and the links by which the package takes the guides along.
 
 Run by ``make docs``; tests fail while the results are stale.
 """
@@ -7,6 +7,7 @@ Run by ``make docs``; tests fail while the results are stale.
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,7 +23,9 @@ ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "scenarios" / "pgdyno-spec.schema.json"
 REFERENCE = ROOT / "docs" / "reference" / "commands.md"
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
-MAN_PAGES = ROOT / "packaging" / "data" / "share" / "man" / "man1"
+SHARE = ROOT / "packaging" / "data" / "share"
+MAN_PAGES = SHARE / "man" / "man1"
+GUIDES = SHARE / "doc" / "pgdyno"
 
 
 def reference() -> str:
@@ -46,6 +49,14 @@ def man_pages() -> dict[str, str]:
         f"{'-'.join(path)}.1": man_page(path, _context(command, path), _below(command), release)
         for path, command in _commands(cli, ("pgdyno",))
     }
+
+
+def guides() -> dict[Path, str]:
+    """Where each page of docs/ stands in the package → the link that leads to it, by which the
+    build takes it along."""
+    pages = (ROOT / "docs").rglob("*.md")
+    places = {page: GUIDES / page.relative_to(ROOT / "docs") for page in pages}
+    return {place: os.path.relpath(page, place.parent) for page, place in places.items()}
 
 
 def schema() -> str:
@@ -87,7 +98,10 @@ if __name__ == "__main__":
     SCHEMA.write_text(schema())
     REFERENCE.write_text(reference())
     ERRORS.write_text(errors())
-    for page in MAN_PAGES.glob("*.1"):
+    for page in (*MAN_PAGES.glob("*.1"), *GUIDES.rglob("*.md")):
         page.unlink()
+    for place, target in guides().items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
     for name, text in man_pages().items():
         (MAN_PAGES / name).write_text(text)

@@ -28,6 +28,11 @@ def test_the_man_pages_are_fresh(generate: ModuleType) -> None:
     assert there == generate.man_pages(), "run make docs"
 
 
+def test_the_package_takes_all_guides_along(generate: ModuleType) -> None:
+    there = {page: str(page.readlink()) for page in generate.GUIDES.rglob("*.md")}
+    assert there == generate.guides(), "run make docs"
+
+
 def test_man_pages_are_read_without_complaint(generate: ModuleType) -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is missing")
