@@ -470,7 +470,13 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
             "unknown time unit \"week\"",
             "us, ms or s",
         ),
-        ("\\sleep 1.5 s", 1, 9, "unknown time unit \".5\"", ""),
+        (
+            "\\sleep 1.5 s",
+            1,
+            8,
+            "\"1.5\" is not a whole number",
+            "write \\sleep 1500 ms",
+        ),
         (
             "\\sleep 1 ms now",
             1,
