@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_samples import add_second, at, group_row, new_recorder, script_row
+from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.incidents import incidents
@@ -26,8 +26,9 @@ def second(done: int = 100, connections: int = 4, clients: int = 4, **given: Any
 
 
 def error(sqlstate: str, count: int = 1, statement: str = "", message: str = "") -> dict[str, Any]:
-    return {"group": "web", "script": "", "statement": statement, "sqlstate": sqlstate,
-            "expected": False, "retried": False, "count": count, "message": message}  # fmt: skip
+    return error_row(
+        script="", statement=statement, sqlstate=sqlstate, count=count, message=message
+    )
 
 
 class Made:
