@@ -125,11 +125,12 @@ impl TransactionLog {
     }
 
     fn create(path: &Path, config: &LogConfig, plan: &Plan, thread: usize) -> io::Result<Self> {
+        // Never over what is there: in a folder that others may write to, somebody who knows the
+        // name could lead it elsewhere.
         let mut options = OpenOptions::new();
         let file = options
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(path)?;
         let seed = plan.seed ^ 0xA076_1D64_78BD_642F_u64.wrapping_mul(thread as u64 + 1);

@@ -56,6 +56,10 @@ class _Lines:
         """A line of its own."""
         self._write(text)
 
+    def step(self, text: str) -> None:
+        """A line of its own."""
+        self._write(text)
+
     def note(self, text: str) -> None:
         """A line of its own."""
         self._write(text)
@@ -120,6 +124,10 @@ class _Bars:
         """The display's description; a bar that time fills."""
         self._phase_began_s, self._phase_lasts_s = time.monotonic(), lasts_s
         self._progress.update(self._task, description=fit(text), total=lasts_s, completed=0)
+
+    def step(self, text: str) -> None:
+        """A line above the display."""
+        self.note(text)
 
     def note(self, text: str) -> None:
         """A line above the display."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct.config import Acks, engine_config
-from pgdyno.conduct.standstill import Standstill
+from pgdyno.conduct.standstill import PASSING_CODES, Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import ErrorTotal, Recorder, told
@@ -63,7 +63,9 @@ class RunningLoad:
         standstill: Standstill,
         *,
         tag: int | None = None,
+        to_be_cut: bool = False,
     ) -> None:
+        """Begin. Of a load whose server is ``to_be_cut`` from it, lost connections are no news."""
         self._load = _made(config)
         self._standstill = standstill
         self._recorder = recorder
@@ -74,6 +76,7 @@ class RunningLoad:
         self._seen = threading.Condition()
         self._seen_ns = 0
         self._over = False
+        self._to_be_cut = to_be_cut
         self._verbose = config.get("verbose_errors", False)
         self._told: set[tuple[Any, ...]] = set()
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -244,6 +247,8 @@ class RunningLoad:
         """Note the first error of each kind, or each error where that is wanted."""
         rows = interval["reports"] if self._verbose else interval["errors"]
         for row in rows:
+            if self._to_be_cut and row["sqlstate"] in PASSING_CODES:
+                continue
             key = tuple(row[name] for name in ("group", "script", "line", "sqlstate"))
             new = key not in self._told and len(self._told) < _KINDS_TOLD_MAX
             if self._verbose or (new and not row["expected"] and not row["retried"]):

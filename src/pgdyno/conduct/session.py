@@ -103,7 +103,9 @@ class Session:
             acks=Acks(acks, time.time_ns() if witness else None) if acks else None,
         )
         standstill = Standstill(lambda: self.probes.silent_s)
-        self._load = RunningLoad(config, self.recorder, self.watcher, standstill, tag=slice_id)
+        self._load = RunningLoad(
+            config, self.recorder, self.watcher, standstill, tag=slice_id, to_be_cut=witness
+        )
         self._adjust_sessions()
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns

@@ -16,7 +16,7 @@ HOPELESS_S = 5.0
 FAILURES_MIN = 10
 SILENT_S = 30.0
 """Without a transaction done and without an answer to the probes."""
-_PASSING = (
+PASSING_CODES = (
     *("connect-failed", "connect-timeout", "connection-lost", "53300", "08P01", "08006", "08003"),
     *("57P01", "57P02", "57P03", "pool-timeout"),
 )
@@ -47,7 +47,7 @@ class Standstill:
             return
         self._groups_at_work |= {row["group"] for row in interval["scripts"] if row["intended"]}
         for row in interval["errors"]:
-            if row["expected"] or row["retried"] or row["sqlstate"] in _PASSING:
+            if row["expected"] or row["retried"] or row["sqlstate"] in PASSING_CODES:
                 continue
             self._failing_s = self._failing_s or now_s
             self._failed_groups.add(row["group"])

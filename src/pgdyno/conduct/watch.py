@@ -34,8 +34,11 @@ class Watcher(Protocol):
     def tick(self, tick: Tick) -> None:
         """One interval of load has ended."""
 
+    def step(self, text: str) -> None:
+        """A part of the work is done; a line of progress worth keeping on the screen."""
+
     def note(self, text: str) -> None:
-        """A line worth keeping on the screen."""
+        """A line that is worth reading even for whoever wants no progress."""
 
 
 class Silent:
@@ -48,6 +51,9 @@ class Silent:
         """Nothing."""
 
     def tick(self, tick: Tick) -> None:
+        """Nothing."""
+
+    def step(self, text: str) -> None:
         """Nothing."""
 
     def note(self, text: str) -> None:

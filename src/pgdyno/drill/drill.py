@@ -406,7 +406,7 @@ class _Book:
         recorder.add_event("fault", label, {"cut": cut.number}, ns=struck_ns)
         if self._each_cut is not None:
             self._each_cut(self.result())
-        self._session.watcher.note(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")
+        self._session.watcher.step(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")
 
     def result(self) -> DrillResult:
         """All cuts so far."""

@@ -115,7 +115,7 @@ def measure_gains(
         left_s = deadline_s - time.monotonic()
         share_s = time.monotonic() + left_s / (len(to_measure) - number)
         gain = _measure(session, candidate, seconds, noise, share_s, rng)
-        session.watcher.note(_said(candidate, gain))
+        session.watcher.step(_said(candidate, gain))
         yield candidate, gain
     session.stop_load()
 

@@ -53,7 +53,7 @@ def tell(
     specs = {number: _spec_of(plain, chapter) for number, chapter in chapters.items()}
     for number, chapter in chapters.items():
         if only in (None, number):
-            watcher.note(f"chapter {number} of {len(chapters)}: {chapter.title}")
+            watcher.step(f"chapter {number} of {len(chapters)}: {chapter.title}")
             carry_out = _compare if chapter.fault is None else _drill
             path = path_of(number)
             of = recorded_fields(spec)

@@ -62,7 +62,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
             drill.session.watcher.phase(f"minimising cut {one.number}")
             search = Minimisation(cutter, one, disk_cut, looked.verified)
             facts["minimised"] = found = search.run(looked.control)
-            drill.session.watcher.note(f"cut {one.number} minimised: {found['sentence']}")
+            drill.session.watcher.step(f"cut {one.number} minimised: {found['sentence']}")
         yield drill.cut(
             one.number,
             one.seed,
