@@ -96,7 +96,7 @@ def test_a_run_through_pgbouncer(
     conninfo = pooler.conninfo if protocol == "simple" else pooler.conninfo_tcp
     unprepared = {"26000", "42P05"} if (mode, protocol) == ("transaction", "prepared") else set()
     allowed = "100%" if unprepared else "1%"
-    words = ["-c", str(clients), "-M", protocol, "--max-failures", allowed]
+    words = ["-c", str(clients), "-s", "1", "-M", protocol, "--max-failures", allowed]
     result = run_through(tmp_path, conninfo, *words)
     assert {error["sqlstate"] for error in result["errors"]} <= unprepared
     facts = RunFile(tmp_path / "run.db").run.server

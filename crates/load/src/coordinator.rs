@@ -167,7 +167,9 @@ impl Coordinator {
         let elapsed_ns = now_ns - self.started_ns;
         let groups = self.shared.plan.groups.iter().zip(&self.shared.groups);
         let mut at_work = groups.filter(|(plan, _)| !plan.idle);
-        if at_work.clone().any(|(plan, _)| plan.transactions.is_none()) {
+        // Idle clients alone have nothing to be finished with.
+        let endless = at_work.clone().next().is_none();
+        if endless || at_work.clone().any(|(plan, _)| plan.transactions.is_none()) {
             return u64::MAX;
         }
         let over = |schedule: &Schedule| schedule.next_change_ns(elapsed_ns).is_none();
