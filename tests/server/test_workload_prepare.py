@@ -256,6 +256,14 @@ _ODD = {
 }
 
 
+def test_tables_of_others_in_our_database_are_not_taken_for_ours(pg: Cluster, run: Run) -> None:
+    _make_small_tables(run, scale=2)
+    unnamed = replace(pg.conninfo, database_named=False)
+    with pytest.raises(SetupError, match="that pgdyno has not made"):
+        prepare(unnamed, [builtin("tpcb-like")], WorkloadSpec(), silent)
+    assert prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent).tables == "theirs"
+
+
 @pytest.mark.parametrize(("change", "note"), _ODD.values(), ids=_ODD)
 def test_what_is_odd_about_tables_is_said(pg: Cluster, run: Run, change: str, note: str) -> None:
     _make_small_tables(run, scale=1)

@@ -290,7 +290,7 @@ def _open_existing(
     conninfo = replace(conninfo, database_named=entrance.database_named)
     named = entrance.database if entrance.database_named else None
     if own_database_needed(conninfo, workloads, spec.workload):
-        conninfo = own_database(conninfo)
+        conninfo = replace(own_database(conninfo), database_named=False)
         entrance = replace(entrance, database=conninfo.database)
         if named is not None:
             watcher.note(_why_not(named, spec))

@@ -163,6 +163,13 @@ class _Pgbench:
     ) -> None:
         conn = lock.conn
         ours = _all_ours(found) and self.conninfo.database == OWN_DATABASE
+        if not (ours or self.conninfo.database_named):
+            raise SetupError(
+                f"the database {OWN_DATABASE}, where the load was to go, has pgbench's tables that"
+                " pgdyno has not made",
+                code="foreign-table",
+                hint=f"-d {OWN_DATABASE} loads them as they are; or name another database",
+            )
         self.prepared.tables = "kept" if ours else "theirs"
         users = [each for each in workloads if each.tables is Tables.PGBENCH]
         builtin = any(not script.own for each in users for script in each.scripts)
