@@ -39,9 +39,16 @@ _LITERAL = (  # to be given a name for the tag of a dollar quote
     r"|\"(?:[^\"\\]|\\.)*(?:\"|$)"
     r"|\$(?P<{0}>\w*)\$.*?(?:\$(?P={0})\$|$))"
 )
+# A path that ends in such a word and what is said of it: `/etc/passwd: Permission denied`,
+# `"/etc/passwd":3: …`. Only a path from a root is told from a key for sure.
+_PATH = (
+    r"(?<![^\s'\"(=])(?:~|\.{1,2})?/(?:[\w.+-]+/)*[\w.+-]*?"
+    rf"(?:{_NAMES})(?=:\s|:\d+:|['\"]:\s*[^\s'\"])"
+)
 _BARE = rf"(?:\\.|[^\s\\]|\\$)+?{_END}"
 _NAMED = re.compile(
-    rf"(?P<name>(?:{_NAMES})\b(?:['\"]{_GAP}[,=:]|{_GAP}[=:]){_GAP}){_BLANKED}(?!\$\d)"
+    rf"(?P<path>{_PATH})"
+    rf"|(?P<name>(?:{_NAMES})\b(?:['\"]{_GAP}[,=:]|{_GAP}[=:]){_GAP}){_BLANKED}(?!\$\d)"
     rf"(?P<value>{_LITERAL.format('tag')}|{_BARE})"
     rf"|(?P<word>(?:{_NAMES})\b{_GAP})(?P<literal>{_LITERAL.format('mark')})",
     re.I | re.S,
@@ -73,6 +80,8 @@ def is_secret(key: str) -> bool:
 
 def _blanked(found: re.Match[str]) -> str:
     """The name as it was, and for the value a blank between the quotes that it had."""
+    if found["path"]:
+        return found[0]
     name, value = found["name"] or found["word"], found["value"] or found["literal"]
     opening = re.match(r"''(?=[^\s'])|(?:e|n|u&)?'|\"|\$\w*\$", value, re.I)
     quote = opening[0].lstrip("eEnNuU&") if opening else ""

@@ -52,6 +52,10 @@ SECRET = "s3cr3t!"
         "ssl_passphrase_command = 'echo s3cr3t!'",
         "ssl_passphrase_command=echo s3cr3t!",
         "{'user': 'joe', 'password': 's3cr3t!'}",
+        "/etc/passwd: password = 'my s3cr3t!'",
+        "/etc/passwd: host=db password=s3cr3t!",
+        "alter role joe /**/password 's3cr3t!'",
+        '{"/prod/password": "s3cr3t!"}',
     ],
 )
 def test_free_text_is_blanked(text: str) -> None:
@@ -71,6 +75,11 @@ def test_free_text_is_blanked(text: str) -> None:
         "12:30@noon",
         "update users set password = $1 where id = $2",
         "see https://host:5432/docs and ask joe@db",
+        "error: /etc/passwd: there is a file of this name",
+        "/etc/passwd:3: expected a table",
+        "./my-passwd: 'x' is no setting",
+        "~/.config/app.password: no such file",
+        'could not open file "/etc/passwd": Permission denied',
     ],
 )
 def test_other_text_is_left_alone(text: str) -> None:
@@ -144,7 +153,7 @@ SPELLINGS = st.sampled_from(
     st.text(
         st.characters(codec="ascii", exclude_characters="'\"\\\\$@/?#&% \t\n\r\v\f\x00"), min_size=1
     ),
-    st.sampled_from(["", "error: ", "-- hint\n", "spec: "]),
+    st.sampled_from(["", "error: ", "-- hint\n", "spec: ", "/etc/passwd: ", '"/etc/passwd": ']),
 )
 def test_no_spelling_lets_a_password_through(spelling: str, noise: str, before: str) -> None:
     secret = f"q{noise}zz"
