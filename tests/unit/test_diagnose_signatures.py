@@ -224,6 +224,45 @@ def test_small_records_far_from_a_checkpoint_are_cleared(tmp_path: Path) -> None
     assert diagnosed(tmp_path, calm)["checkpoint-fpi"].status == "cleared"
 
 
+# 5 MB/s of WAL, more than a third of it images; 1 GB has room for two minutes of it.
+THIRD = {"wal_bytes": 5e6, "wal_records": 30_000, "wal_fpi": 250}
+FPI_BARS = {
+    "WAL written": "at least 1 MB/s",
+    "full-page images / WAL bytes (estimate)": "at least 50 %",
+    "full-page images / WAL records": "at least 30 %",
+    "time to the next checkpoint at this rate": "less than 30 s",
+}
+
+
+def checkpoints(tmp_path: Path, max_wal_size: str, **wal: float) -> tuple[Finding, dict[str, str]]:
+    """The finding, and its thresholds by the evidence that they stand beside."""
+    load = replace(FLUSH, wal={**(FLUSH.wal or {}), **wal}, settings={"max_wal_size": max_wal_size})
+    finding = diagnosed(tmp_path, load)["checkpoint-fpi"]
+    return finding, {item.name: item.threshold for item in finding.evidence if item.threshold}
+
+
+def test_a_checkpoint_in_minutes_with_a_third_of_images_is_no_limit(tmp_path: Path) -> None:
+    finding, bars = checkpoints(tmp_path, "1GB", **THIRD)
+    assert finding.status == "cleared", finding
+    assert bars == FPI_BARS, "all that it stayed below"
+    values = {item.name: item.value for item in finding.evidence}
+    share = values["full-page images / WAL bytes (estimate)"]
+    assert isinstance(share, float)
+    assert 0.3 < share < 0.5
+
+
+def test_what_was_not_met_is_no_threshold_of_a_finding(tmp_path: Path) -> None:
+    finding, bars = checkpoints(tmp_path, "128MB", **THIRD)  # every 14 s
+    assert finding.status == "found"
+    assert bars.keys() == {"time to the next checkpoint at this rate"}
+
+    images = {"wal_bytes": 45e6, "wal_fpi": 5300.0, "wal_sync": 300.0, "wal_sync_time_ms": 900.0}
+    finding, bars = checkpoints(tmp_path, "4GB", **images)  # every 50 s
+    assert finding.status == "found"
+    assert bars.keys() == {"WAL written", "full-page images / WAL bytes (estimate)"}
+    assert "checkpoint-distance" in {p.remedy_id for p in finding.proposals}
+
+
 STEADY = [5000.0] * SECONDS
 STALLED = [*STEADY[:4], 20.0, 0.0, *STEADY[6:]]
 STALLS = {

@@ -5,10 +5,13 @@ The first change of a page after a checkpoint writes the whole page into the WAL
 - images: at least ``IMAGES_PER_RECORD`` of the WAL records carry one (db-triage's bar, wal_fpi /
   wal_records), or images are at least ``IMAGE_BYTES_SHARE`` of the WAL's bytes (calibrated by
   injection: right after a checkpoint, and long after one), at ``WAL_BYTES_S_MIN`` of WAL or more;
-- distance: at this rate of WAL the next checkpoint comes because of max_wal_size, before
-  checkpoint_timeout, and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent), and
-  images are ``FREQUENT_SHARE`` of the bytes; or it comes within ``HECTIC_S``, images or not. The
-  distance is max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
+- distance: at this rate of WAL, max_wal_size brings the next checkpoint within ``FREQUENT_S``,
+  images or not: the default of checkpoint_warning, below which PostgreSQL suggests to raise
+  max_wal_size (runtime-config-wal.html#GUC-CHECKPOINT-WARNING in its manual). The distance is
+  max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
+
+A larger distance is proposed where max_wal_size brings the checkpoints, before checkpoint_timeout
+and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent).
 
 A stretch shorter than a checkpoint cycle sees either the storm or the calm, not their mean, so the
 distance is worked out from the rate instead of counted.
@@ -29,9 +32,8 @@ from pgdyno.spec.change import Change
 IMAGES_PER_RECORD = 0.3
 IMAGE_BYTES_SHARE = 0.5
 WAL_BYTES_S_MIN = 1 << 20
+FREQUENT_S = 30.0
 INTERVAL_S = 600.0
-FREQUENT_SHARE = 0.2
-HECTIC_S = 60.0
 WANTED_INTERVAL_S = 900.0
 WAL_GB_MAX = 16
 """Proposed at most: more than this is for someone who knows the disk."""
@@ -61,25 +63,39 @@ class _Pace:
         return min(known, default=None)
 
     @property
+    def many_images(self) -> bool:
+        """Whether many records carry an image."""
+        return self.images_per_record >= IMAGES_PER_RECORD
+
+    @property
+    def much_of_wal(self) -> bool:
+        """Whether images are a great part of the bytes."""
+        return self.image_share >= IMAGE_BYTES_SHARE
+
+    @property
     def storm(self) -> bool:
-        many = self.images_per_record >= IMAGES_PER_RECORD or self.image_share >= IMAGE_BYTES_SHARE
-        return many and self.bytes_s >= WAL_BYTES_S_MIN
+        return (self.many_images or self.much_of_wal) and self.bytes_s >= WAL_BYTES_S_MIN
 
     @property
     def frequent(self) -> bool:
-        if self.interval_s is None:
-            return False
-        if self.interval_s < HECTIC_S:
-            return True
-        soon = self.interval_s < min(INTERVAL_S, self.timeout_s or INTERVAL_S)
-        return soon and self.image_share >= FREQUENT_SHARE
+        return self.interval_s is not None and self.interval_s < FREQUENT_S
+
+    @property
+    def by_size(self) -> bool:
+        """Whether max_wal_size brings the next checkpoint, and soon."""
+        latest = min(INTERVAL_S, self.timeout_s or INTERVAL_S)
+        return self.interval_s is not None and self.interval_s < latest
+
+    @property
+    def found(self) -> bool:
+        return self.storm or self.frequent
 
 
 def examine(s: Situation) -> Found | Cleared:
     """Looks at the server's WAL counters and its checkpoint settings."""
     pace = _pace(s)
     evidence = _evidence(s, pace)
-    if not pace.storm and not pace.frequent:
+    if not pace.found:
         every = (
             ""
             if pace.interval_s is None
@@ -93,7 +109,7 @@ def examine(s: Situation) -> Found | Cleared:
         sentence=_sentence(pace),
         share=s.budget.share("images"),
         liftable=1.0 - 1.0 / max(1.0, without),
-        confidence=0.8 if pace.storm and pace.frequent else 0.6,
+        confidence=0.8 if pace.storm and pace.by_size else 0.6,
         evidence=evidence,
         proposals=_proposals(s, pace, without),
     )
@@ -118,28 +134,31 @@ def _pace(s: Situation) -> _Pace:
 
 def _sentence(pace: _Pace) -> str:
     images = f"full-page images are {percent(pace.image_share)} of the WAL"
-    if not pace.frequent or pace.interval_s is None:
+    if not pace.by_size or pace.interval_s is None:
         return f"{images}, {figure(pace.bytes_s / 1e6)} MB/s"
-    return (
-        f"{images}, which fills max_wal_size and brings a checkpoint every"
-        f" {figure(pace.interval_s)} s"
-    )
+    every = figure(pace.interval_s)
+    return f"{images}; at this rate max_wal_size brings a checkpoint every {every} s"
 
 
 def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
+    """What was looked at. A finding has the thresholds that it met, a cleared one all of them."""
+
+    def bar(met: bool, threshold: str) -> str | None:
+        return threshold if met or not pace.found else None
+
     evidence = [
-        s.evidence("WAL written", pace.bytes_s, "bytes/s", "at least 1 MB/s"),
+        s.evidence("WAL written", pace.bytes_s, "bytes/s", bar(pace.storm, "at least 1 MB/s")),
         s.evidence(
             "full-page images / WAL bytes (estimate)",
             pace.image_share,
             "share",
-            f"at least {percent(IMAGE_BYTES_SHARE)}",
+            bar(pace.storm and pace.much_of_wal, f"at least {percent(IMAGE_BYTES_SHARE)}"),
         ),
         s.evidence(
             "full-page images / WAL records",
             pace.images_per_record,
             "share",
-            f"at least {percent(IMAGES_PER_RECORD)}",
+            bar(pace.storm and pace.many_images, f"at least {percent(IMAGES_PER_RECORD)}"),
         ),
         s.evidence(
             "full-page images per transaction",
@@ -149,13 +168,12 @@ def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
         s.evidence("part of a flush that the images take (estimate)", _of_flush(s), "share"),
     ]
     if pace.interval_s is not None:
-        bar = min(INTERVAL_S, pace.timeout_s or INTERVAL_S)
         evidence.append(
             s.evidence(
                 "time to the next checkpoint at this rate",
                 pace.interval_s,
                 "s",
-                f"less than {bar:.0f} s",
+                bar(pace.frequent, f"less than {FREQUENT_S:.0f} s"),
             )
         )
     done = len(_checkpoints(s))
@@ -209,7 +227,7 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
     fewer remain; a tenth is taken as the least, for pages that are changed rarely.
     """
     now = s.settings.size_bytes("max_wal_size")
-    if not pace.frequent or pace.interval_s is None or now is None:
+    if not pace.by_size or now is None:
         return []
     wanted = 2 * WANTED_INTERVAL_S * pace.bytes_s
     size_gb = 2
