@@ -21,6 +21,7 @@ from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.account import give, server_account
 from pgdyno.server.safefiles import acting, copy_tree, make_folder, remove_folder
+from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
 from pgdyno.server.standby import Standby
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account for servers")
@@ -179,6 +180,87 @@ def test_the_wal_s_link_leads_a_move_nowhere(
     for place in (open_dir / "there", None):
         with suppress(PgdynoError):
             cluster.move_wal(place)
+
+
+@pytest.fixture
+def theirs(open_dir: Path) -> Path:
+    """A directory of the account's, with a link ``way`` to ``real`` in it."""
+    make_folder(open_dir / "theirs")
+    as_account('cd "$1"; mkdir real; ln -s real way', open_dir / "theirs")
+    return open_dir / "theirs"
+
+
+def point(link: Path, target: Path) -> None:
+    """Have a link of the account's lead elsewhere."""
+    as_account('ln -sfn "$1" "$2"', target, link)
+
+
+def test_what_a_wal_s_link_said_is_no_place_to_put_back(
+    cluster: Cluster, roots: Roots, theirs: Path
+) -> None:
+    wal = cluster.data_dir / "pg_wal"
+    as_account('mv "$1" "$2/real/evil"; ln -s "$2/way/evil" "$1"', wal, theirs)
+    pristine = Pristine(cluster, cluster.folder / "pristine")
+    pristine.keep()
+    point(theirs / "way", roots.folder)
+    pristine.put_back()
+    assert not (roots.folder / "evil").exists()
+
+
+def test_wal_that_lies_elsewhere_is_put_back_there(cluster: Cluster, open_dir: Path) -> None:
+    make_folder(open_dir / "there")
+    cluster.move_wal(open_dir / "there")
+    had = sorted(path.name for path in cluster.wal_dir.iterdir())
+    pristine = Pristine(cluster, cluster.folder / "pristine")
+    pristine.keep()
+    as_account('rm -r "$1"', open_dir / "there/pg_wal")
+    pristine.put_back()
+    assert cluster.wal_dir == open_dir / "there/pg_wal"
+    assert sorted(path.name for path in cluster.wal_dir.iterdir()) == had
+
+
+def test_no_folder_is_made_or_removed_past_a_link_of_the_account_s(
+    roots: Roots, theirs: Path
+) -> None:
+    (roots.folder / "empty").mkdir()
+    roots._before = roots._look()
+    point(theirs / "way", roots.folder)
+    point(theirs / "above", roots.folder.parent)
+    for way in (theirs / "way", theirs / "above" / roots.folder.name):
+        with pytest.raises(SetupError, match="Permission denied"):
+            make_folder(way / "evil")
+        with pytest.raises(SetupError, match="Permission denied"):
+            copy_tree(theirs / "real", way / "evil")
+        remove_folder(way / "empty")
+
+
+def test_a_link_of_root_s_leads_where_it_says(open_dir: Path) -> None:
+    (open_dir / "there").mkdir(mode=0o755)
+    for name, target in {"near": Path("there"), "far": open_dir / "near"}.items():
+        (open_dir / name).symlink_to(target)
+        make_folder(open_dir / name / "made")
+        account = server_account()
+        assert account is not None
+        assert (open_dir / "there/made").stat().st_uid == account.uid
+        remove_folder(open_dir / name / "made")
+        assert not (open_dir / "there/made").exists()
+
+
+def test_who_acts_as_the_account_makes_nothing_as_root(roots: Roots) -> None:
+    with acting(), pytest.raises(SetupError, match="Permission denied"):
+        make_folder(roots.folder / "evil")
+
+
+def test_a_pipe_in_place_of_shared_memory_is_not_waited_for(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster(18, fsync="off")
+    recorded = _recorded_segment(cluster.data_dir)
+    assert recorded is not None
+    control = Path(f"/dev/shm/PostgreSQL.{_posix_handles(recorded[1])[-1]}")
+    as_account('rm "$1"; mkfifo "$1"', control)
+    cluster.kill()
+    assert not control.exists()
 
 
 def test_a_kept_cluster_lies_in_a_folder_of_ours(

@@ -7,7 +7,6 @@ removes only what both agree on.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 from dataclasses import dataclass
@@ -17,7 +16,14 @@ from typing import Literal
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.account import can_enter, server_account
 from pgdyno.server.places import shared_folder
-from pgdyno.server.safefiles import make_folder, read_text, remove_folder, write_own, write_text
+from pgdyno.server.safefiles import (
+    make_folder,
+    read_text,
+    remove_empty_folder,
+    remove_folder,
+    write_own,
+    write_text,
+)
 from pgdyno.spec.disk import DiskPlan
 
 _NOTE = "elsewhere"
@@ -71,8 +77,7 @@ def remove_elsewhere(cluster: Path) -> list[str]:
             remove_folder(path)
             done.append(f"removed {path} of a crashed run")
         else:
-            with contextlib.suppress(OSError):
-                path.rmdir()  # pgdyno was killed before it wrote whose it is.
+            remove_empty_folder(path)  # pgdyno was killed before it wrote whose it is.
     return done
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pgdyno.server import Cluster
 from pgdyno.server.places import shared_folder
-from pgdyno.server.safefiles import copy_tree, remove_folder, working_in
+from pgdyno.server.safefiles import copy_tree, remove_folder
 
 
 class Pristine:
@@ -24,9 +24,8 @@ class Pristine:
         """Copy the stopped cluster's data; a link to WAL that lies elsewhere as a link."""
         shared_folder(self._folder)
         self._places = {"data": self._cluster.data_dir}
-        with working_in(self._cluster.data_dir):
-            if (wal := self._cluster.data_dir / "pg_wal").is_symlink():
-                self._places["wal"] = wal.readlink()
+        if (wal := self._cluster.wal_elsewhere) is not None:
+            self._places["wal"] = wal
         for name, place in self._places.items():
             copy_tree(place, self._folder / name)
 

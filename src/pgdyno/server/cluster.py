@@ -81,6 +81,7 @@ class Cluster:
         self._keep = keep
         self._places: Places = OwnFolder()
         self._data_dir = folder / "data"
+        self._wal_place: Path | None = None
         self._socket_dir = folder / "socket"
         self._password = secrets.token_urlsafe(18)
         self._password_set = False
@@ -128,6 +129,7 @@ class Cluster:
         """Fill the folder with all that a start needs."""
         if disks is not None:
             self._places = disks(self.folder)
+            self._wal_place = self._places.wal
         self._data_dir = fill(
             self.installation, self.folder, self._places, checksums=checksums, source=source
         )
@@ -147,6 +149,14 @@ class Cluster:
     def wal_dir(self) -> Path:
         """The directory in which the WAL really lies, links followed."""
         return real_wal_dir(self._data_dir)
+
+    @property
+    def wal_elsewhere(self) -> Path | None:
+        """Where pgdyno has put the WAL, whatever the link in the data directory says by now.
+
+        ``None``: in the data directory.
+        """
+        return None if self._wal_place is None else self._wal_place / "pg_wal"
 
     @property
     def log_path(self) -> Path:
@@ -262,6 +272,7 @@ class Cluster:
             raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
         last = last_segment(self.installation, self._data_dir)
         move_wal(self._data_dir, to, last=last)
+        self._wal_place = to
 
     def set_checksums(self, *, wanted: bool) -> None:
         """Turn data checksums on or off; every page is written again to turn them on.

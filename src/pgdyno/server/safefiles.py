@@ -6,8 +6,16 @@ gaining anything by it:
 
 - What lies in a directory of the account's is touched only while ``acting`` as the account, or by
   a program that ``run_as`` runs: whatever a name leads to, we can do no more there than it can.
-- As root we work only in directories that nobody else may write to. ``make_folder`` is the step
-  from there to a directory of the account's.
+- As root we work only in directories that nobody else may write to, and to which the account can
+  lead nobody astray: ``_held`` opens each name on the way there. ``make_folder`` is the step from
+  there to a directory of the account's, ``remove_folder`` the step back.
+
+Why the callers of ``make_folder``, ``remove_folder`` and ``copy_tree`` are safe: whatever path they
+give, one that the account could have chosen or changed is below a directory that it may write to,
+and all work on it is done as the account; so is all that is called while ``acting``, as moving the
+WAL does (waldir.py, walspares.py). A path's own words come from pgdyno or its user: a cluster's
+folder, its disks, templates and what a drill keeps; none is read from a link of the account's.
+``remove_own_folder`` is for folders directly in a directory of ours; rm(1) follows no link.
 
 A thread ``acting`` has the account's file system identity (setfsuid(2)): the kernel then checks
 every file access against it, and takes root's powers over files from the thread.
@@ -34,6 +42,8 @@ MORE_SPACE = "set PGDYNO_HOME to a directory with more space"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _TEXT_BYTES_MAX = 64 << 20
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PLACE = os.O_PATH | os.O_CLOEXEC
+_LINKS_MAX = 40
 _KEEP = -1
 """Given to setfsuid and setfsgid, which then only tell what is in force."""
 
@@ -171,28 +181,62 @@ def new_plain(path: Path) -> IO[bytes]:
 def make_folder(path: Path) -> None:
     """A new directory of the account's, mode 0700; SetupError when it cannot be made or given.
 
-    In a directory of the account's it makes it itself.
+    In a directory of the account's, and wherever the caller acts as it, it makes it itself.
     """
+    account = server_account()
     try:
-        _make_folder(path, server_account())
+        with _parent_of_ours(path, account) as parent:
+            if account is None or parent is None:
+                with acting():
+                    path.mkdir(0o700)
+            else:
+                os.mkdir(path.name, 0o700, dir_fd=parent)
+                _give(path.name, parent, account)
     except OSError as problem:
         raise _changed("make the directory", path, problem) from None
 
 
-def _make_folder(path: Path, account: Account | None) -> None:
-    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+@contextlib.contextmanager
+def _parent_of_ours(path: Path, account: Account | None) -> Iterator[int | None]:
+    """The directory of ``path`` held open, if root may work there; ``None``: the account only."""
+    if account is None or _file_identity()[0] == account.uid:
+        yield None
+        return
+    parent = _held(path.parent, account)
     try:
-        if account is None:
-            os.mkdir(path.name, 0o700, dir_fd=parent)
-        elif _only_root_writes(parent):
-            with _as_identity(0, 0):
-                os.mkdir(path.name, 0o700, dir_fd=parent)
-                _give(path.name, parent, account)
-        else:
-            with acting():
-                os.mkdir(path.name, 0o700, dir_fd=parent)
+        yield parent if parent is not None and _only_root_writes(parent) else None
     finally:
-        os.close(parent)
+        if parent is not None:
+            os.close(parent)
+
+
+def _held(directory: Path, account: Account) -> int | None:
+    """``directory`` held open; ``None`` if the account may change what a name on the way means."""
+    names, links = [*reversed(directory.absolute().parts[1:])], 0
+    held = os.open("/", _PLACE)
+    try:
+        while names and links <= _LINKS_MAX and _out_of_reach(held, account):
+            entry = os.open(names.pop(), _PLACE | os.O_NOFOLLOW, dir_fd=held)
+            status = os.fstat(entry)
+            if not stat.S_ISLNK(status.st_mode):
+                held, entry = entry, held
+            elif status.st_uid != account.uid:
+                links += 1
+                names += reversed(Path(os.readlink("", dir_fd=entry)).parts)
+            else:
+                links = _LINKS_MAX + 1
+            os.close(entry)
+        return None if names or links > _LINKS_MAX else os.dup(held)
+    finally:
+        os.close(held)
+
+
+def _out_of_reach(directory: int, account: Account) -> bool:
+    """Whether the account can replace nothing of others' there."""
+    status = os.fstat(directory)
+    mode = status.st_mode
+    writes = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid == account.gid)
+    return status.st_uid != account.uid and bool(not writes or mode & stat.S_ISVTX)
 
 
 def _only_root_writes(directory: int) -> bool:
@@ -216,8 +260,18 @@ def remove_folder(path: Path) -> None:
     What is mounted below it stays.
     """
     _remove(path, server_account())
-    with contextlib.suppress(OSError):
-        path.rmdir()  # In a directory of ours only we can.
+    remove_empty_folder(path)
+
+
+def remove_empty_folder(path: Path) -> None:
+    """Remove a directory of the account's if nothing is in it."""
+    account = server_account()
+    with contextlib.suppress(OSError), _parent_of_ours(path, account) as parent:
+        if parent is None:
+            with acting():
+                path.rmdir()
+        else:
+            os.rmdir(path.name, dir_fd=parent)
 
 
 def remove_own_folder(path: Path) -> None:

@@ -17,13 +17,14 @@ import struct
 from pathlib import Path
 
 from pgdyno.server.account import server_account
-from pgdyno.server.safefiles import acting, read_text
+from pgdyno.server.safefiles import acting, open_plain, read_text
 
 _SHMEM_MAGIC = 679834894  # PGShmemMagic
 _SHMEM_HEADER = struct.Struct("=iiQQI")  # magic, creator pid, total size, free offset, dsm_control
 _CONTROL_MAGIC = 0x9A503D32  # PG_DYNSHMEM_CONTROL_MAGIC
 _CONTROL_HEADER = struct.Struct("=III")  # magic, items, items at most
 _CONTROL_ITEM = struct.Struct("@IIQQPB7x")  # handle, references, first page, pages, private, pinned
+_CONTROL_BYTES_MAX = 64 << 20  # Twice over what 2^18 backends may have.
 _SHM_RDONLY = 0o10000
 _IPC_RMID = 0
 
@@ -82,7 +83,8 @@ def _posix_handles(segment: int) -> list[int]:
 def _listed_handles(control: int) -> list[int]:
     """The handles in use according to the control segment."""
     try:
-        content = Path(f"/dev/shm/PostgreSQL.{control}").read_bytes()
+        with open_plain(Path(f"/dev/shm/PostgreSQL.{control}")) as file:
+            content = file.read(_CONTROL_BYTES_MAX)
         magic, items, _ = _CONTROL_HEADER.unpack_from(content)
         if magic != _CONTROL_MAGIC:
             return []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.safefiles import copy_tree, remove_folder, working_in
-from pgdyno.server.walspares import set_spares_aside, take_spares_back
+from pgdyno.server.walspares import make_aside, set_spares_aside, take_spares_back
 
 _NAME = "pg_wal"
 _BEFORE = "pg_wal.before"
@@ -53,6 +53,8 @@ def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> 
     ``last`` is the last segment that is needed, where that is known; those after it stay with
     their disk (see walspares.py).
     """
+    if last is not None and place is not None:
+        make_aside(data_dir)
     with working_in(data_dir):
         _move(data_dir, place, last)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pgdyno.server.controldata import control_data
 from pgdyno.server.installation import Installation
-from pgdyno.server.safefiles import make_folder
+from pgdyno.server.safefiles import acting, make_folder
 
 _ASIDE = "pg_wal.spare"
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
@@ -28,6 +28,18 @@ def last_segment(installation: Installation, data_dir: Path) -> str | None:
     """The last segment that a start needs; ``None`` unless the server was shut down cleanly."""
     control = control_data(installation, data_dir)
     return control.redo_segment if control.shut_down else None
+
+
+def make_aside(data_dir: Path) -> None:
+    """Have the folder beside the data directory, which only root may be able to make.
+
+    Not to be called as the account.
+    """
+    aside = data_dir.parent / _ASIDE
+    with acting():
+        there = aside.is_dir()
+    if not there:
+        make_folder(aside)
 
 
 def set_spares_aside(data_dir: Path, wal_dir: Path, last: str) -> None:
