@@ -207,18 +207,6 @@ def test_what_a_wal_s_link_said_is_no_place_to_put_back(
     assert not (roots.folder / "evil").exists()
 
 
-def test_wal_that_lies_elsewhere_is_put_back_there(cluster: Cluster, open_dir: Path) -> None:
-    make_folder(open_dir / "there")
-    cluster.move_wal(open_dir / "there")
-    had = sorted(path.name for path in cluster.wal_dir.iterdir())
-    pristine = Pristine(cluster, cluster.folder / "pristine")
-    pristine.keep()
-    as_account('rm -r "$1"', open_dir / "there/pg_wal")
-    pristine.put_back()
-    assert cluster.wal_dir == open_dir / "there/pg_wal"
-    assert sorted(path.name for path in cluster.wal_dir.iterdir()) == had
-
-
 def test_no_folder_is_made_or_removed_past_a_link_of_the_account_s(
     roots: Roots, theirs: Path
 ) -> None:

@@ -25,6 +25,7 @@ from pgdyno.price.candidates import of_change
 from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, Installation
+from pgdyno.server.safefiles import make_folder
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 LOAD_S = 0.6
@@ -176,13 +177,14 @@ def test_wal_on_a_disk_of_its_own_is_put_back_too(
 ) -> None:
     cluster = new_cluster(18)
     cluster.stop()
-    cluster.move_wal(open_dir)
+    make_folder(open_dir / "there")
+    cluster.move_wal(open_dir / "there")
     pristine = Pristine(cluster, open_dir / "kept")
     pristine.keep()
     shutil.rmtree(cluster.wal_dir)
     (cluster.data_dir / "pg_wal").unlink()
     pristine.put_back()
-    assert cluster.wal_dir == open_dir / "pg_wal"
+    assert cluster.wal_dir == open_dir / "there/pg_wal"
     cluster.start()
     assert cluster.running
 

@@ -266,7 +266,8 @@ class Cluster:
     def move_wal(self, to: Path | None) -> None:
         """Move the WAL to the folder ``to``, as its ``pg_wal``; ``None``: into the data directory.
 
-        UsageError while the server runs. The folder is the caller's to keep and to clear away.
+        UsageError while the server runs. The folder, in which the server's account has to be able
+        to make another, is the caller's to keep and to clear away.
         """
         if self.running:
             raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
