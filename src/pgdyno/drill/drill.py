@@ -97,6 +97,7 @@ class Drill:
             self.cluster.stop()
             self._pristine.keep()
             self.cluster.start()
+        self._said = Said(self.cluster)  # Until now it was shut down by us.
 
     @property
     def receivers(self) -> Receivers:
