@@ -24,9 +24,12 @@ from pgdyno.probe.link import Link, connect
 from pgdyno.probe.missing import Missing
 from pgdyno.probe.queries import queries_for
 from pgdyno.probe.waits import WAL_FLUSH, canonical
-from pgdyno.record import Recorder
+from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
+from pgdyno.record.incidents import incidents
+from pgdyno.record.void import void_reason
 from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server.standby import Standby
 
 PATIENCE_S = 60.0
 
@@ -436,6 +439,25 @@ def test_a_server_that_dies_is_waited_for_in_silence(
     assert own[0]["n"] >= 3, "what is not the server's goes on"
     labels = [event["label"] for event in written.events("probe")]
     assert sorted(labels) == ["server away", "server still away", "waits away", "waits still away"]
+
+
+def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Written) -> None:
+    primary = new_cluster(15)
+    standby = Standby.create(primary, "promoted")
+    try:
+        standby.start()
+        with running(probes_for(written, standby.cluster)) as probes:
+            slice_id = written.recorder.open_slice("run")
+            probes.sample_now()
+            standby.promote()
+            probes.sample_now()
+            written.recorder.close_slice(slice_id)
+        written.recorder.flush()
+        with RunFile(written.recorder.path) as run:
+            assert void_reason(run, run.slice(slice_id)) == "the server was promoted"
+            assert [each.sentence for each in incidents(run)] == ["the server was promoted"]
+    finally:
+        standby.destroy()
 
 
 def test_a_server_that_hangs_keeps_nobody(

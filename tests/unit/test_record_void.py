@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
 
 SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001}
+OLDER = tuple(SERVER)
+"""The columns that tell servers apart in files from before there was one for standbys."""
+SERVER |= {"in_recovery": 1}
 SECONDS = 10
 Second = dict[str, Any]
 
@@ -99,6 +103,8 @@ def test_a_slice_in_which_all_went_well_counts(made: Callable[..., Made]) -> Non
         ({"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}, "the server was restarted"),
         ({"checkpointer_unix_ms": 2001}, "the server crashed and recovered"),
         ({"system_identifier": "8", "started_unix_ms": 2000}, "another server answered"),
+        ({"in_recovery": 0}, "the server was promoted"),
+        ({"in_recovery": 0, "started_unix_ms": 2000}, "the server was restarted"),
     ],
 )
 def test_another_server_between_the_edges(
@@ -114,6 +120,40 @@ def test_a_checkpointer_that_is_hidden_tells_nothing(made: Callable[..., Made]) 
     run = made()
     hidden = [second(server={"checkpointer_unix_ms": None})] * 3
     assert run.why(run.slice(*well(3), *hidden, *well(3))) is None
+
+
+@pytest.mark.parametrize("told", [0, 1, None])
+def test_a_server_that_stays_what_it_is_was_not_promoted(
+    made: Callable[..., Made], told: int | None
+) -> None:
+    run = made()
+    seconds = [second(server={"in_recovery": told})] * 3
+    assert run.why(run.slice(*seconds, second(server={"in_recovery": None}), *seconds)) is None
+    assert run.said() == []
+
+
+def test_a_promotion_between_slices_is_an_incident(made: Callable[..., Made]) -> None:
+    run = made()
+    run.slice(*well(3))
+    assert run.why(run.slice(*[second(server={"in_recovery": 0})] * 3)) is None
+    assert run.said() == ["the server was promoted"]
+
+
+def test_a_file_that_does_not_tell_standbys_is_read(made: Callable[..., Made]) -> None:
+    run = made()
+    slice_id = run.slice(*well(3))
+    run.recorder.finish("done")
+    run.recorder.close()
+    with sqlite3.connect(run.recorder.path) as db:
+        db.execute(
+            f"create table older as select at_ms, slice_id, {', '.join(OLDER)} from metric_server"
+        )
+        db.execute("drop table metric_server")
+        db.execute("alter table older rename to metric_server")
+    db.close()
+    with RunFile(run.recorder.path) as older:
+        assert void_reason(older, older.slice(slice_id)) is None
+        assert {each.in_recovery for each in older.sightings()} == {None}
 
 
 def test_a_restart_of_ours_between_slices_is_nobodys_business(made: Callable[..., Made]) -> None:

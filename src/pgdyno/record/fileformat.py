@@ -18,8 +18,8 @@ SCHEMA_VERSION = 4
 
 1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
 full the disks are. 4: programs of others, and load of others on the server; how a run was asked
-for, and the texts of its scripts within the spec; slices that are void, and which server answered;
-where errors happened, and all that the server said.
+for, and the texts of its scripts within the spec; slices that are void, and which server answered,
+as what; where errors happened, and all that the server said.
 """
 
 OLDEST_READ = 2
@@ -39,6 +39,7 @@ GAUGES = frozenset(
         *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
         "at_work",
         *("free_bytes", "wal_dir_bytes", "started_unix_ms", "checkpointer_unix_ms"),
+        "in_recovery",
     }
 )
 """Columns of metric tables that go up and down; every other number there only grows."""

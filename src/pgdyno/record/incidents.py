@@ -1,4 +1,5 @@
-"""What happened to the server during a run that nobody asked for: restarts, crashes, absences.
+"""What happened to the server during a run that nobody asked for: restarts, crashes,
+promotions, absences.
 
 Read from the run file alone. What pgdyno does itself (an event ``restart``) is no incident, and
 neither is what a drill breaks.

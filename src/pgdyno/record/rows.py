@@ -53,13 +53,15 @@ class Slice:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Which server answered at a moment, and since when it runs; None where that is hidden."""
+    """Which server answered at a moment, since when it runs, and whether it was a standby; None
+    where that is hidden, or not in the file."""
 
     at_ms: int
     slice_id: int | None
     system_identifier: str | None
     started_unix_ms: int | None
     checkpointer_unix_ms: int | None
+    in_recovery: int | None = None
 
 
 @dataclass(frozen=True)

@@ -149,11 +149,13 @@ create table wait_sample (
 create index wait_sample_at on wait_sample (at_ms);
 create table statement (id integer primary key, text text not null unique);
 
--- Which server answers, and since when it runs: at a slice's edges, and whenever it is another one.
+-- Which server answers, since when it runs, and as what: at a slice's edges, and whenever that is
+-- otherwise.
 create table metric_server (
     at_ms integer not null, slice_id integer,
     system_identifier text, started_unix_ms integer,
-    checkpointer_unix_ms integer          -- start of its checkpointer, which a crash renews
+    checkpointer_unix_ms integer,         -- start of its checkpointer, which a crash renews
+    in_recovery integer                   -- 1 while it is a standby
 );
 create table metric_database (
     at_ms integer not null, slice_id integer,

@@ -1,5 +1,5 @@
-"""Which slices are void, and why: the server was away or restarted, nothing was done, or clients
-stayed unconnected while it was measured. Such a slice decides nothing.
+"""Which slices are void, and why: the server was away, restarted or promoted, nothing was done, or
+clients stayed unconnected while it was measured. Such a slice decides nothing.
 
 Judged from what was recorded alone: when a slice is closed, and again whenever a run file is read.
 """
@@ -89,7 +89,8 @@ def difference(before: Sighting, after: Sighting) -> str | None:
         old, new = getattr(before, name), getattr(after, name)
         if None not in (old, new) and old != new:
             return sentence
-    return None
+    promoted = before.in_recovery == 1 and after.in_recovery == 0
+    return "the server was promoted" if promoted else None
 
 
 def silences(run: RunFile, each: Slice) -> Iterator[Silence]:

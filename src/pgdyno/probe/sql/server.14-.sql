@@ -1,6 +1,8 @@
--- Which server this is and since when it runs. The postmaster lives through a crash of one of its
--- processes; the checkpointer does not, and is seen with the rights of pg_monitor.
+-- Which server this is, since when it runs, and whether it is a standby. The postmaster lives
+-- through a crash of one of its processes; the checkpointer does not, and is seen with the rights
+-- of pg_monitor.
 select (select system_identifier::text from pg_control_system()) as system_identifier,
        round(extract(epoch from pg_postmaster_start_time()) * 1000)::int8 as started_unix_ms,
        (select round(extract(epoch from backend_start) * 1000)::int8
-          from pg_stat_activity where backend_type = 'checkpointer') as checkpointer_unix_ms
+          from pg_stat_activity where backend_type = 'checkpointer') as checkpointer_unix_ms,
+       pg_is_in_recovery()::int as in_recovery
