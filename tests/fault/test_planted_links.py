@@ -18,8 +18,9 @@ import pytest
 
 from pgdyno.drill.pristine import Pristine
 from pgdyno.errors import PgdynoError, SetupError
-from pgdyno.server import Cluster, Installation
+from pgdyno.server import Cluster, Installation, controldata
 from pgdyno.server.account import give, server_account
+from pgdyno.server.logtext import last_words, log_text
 from pgdyno.server.safefiles import acting, copy_tree, make_folder, remove_folder
 from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
 from pgdyno.server.standby import Standby
@@ -144,6 +145,22 @@ def test_a_pipe_is_not_waited_for(cluster: Cluster) -> None:
     as_account('rm "$1"; mkfifo "$1"', path)
     with pytest.raises(SetupError, match="it is no plain file"):
         cluster.start()
+
+
+def test_a_pipe_in_place_of_the_control_file_is_not_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controldata, "_S_MAX", 0.5)
+    as_account('rm "$1"; mkfifo "$1"', cluster.data_dir / "global/pg_control")
+    assert cluster.control_data() == controldata.ControlData()
+
+
+def test_of_a_log_without_end_only_the_end_is_read(open_dir: Path) -> None:
+    log = open_dir / "log"
+    log.write_text("first\n" + "x" * 100 + "\nlast\n")
+    assert log_text(log, 6) == "x" * 100 + "\nlast\n"
+    assert log_text(log, bytes_max=7) == "x\nlast\n"
+    assert last_words(log) == "last"
 
 
 def test_what_a_standby_is_told_goes_into_no_planted_file(

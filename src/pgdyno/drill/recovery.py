@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import PgdynoError, RunError
 from pgdyno.server import Cluster
 from pgdyno.server.controldata import ControlData
+from pgdyno.server.logtext import log_text
 
 if TYPE_CHECKING:
     import psycopg
@@ -115,9 +116,7 @@ def log_size(cluster: Cluster) -> int:
 
 def log_since(cluster: Cluster, start: int) -> str:
     """What the server has logged since ``start``."""
-    with cluster.log_path.open("rb") as log:
-        log.seek(start)
-        return log.read().decode(errors="replace")
+    return log_text(cluster.log_path, start)
 
 
 def decisive(log: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pgdyno.server.lsn import parse_lsn
 
 PAGE_BYTES = 8192
 """As PostgreSQL is built unless its builder says otherwise."""
+_S_MAX = 30.0
 _DAMAGED = "results below are untrustworthy"
 
 
@@ -42,7 +44,11 @@ class ControlData:
 
 def control_data(installation: Installation, data_dir: Path) -> ControlData:
     """What the control file of ``data_dir`` says."""
-    done = run_as(server_account(), [installation.program("pg_controldata"), "-D", data_dir])
+    command: list[str | Path] = [installation.program("pg_controldata"), "-D", data_dir]
+    try:
+        done = run_as(server_account(), command, seconds_max=_S_MAX)
+    except subprocess.TimeoutExpired:  # A pipe in place of the file, say.
+        return ControlData()
     if done.returncode != 0 or _DAMAGED in done.stdout + done.stderr:
         return ControlData()
     pairs = (line.partition(":") for line in done.stdout.splitlines())

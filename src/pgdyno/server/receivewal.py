@@ -16,6 +16,7 @@ from pgdyno.errors import SetupError
 from pgdyno.server.account import give, server_account
 from pgdyno.server.cluster import Cluster
 from pgdyno.server.guarded import Guarded
+from pgdyno.server.logtext import last_words
 from pgdyno.server.relay import Relay
 from pgdyno.server.safefiles import copy_file, make_folder, remove_folder, working_in, write_own
 from pgdyno.server.slots import Lag, drop_slot, lag_of, make_slot, wait_reached
@@ -109,5 +110,4 @@ class WalReceiver:
     def _trouble(self) -> str | None:
         if self.running:
             return None
-        lines = self._log_path.read_text(errors="replace").strip().splitlines()
-        return f"it has ended: {lines[-1] if lines else 'it logged nothing'}"
+        return f"it has ended: {last_words(self._log_path)}"

@@ -21,6 +21,7 @@ from pgdyno.server.account import run_as, server_account
 from pgdyno.server.cluster import Cluster, quoted
 from pgdyno.server.connecting import connect
 from pgdyno.server.layout import OwnFolder
+from pgdyno.server.logtext import last_words
 from pgdyno.server.relay import Relay
 from pgdyno.server.safefiles import make_folder, remove_folder, working_in, write_text
 from pgdyno.server.slots import WAIT_S_MAX, Lag, drop_slot, lag_of, make_slot, wait_reached
@@ -196,7 +197,9 @@ class Standby:
         return done.returncode == 0
 
     def _trouble(self) -> str | None:
-        return None if self.cluster.running else f"it has ended: {_last_words(self.cluster)}"
+        if self.cluster.running:
+            return None
+        return f"it has ended: {last_words(self.cluster.log_path)}"
 
 
 def promote(cluster: Cluster) -> float:
@@ -210,8 +213,9 @@ def promote(cluster: Cluster) -> float:
         row = conn.execute("select pg_promote(true, %s)", [int(WAIT_S_MAX)]).fetchone()
         recovering = conn.execute("select pg_is_in_recovery()").fetchone()
     if row != (True,) or recovering != (False,):
+        said = last_words(cluster.log_path)
         raise SetupError(
-            f"the standby was not promoted within {WAIT_S_MAX:.0f} s: {_last_words(cluster)}",
+            f"the standby was not promoted within {WAIT_S_MAX:.0f} s: {said}",
             code="standby-promotion",
         )
     return time.monotonic() - began_s
@@ -248,9 +252,3 @@ def _base_backup(primary: Cluster, target: Path) -> None:
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no message"])[0]
         raise SetupError(f"no base backup could be made: {said}", code="base-backup")
-
-
-def _last_words(cluster: Cluster) -> str:
-    """The last line of its log."""
-    lines = cluster.log_path.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it logged nothing"

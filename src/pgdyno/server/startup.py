@@ -9,6 +9,7 @@ from signal import Signals
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.installation import Installation, refusal, setting_names
+from pgdyno.server.logtext import log_text
 from pgdyno.server.setting_values import not_one_of, refuse_reserved, unknown_setting
 
 
@@ -34,9 +35,7 @@ def _setting_error(installation: Installation, name: str, value: str, said: str)
 
 def explain_failure(installation: Installation, log_path: Path, log_start: int) -> PgdynoError:
     """The error for a server that ended while starting, from what it logged since ``log_start``."""
-    with log_path.open("rb") as log:
-        log.seek(log_start)
-        said = log.read().decode(errors="replace")
+    said = log_text(log_path, log_start)
     if "could not bind IPv4 address" in said:
         return SetupError("no free TCP port on 127.0.0.1", code="port-taken")
     decisive = [line for line in said.splitlines() if re.search(r"\b(FATAL|PANIC):", line)]

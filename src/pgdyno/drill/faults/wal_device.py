@@ -35,6 +35,7 @@ from pgdyno.drill.walloss import DiskEmptied, DiskFailed
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger
 from pgdyno.server import Cluster
+from pgdyno.server.logtext import log_text
 from pgdyno.server.receivers import Receivers
 from pgdyno.spec import Spec
 
@@ -224,7 +225,7 @@ def _bound_of_a_crash_ms(drill: Drill) -> float | None:
 
 def _said_of_redo(cluster: Cluster) -> list[str]:
     """What a server said of redo in all its starts."""
-    lines = cluster.log_path.read_text(errors="replace").splitlines()
+    lines = log_text(cluster.log_path).splitlines()
     return [line.partition(":  ")[2] for line in lines if "LOG:  redo " in line]
 
 
