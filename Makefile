@@ -67,11 +67,15 @@ bench: $(VENV)/.installed-dev ## pgdyno against its peers, in pairs: about 30 mi
 # Each program says how to repeat what it found.
 .PHONY: fuzz
 fuzz: $(VENV)/.installed-dev ## Fuzzing: run files, specs, command lines, streams, signals; a minute each
-	for each in $(FUZZ); do $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) || exit 1; done
+	for each in $(FUZZ); do \
+	    $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed %) || exit 1; \
+	done
 	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test -p pgdyno-wire --test protocol --quiet
 
 FUZZ ?= run_files specs command_lines streams signals
 FUZZ_SECONDS ?= 60
+# A number, to see the same again; a new one each time without.
+FUZZ_SEED ?=
 FUZZ_CASES ?= 5000
 
 .PHONY: docs
