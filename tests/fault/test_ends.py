@@ -15,6 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from said import error_of
 
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
@@ -111,7 +112,7 @@ def test_a_stop_signal_ends_it_in_order(
     run.send_signal(number)
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 128 + number
-    assert err.startswith(f"error: interrupted by {number.name}\n")
+    assert error_of(err).startswith(f"error: interrupted by {number.name}\n")
     assert "pgdyno show run.db" in err
     assert servers_below(home) == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.db"], "left-over files"
@@ -129,7 +130,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130
-    assert err.startswith("error: interrupted by SIGINT\n")
+    assert error_of(err).startswith("error: interrupted by SIGINT\n")
     assert "Traceback" not in err
     wait_for(lambda: servers_below(home) == before, "the server is gone")
 
@@ -151,7 +152,7 @@ def test_a_server_that_goes_away(
     cluster.kill()
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 2
-    assert err.startswith("error: ")
+    assert error_of(err)
     assert "what was recorded is kept: pgdyno show run.db" in err
     assert "Traceback" not in err
     kept = RunFile(tmp_path / "run.db")

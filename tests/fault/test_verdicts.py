@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from said import error_of
 
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, ConnInfo
@@ -182,7 +183,7 @@ def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
         _, err = begun.end(2)
     finally:
         signal_all(cluster, signal.SIGCONT)
-    assert err.startswith("error: the server ")
+    assert error_of(err).startswith("error: the server ")
     assert "what was recorded is kept" in err
 
 
@@ -194,7 +195,9 @@ def test_a_dropped_database(shop: ConnInfo, begin: Begin, script: Callable[[str]
     assert not result["trustworthy"]
     assert result["distrust"][0].startswith("all 3 connections were lost, and then: 3D000")
     assert result["incidents"]
-    assert err.startswith("error: the measurement cannot be trusted: all 3 connections were lost")
+    untrusted = "error: the measurement cannot be trusted: all 3 connections were lost"
+    assert error_of(err).startswith(untrusted)
+    assert "the server went away" not in str(result["incidents"])
 
 
 def test_rights_that_are_revoked_end_the_run(
@@ -204,7 +207,10 @@ def test_rights_that_are_revoked_end_the_run(
     begun.wait_for(DONE)
     run_sql(shop, "revoke insert on t from verdicts", "verdicts")
     _, err = begun.end(2)
-    assert "of them in script own: 42501 permission denied for table t" in err.splitlines()[0]
+    assert (
+        "of them in script own: 42501 permission denied for table t"
+        in error_of(err).splitlines()[0]
+    )
     assert RunFile(begun.path).ledger().balanced
 
 
@@ -278,3 +284,16 @@ def test_slices_in_which_nothing_ends_have_no_verdict(
     assert result["effect"] is None
     assert "nothing was done, and 2 transactions were due" in err
     assert "longer slices" in err
+
+
+@pytest.mark.parametrize("length", [("-t", "3"), ("-T", "1"), ("-T", "20")])
+def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
+    begin: Begin, script: Callable[[str], str], length: tuple[str, str]
+) -> None:
+    begun = begin("run", "-f", script("select 1 / 0;\n"), "-c", "1", *length)
+    result, err = begun.end(2)
+    last = error_of(err).splitlines()[0]
+    assert last.startswith("error: no transaction succeeds: ")
+    assert last.endswith("of them in script own: 22012 division by zero")
+    assert "what was recorded is kept" in err
+    assert not result or not result["incidents"]

@@ -11,6 +11,7 @@ import pytest
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.failing import failed_wholly
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
 
@@ -335,3 +336,82 @@ def test_only_pairs_without_a_void_slice_count(made: Callable[..., Made]) -> Non
         pairs = [(a.id, b.id) for a, b in file.pairs(trial)]
         assert file.slice(ids[2]).void == "the server was restarted"
     assert pairs == [(ids[1], ids[0]), (ids[5], ids[4])]
+
+
+READ_ONLY = "cannot execute INSERT in a read-only transaction"
+
+
+def failing(count: int = 3, answered: bool = False) -> list[Second]:
+    """Seconds in which the server answers with nothing but errors."""
+    refused = error("25006", 900, statement="insert into t values (1)", message=READ_ONLY)
+    return [second(done=0, answered=answered, active=0, errors=[refused])] * count
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_failures_are_answers(made: Callable[..., Made], answered: bool) -> None:
+    run = made()
+    run.slice(*well(1))
+    why = run.why(run.slice(*failing(answered=answered)))
+    assert why == f"no transaction succeeded: 25006 {READ_ONLY}"
+    assert run.said() == []
+
+
+def test_lost_connections_are_no_answers(made: Callable[..., Made]) -> None:
+    run = made()
+    lost = error("08006", 1, statement="select 1")
+    silent = [second(done=0, answered=False, errors=[lost])] * 3
+    assert run.why(run.slice(*well(4), *silent)) == "the server answered nobody for 3.0 s"
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "said"),
+    [
+        ("3D000", "the server refused to connect: 3D000 no such database"),
+        ("connect-failed", "the server went away"),
+    ],
+)
+def test_a_server_that_turns_all_away_is_there(
+    made: Callable[..., Made], sqlstate: str, said: str
+) -> None:
+    run = made()
+    refused = error(sqlstate, statement="connect", message="no such database")
+    run.slice(*well(4), *[second(done=0, answered=False, errors=[refused])] * 4)
+    run.recorder.add_event("probe", "server away", ns=at(run.recorder, 4))
+    assert run.said() == [said]
+
+
+@pytest.mark.parametrize(("answered", "active"), [(False, 3), (True, 0)])
+def test_a_silence_over_several_slices_is_one_incident(
+    made: Callable[..., Made], answered: bool, active: int
+) -> None:
+    run = made()
+    silent = second(done=0, answered=answered, active=active)
+    run.slice(*well(3))
+    for _ in range(3):
+        run.slice(*[silent] * 3)
+    run.slice(*well(3))
+    (said,) = run.said()
+    assert said.endswith(" for 9.0 s")
+
+
+def test_the_error_of_a_run_that_failed_wholly(made: Callable[..., Made]) -> None:
+    run = made()
+    run.slice(*failing())
+    run.recorder.flush()
+    with RunFile(run.recorder.path) as file:
+        problem = failed_wholly(file)
+    assert problem is not None
+    assert (problem.code, problem.exit_status) == ("nothing-succeeds", 2)
+    assert problem.message.endswith(f"2,700 of them in connecting: 25006 {READ_ONLY}")
+    assert "primary" in (problem.hint or "")
+
+
+@pytest.mark.parametrize(
+    "seconds", [[*failing(), *well(1)], [second(done=0)], [second(done=0, errors=[error("53300")])]]
+)
+def test_what_did_not_fail_wholly(made: Callable[..., Made], seconds: list[Second]) -> None:
+    run = made()
+    run.slice(*seconds)
+    run.recorder.flush()
+    with RunFile(run.recorder.path) as file:
+        assert failed_wholly(file) is None

@@ -52,8 +52,18 @@ def print_statements(path: Path) -> None:
 
 
 def check_trust(result: Mapping[str, Any]) -> None:
-    """Raise :class:`TrustError` when the measurement cannot be trusted."""
+    """Raise :class:`TrustError` when the measurement cannot be trusted, and :class:`RunError` when
+    nothing succeeded of what was tried, however long that was."""
     if not result["trustworthy"]:
+        from pgdyno.record import RunFile
+        from pgdyno.record.failing import failed_wholly
+
+        with RunFile(Path(result["run_file"])) as run:
+            failure = failed_wholly(run)
+        if failure is not None:
+            kept = f"what was recorded is kept: pgdyno show {result['run_file']}"
+            failure.hint = f"{failure.hint}; {kept}" if failure.hint else kept
+            raise failure
         raise TrustError(
             f"the measurement cannot be trusted: {'; '.join(result['distrust'])}",
             code="not-trustworthy",

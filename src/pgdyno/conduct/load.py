@@ -16,10 +16,11 @@ from typing import Any
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct.config import Acks, engine_config
-from pgdyno.conduct.standstill import PASSING_CODES, Standstill
+from pgdyno.conduct.standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import ErrorTotal, Recorder, told
+from pgdyno.record.failing import PASSING_CODES
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads

@@ -10,17 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pgdyno.errors import RunError
+from pgdyno.record.failing import PASSING_CODES, nothing_succeeds
 
 HOPELESS_S = 5.0
 """From the first failure on, with no transaction done."""
 FAILURES_MIN = 10
 SILENT_S = 30.0
 """Without a transaction done and without an answer to the probes."""
-PASSING_CODES = (
-    *("connect-failed", "connect-timeout", "connection-lost", "53300", "08P01", "08006", "08003"),
-    *("57P01", "57P02", "57P03", "pool-timeout"),
-)
-"""What ends when the server, or a pooler before it, is back; it is waited for."""
 
 
 class Standstill:
@@ -64,7 +60,7 @@ class Standstill:
         if self._failing_s is not None and now_s - self._failing_s >= HOPELESS_S:
             failures = sum(self._failures.values())
             if failures >= FAILURES_MIN and self._groups_at_work <= self._failed_groups:
-                raise self._nothing_succeeds(failures)
+                raise nothing_succeeds(self._failures, HOPELESS_S)
         if not self._connected:
             return  # of this the engine gives up, and says why
         if now_s - self.done_s >= SILENT_S and self._silent_s() >= SILENT_S:
@@ -74,12 +70,3 @@ class Standstill:
                 hint="is it stopped, out of memory, or waiting for its disk? It may also be the"
                 " network between",
             )
-
-    def _nothing_succeeds(self, failures: int) -> RunError:
-        (script, sqlstate, message), count = max(self._failures.items(), key=lambda item: item[1])
-        where = f"script {script}" if script else "connecting"
-        return RunError(
-            f"no transaction succeeds: {failures:,} failures in {HOPELESS_S:g} s, {count:,} of them"
-            f" in {where}: {sqlstate} {message}",
-            code="nothing-succeeds",
-        )

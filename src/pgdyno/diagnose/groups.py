@@ -122,7 +122,9 @@ def _connected(rows: Sequence[GroupInterval], spec: Mapping[str, Any]) -> int:
     clients = max(row.clients for row in rows)
     if spec.get("pool") or spec.get("connection", "persistent") != "persistent":
         return clients
-    return min(clients, max(row.connections for row in rows))
+    # Connections are counted as an interval ends, when those of a short run are closed again.
+    first = sum(row.connects - row.reconnects for row in rows)
+    return min(clients, max(first, *(row.connections for row in rows)))
 
 
 def open_loop_sentence(account: GroupAccount) -> str:

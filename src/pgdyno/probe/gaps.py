@@ -79,5 +79,7 @@ class Gaps:
 
 
 def _one_line(reason: str) -> str:
-    shown = "".join(letter if letter.isprintable() else " " for letter in reason)
-    return " ".join(shown.split())[:200]
+    """Of libpq's text its first line; what follows is advice on every lost connection."""
+    first = next((line for line in reason.splitlines() if line.strip()), "")
+    shown = "".join(letter if letter.isprintable() else " " for letter in first)
+    return " ".join(shown.split())[:200].rstrip(".")

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from pgdyno.record.failing import is_answer
 from pgdyno.record.reader import RunFile
 from pgdyno.record.rows import Event, Losses
-from pgdyno.record.void import broken_links, difference, silences
+from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, difference, silences
 
 NEAR_MS = 5_000
 """What is this close to a restart belongs to it."""
+INTERVAL_MS = 1_000
+_REFUSED = ("28", "3D", "42", "55")
+"""Classes of SQLSTATEs by which a server that is up turns clients away."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,36 @@ def _absences(run: RunFile) -> Iterator[Incident]:
         if event.label == "server away":
             away = event
         elif event.label == "server back" and away is not None:
-            away_ms = event.at_ms - away.at_ms
-            said = f"the server was away for {away_ms / 1000:.1f} s"
-            yield Incident(away.at_ms, said, away_ms)
+            yield _absence(run, away, event)
             away = None
     if away is not None:
-        yield Incident(away.at_ms, "the server went away")
-    for piece in run.slices():
-        for kind in (silences, broken_links):
-            for silence in kind(run, piece):
-                yield Incident(silence.from_ms, str(silence), silence.to_ms - silence.from_ms)
+        yield _absence(run, away, None)
+    for silence in (*silences(run), *broken_links(run)):
+        lasted_ms = silence.to_ms - silence.from_ms
+        if _measured_ms(run, silence) >= SILENT_MS_MIN:
+            yield Incident(silence.from_ms, str(silence), lasted_ms)
+
+
+def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
+    """What the probes took for an absence: the server may have been up and turned all away."""
+    for refusal in run.refusals():
+        late = back is not None and refusal.at_ms > back.at_ms
+        if refusal.at_ms < away.at_ms - INTERVAL_MS or late:
+            continue
+        if is_answer(refusal.sqlstate) and refusal.sqlstate.startswith(_REFUSED):
+            said = f"the server refused to connect: {refusal.sqlstate} {refusal.message}"
+            return Incident(away.at_ms, said, back.at_ms - away.at_ms if back else 0)
+    if back is None:
+        return Incident(away.at_ms, "the server went away")
+    away_ms = back.at_ms - away.at_ms
+    return Incident(away.at_ms, f"the server was away for {away_ms / 1000:.1f} s", away_ms)
+
+
+def _measured_ms(run: RunFile, silence: Silence) -> int:
+    """The part of a silence that lies within slices: between them, clients may be connecting."""
+    spans = [(piece.started_ms, piece.ended_ms or silence.to_ms) for piece in run.slices()]
+    shares = (min(end, silence.to_ms) - max(start, silence.from_ms) for start, end in spans)
+    return sum(max(0, share) for share in shares)
 
 
 def _losses(run: RunFile) -> Iterator[Incident]:

@@ -6,7 +6,7 @@ UsageError with a hint, on opening or when the damaged place is first read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,7 @@ from pgdyno.record.rows import (
     Interval,
     Ledger,
     Losses,
+    Refusal,
     RunInfo,
     Sighting,
     Slice,
@@ -343,6 +344,19 @@ class RunFile(Latencies):
             " group by at_ms, slice_id order by at_ms"
         )
         return [Losses(**row) for row in rows]
+
+    def answered_with_errors_ms(self, is_answer: Callable[[str], bool]) -> set[int]:
+        """When the intervals began in which clients got errors that are answers."""
+        rows = self._db.tuples("select distinct at_ms, sqlstate from error")
+        return {at_ms for at_ms, sqlstate in rows if is_answer(sqlstate)}
+
+    def refusals(self) -> list[Refusal]:
+        """What was said to clients that tried to connect, in time order."""
+        rows = self._db.rows(
+            "select at_ms, sqlstate, message from error where statement = 'connect'"
+            " order by at_ms, rowid"
+        )
+        return [self._db.decoded(Refusal, row) for row in rows]
 
     def pairs(self, trial_id: int) -> list[tuple[Slice, Slice]]:
         """The slices of a trial's pairs, side a first; those of which neither is void."""

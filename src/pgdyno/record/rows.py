@@ -74,6 +74,15 @@ class Losses:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """An error of connecting, in one interval."""
+
+    at_ms: int
+    sqlstate: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Ledger:
     """Where every intended transaction went, summed over the slices asked for."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any
 
+from pgdyno.record.failing import commonest, is_answer
 from pgdyno.record.reader import RunFile
 from pgdyno.record.rows import GroupInterval, Interval, Sighting, Slice
 
@@ -93,26 +94,30 @@ def difference(before: Sighting, after: Sighting) -> str | None:
     return "the server was promoted" if promoted else None
 
 
-def silences(run: RunFile, each: Slice) -> Iterator[Silence]:
-    """Times of a slice between two moments in which nobody had an answer; none where no probe was
-    at work."""
-    if each.ended_ms is None or not run.was_probed:
+def silences(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
+    """Times of a slice, or of the whole run, between two moments in which nobody had an answer;
+    none where no probe was at work."""
+    intervals = _intervals(run, each)
+    if not intervals or (each and each.ended_ms is None) or not run.was_probed:
         return
-    answered = run.answered_ms(each.started_ms, each.ended_ms)
-    edges = [each.started_ms, *answered, each.ended_ms]
-    gaps = [(a, b) for a, b in pairwise(edges) if b - a >= SILENT_MS_MIN]
-    intervals = run.intervals([each.id]) if gaps else []
-    for began, ended in gaps:
-        inside = [interval for interval in intervals if _within(interval, began, ended)]
-        idle = [interval for interval in inside if not interval.done and _due(interval)]
+    began, ended = intervals[0].at_ms, round(intervals[-1].at_ms + intervals[-1].duration_ms)
+    if each and each.ended_ms is not None:
+        began, ended = each.started_ms, each.ended_ms
+    edges = [began, *run.answered_ms(began, ended), ended]
+    heard = run.answered_with_errors_ms(is_answer)
+    for a, b in pairwise(edges):
+        if b - a < SILENT_MS_MIN:
+            continue
+        inside = [interval for interval in intervals if _within(interval, a, b)]
+        idle = [i for i in inside if not i.done and _due(i) and i.at_ms not in heard]
         if idle:
-            yield Silence(began, ended, _length_ms(idle))
+            yield Silence(a, b, _length_ms(idle))
 
 
-def broken_links(run: RunFile, each: Slice) -> Iterator[Silence]:
-    """Times of a slice in which clients waited for answers, and no session of the server was at
-    work. A client that sleeps in a transaction has the server wait for it."""
-    stretches = list(_idle_stretches(run.intervals([each.id])))
+def broken_links(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
+    """Times of a slice, or of the whole run, in which clients waited for answers, and no session of
+    the server was at work. A client that sleeps in a transaction has the server wait for it."""
+    stretches = list(_idle_stretches(run, _intervals(run, each)))
     if stretches and SLEEP in json.dumps(run.run.spec):
         return
     for idle in stretches:
@@ -123,9 +128,17 @@ def broken_links(run: RunFile, each: Slice) -> Iterator[Silence]:
             yield Silence(began, ended, _length_ms(idle), reached=False)
 
 
-def _idle_stretches(intervals: list[Interval]) -> Iterator[list[Interval]]:
-    """Intervals in a row in which something was waiting and nothing was done, for long enough."""
-    for idle, stretch in groupby(intervals, lambda each: not each.done and each.backlog > 0):
+def _intervals(run: RunFile, each: Slice | None) -> list[Interval]:
+    return run.intervals(None if each is None else [each.id])
+
+
+def _idle_stretches(run: RunFile, intervals: list[Interval]) -> Iterator[list[Interval]]:
+    """Intervals in a row in which something was waiting and nobody was answered, for long
+    enough. An error is an answer too."""
+    heard = run.answered_with_errors_ms(is_answer)
+    for idle, stretch in groupby(
+        intervals, lambda i: not i.done and i.backlog > 0 and i.at_ms not in heard
+    ):
         in_a_row = list(stretch)
         if idle and _length_ms(in_a_row) >= SILENT_MS_MIN:
             yield in_a_row
@@ -198,6 +211,8 @@ def _nothing_done(run: RunFile, each: Slice) -> str | None:
     due = ledger.intended + ledger.carried_in
     if ledger.done or not due:
         return None
+    if failed := commonest(run.errors([each.id])):
+        return f"no transaction succeeded: {failed}"
     return (
         f"{NOTHING_DONE}, and {due:,} {'transaction was' if due == 1 else 'transactions were'} due"
     )
