@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.conduct.presence import is_loss
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Cluster, ConnInfo, Settings, settle, undo_left
 from pgdyno.server.undo import undo_files
@@ -114,6 +115,64 @@ def test_kill_9_puts_everything_back(server: Cluster, begin: Begin) -> None:
     wait_until(is_as(server, before), "the guardian puts them back")
 
 
+@pytest.mark.parametrize("by", ["the file", "ALTER SYSTEM", "a line taken out"])
+def test_what_the_user_has_not_loaded_is_not_loaded_for_them(server: Cluster, by: str) -> None:
+    conf = server.folder / "postgresql.conf"
+    if by == "the file":
+        with conf.open("a") as file:
+            file.write("Work_Mem = '77MB'\nsynchronous_commit=off\nlog_timezone='utc'\n")
+            file.write("shared_buffers='1GB'\n")
+    elif by == "ALTER SYSTEM":
+        execute(server.conninfo, "alter system set synchronous_commit = off")
+        execute(server.conninfo, "alter system set work_mem = '77MB'")
+    else:
+        text = conf.read_text()
+        conf.write_text(text + "synchronous_commit = off\nwork_mem = 77MB\n")
+        execute(server.conninfo, "select pg_reload_conf()")
+        wait_until(lambda: execute(server.conninfo, "show work_mem") == "77MB", "it is loaded")
+        conf.write_text(text)
+    before = state(server)
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    with pytest.raises(
+        SetupError, match=r"^synchronous_commit, work_mem: .* not yet loaded"
+    ) as caught:
+        settings.apply({"max_wal_size": "3GB"})
+    assert "SELECT pg_reload_conf()" in str(caught.value.hint)
+    settings.restore_all()
+    assert is_as(server, before)()
+
+
+def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
+    with (server.folder / "postgresql.conf").open("a") as file:
+        file.write("datestyle='iso, mdy'\nwork_mem=0.004GB\nlog_file_mode=0600\nfsync=TRUE\n")
+        file.write("archive_command='true'\nshop.mode='x'\nmax_connections=77\n")
+    execute(server.conninfo, "select pg_reload_conf()")
+    wait_until(
+        lambda: execute(server.conninfo, "select current_setting('shop.mode', true)") == "x",
+        "it is loaded",
+    )
+    with (server.folder / "postgresql.conf").open("a") as file:
+        file.write("datestyle='ISO,mdy'\nlog_file_mode=384\nfsync=1\n")
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    settings.apply({"max_wal_size": "3GB"})
+    with (server.folder / "postgresql.conf").open("a") as file:
+        file.write("commit_delay=7\nshop.mode='y'\n")
+    told = settings.restore_all().sentences()
+    assert told[0] == "your server's settings are as they were: max_wal_size"
+    assert told[1].endswith("changed and not yet loaded: commit_delay, shop.mode")
+
+
+def test_files_with_an_error_are_told_before_anything_is_changed(server: Cluster) -> None:
+    with (server.folder / "postgresql.conf").open("a") as file:
+        file.write("work_men = 1\n")
+    before = state(server)
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    with pytest.raises(SetupError, match=r"postgresql.conf, line \d+: work_men: unrecognized"):
+        settings.apply({"max_wal_size": "3GB"})
+    settings.restore_all()
+    assert is_as(server, before)()
+
+
 def test_kill_9_of_the_whole_process_group(
     new_cluster: Callable[..., Cluster], begin: Begin
 ) -> None:
@@ -137,6 +196,7 @@ def test_with_the_guardian_killed_too_the_next_command_does_it(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGDYNO_HOME", os.environ["PGDYNO_HOME"] + "/elsewhere")
         (said,) = settle(replace(server.conninfo, database="postgres"))
+    assert said.startswith("at postgresql://")
     assert said.endswith("your server's settings are as they were: max_wal_size, work_mem")
     (done,) = undo_left(quick=False)
     assert not done.failed
@@ -267,6 +327,8 @@ def test_a_change_that_locks_everybody_out_is_taken_back_at_once(
     with pytest.raises(SetupError, match=f"with {name} = {value} nobody can connect") as caught:
         settings.apply({name: value})
     assert caught.value.hint == "it was taken back at once"
+    assert "no PostgreSQL answers" not in caught.value.message
+    assert not is_loss(caught.value), "tried again, it would lock everybody out again"
     settings.restore_all()
     assert is_as(server, before)()
 

@@ -109,6 +109,7 @@ def test_a_server_that_does_not_come_back_ends_the_run(clock: Clock) -> None:
     "problem",
     [
         SetupError("no", code="no-permission"),
+        SetupError("no", code="locked-out"),
         RunError("no", code="server-gone"),
         psycopg.errors.InsufficientPrivilege("no"),
     ],

@@ -14,6 +14,8 @@ RETURN_S_MAX = 30.0
 _LOOK_EVERY_S = 0.5
 _AWAY_CODES = ("no-server", "no-server-behind-pooler", "connection-failed", "server-starting")
 """Errors of connecting that pass when the server comes back."""
+_REFUSAL_CODES = ("locked-out", "startup-library")
+"""Errors of connecting to a server that is there: they do not pass."""
 
 
 def patiently(act: Callable[[], None], wait: Callable[[float], None]) -> None:
@@ -38,6 +40,8 @@ def patiently(act: Callable[[], None], wait: Callable[[float], None]) -> None:
 def is_loss(problem: BaseException) -> bool:
     """Whether it failed because the server is away, and not because it refuses."""
     if isinstance(problem, RunError):
+        return False
+    if isinstance(problem, PgdynoError) and problem.code in _REFUSAL_CODES:
         return False
     if isinstance(problem, PgdynoError) and problem.code in _AWAY_CODES:
         return True

@@ -21,6 +21,7 @@ from pgdyno.server import (
     Settings,
     find_installation,
     own_database,
+    require_loaded,
     resolve_conninfo,
     server_behind,
     server_facts,
@@ -46,6 +47,12 @@ _MAX_CONNECTIONS_DEFAULT = 100
 _SESSIONS_BESIDE = 5 + SESSIONS
 # Files beside the connections: probes, the run file, libraries, what the threads wait on.
 _FILES_BESIDE = 100
+
+_FILES_HIDDEN = (
+    "it cannot be seen whether the server's configuration files were changed and not loaded: a"
+    " reload by pgdyno would load them (GRANT SELECT ON pg_file_settings and EXECUTE ON FUNCTION"
+    " pg_show_all_file_settings() to see it)"
+)
 
 
 @dataclass
@@ -294,6 +301,8 @@ def _open_existing(
         entrance = replace(entrance, database=conninfo.database)
         if named is not None:
             watcher.note(_why_not(named, spec))
+    if may_apply and not require_loaded(conninfo):
+        watcher.note(_FILES_HIDDEN)
     settings = Settings.of_user(conninfo, may_apply=may_apply)
     stack.callback(_restore, settings, watcher)
     facts = {

@@ -19,6 +19,7 @@ from pgdyno.server.settings import Settings
 from pgdyno.server.sweep import sweep
 from pgdyno.server.template import OWN_NAME as OWN_DATABASE
 from pgdyno.server.turn import only_one
+from pgdyno.server.unloaded import require_loaded
 
 __all__ = [
     "OWN_DATABASE",
@@ -38,6 +39,7 @@ __all__ = [
     "find_installation",
     "only_one",
     "own_database",
+    "require_loaded",
     "resolve_conninfo",
     "server_behind",
     "server_facts",

@@ -101,6 +101,13 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         "check the port",
     ),
     (
+        r"could not (?:access file|load library)",
+        "startup-library",
+        "{place}: {reason}",
+        "session_preload_libraries and local_preload_libraries name libraries that the server must"
+        " have",
+    ),
+    (
         r"Connection refused|No such file or directory",
         "no-server",
         "no PostgreSQL answers at {place}",

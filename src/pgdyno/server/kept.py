@@ -103,6 +103,16 @@ class KeptSession:
         """End the session."""
         self._conn.close()
 
+    def is_lost(self) -> bool:
+        """Whether the session has ended since its last statement."""
+        import psycopg
+
+        try:
+            self._conn.execute("select 1")
+        except psycopg.Error:
+            return self._conn.closed
+        return False
+
     def rows(self, statement: bytes, params: dict[str, Any] | None = None) -> list[Any]:
         """The answer to a statement that may be repeated, over a loss of the session too."""
         import psycopg
@@ -198,12 +208,7 @@ class KeptSession:
         )
 
     def _may_read_file(self) -> bool:
-        return bool(
-            self.rows(
-                b"select has_table_privilege('pg_file_settings', 'select')"
-                b" and has_function_privilege('pg_show_all_file_settings()', 'execute')"
-            )[0][0]
-        )
+        return bool(self.rows(query("may_read_files"))[0][0])
 
     def _open(self) -> psycopg.Connection:
         """Connect with all pins that the role may set, in the first database that lets us in."""

@@ -19,7 +19,7 @@ from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.identity import Identity, identity_of
 from pgdyno.server.kept import KeptSession, steady
 from pgdyno.server.queries import query
-from pgdyno.server.restoring import by_hand, restore
+from pgdyno.server.restoring import Restored, by_hand, restore
 from pgdyno.server.settings import in_use
 from pgdyno.server.undo import MARK, UndoFile, UndoRecord, read_undo, undo_files
 
@@ -162,7 +162,7 @@ def _put_back(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[st
         raise SetupError(str(error).strip(), code="undo-failed") from None
     if original:
         file.remove()
-    return [f"after a pgdyno that was killed, {sentence}" for sentence in done.sentences()]
+    return _told(conninfo, done)
 
 
 def _is_there(kept: KeptSession, record: UndoRecord) -> bool:
@@ -249,7 +249,12 @@ def _put_back_marked(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
         done = restore(kept, record)
     finally:
         kept.close()
-    return [f"after a pgdyno that was killed, {sentence}" for sentence in done.sentences()]
+    return _told(conninfo, done)
+
+
+def _told(conninfo: ConnInfo, done: Restored) -> list[str]:
+    where = conninfo.uri_without_password
+    return [f"at {where}, after a pgdyno that was killed, {each}" for each in done.sentences()]
 
 
 def _run_of(mark: str) -> str | None:

@@ -9,6 +9,7 @@ from pgdyno.errors import SetupError
 from pgdyno.server.kept import KeptSession
 from pgdyno.server.statements import alter_system
 from pgdyno.server.undo import MARK, UndoRecord
+from pgdyno.server.unloaded import unloaded
 
 
 @dataclass
@@ -21,6 +22,8 @@ class Restored:
     """What somebody else has set meanwhile, and was left so."""
     unknown: list[str] = field(default_factory=list)
     """Still ours, for nobody here knows what was there before."""
+    loaded: list[str] = field(default_factory=list)
+    """What others had written to the files, which our reload has put in force."""
 
     def sentences(self) -> list[str]:
         """What there is to tell of it."""
@@ -30,6 +33,11 @@ class Restored:
         for name, value in self.theirs.items():
             now = "was reset" if value is None else f"was set to {value}"
             told.append(f"{name} {now} by somebody else meanwhile, and is left so")
+        if self.loaded:
+            told.append(
+                f"the reload has put in force what others had changed and not yet loaded:"
+                f" {', '.join(self.loaded)}"
+            )
         return told
 
 
@@ -40,6 +48,7 @@ def put_back(kept: KeptSession, record: UndoRecord, names: Iterable[str]) -> Res
     """
     done = Restored()
     wanted = list(names)
+    done.loaded = not_ours(kept, record)
     for name, held in kept.altered(wanted).items():
         touched = record.settings[name]
         if held == touched.before and touched.before_known:
@@ -54,6 +63,16 @@ def put_back(kept: KeptSession, record: UndoRecord, names: Iterable[str]) -> Res
     kept.reload()
     _verify(kept, record, done.back)
     return done
+
+
+def not_ours(kept: KeptSession, record: UndoRecord) -> list[str]:
+    """What the next reload changes besides; nothing where that cannot be seen."""
+    import psycopg
+
+    try:
+        return unloaded(kept.rows, ours=record.settings) if kept.sees_file else []
+    except psycopg.Error:
+        return []  # It must not keep anything from being put back.
 
 
 def restore(kept: KeptSession, record: UndoRecord) -> Restored:

@@ -114,18 +114,38 @@ def in_base_unit(setting: Setting, value: str) -> float:
     if match is None:
         raise UsageError(f'{setting.name}: "{value}" is not a number', code="setting-value")
     digits, unit = match[1], match[2].rstrip()
-    number = float(int(digits, 16)) if "x" in digits.lower() else float(digits)
+    number = _number(digits, setting.vartype)
     if unit:
-        number *= _unit_ratio(setting, value, unit)
+        number = _without_crumbs(setting, number * _unit_ratio(setting, value, unit), unit)
     return number if setting.vartype == "real" else float(round(number))
+
+
+def _number(digits: str, vartype: str) -> float:
+    """As strtol reads it: whole numbers may be hexadecimal, or octal after a 0."""
+    if "x" in digits.lower():
+        return float(int(digits, 16))
+    octal = vartype == "integer" and re.fullmatch(r"[-+]?0[0-7]+", digits)
+    return float(int(digits, 8) if octal else float(digits))
+
+
+def _without_crumbs(setting: Setting, number: float, unit: str) -> float:
+    """A whole number of the next smaller unit: the server takes 0.1GB for 102MB."""
+    table = _MEMORY_BYTES if unit in _MEMORY_BYTES else _TIME_US
+    smaller = [name for name in table if table[name] < table[unit]]
+    if not smaller:
+        return number
+    step = _unit_ratio(setting, "", smaller[-1])
+    return round(number / step) * step
 
 
 def same_value(setting: Setting, value: str) -> bool:
     """Whether ``value``, which the setting can have, is the one that it has."""
     if setting.vartype == "bool":
         return _as_bool(value) == _as_bool(setting.value)
-    if setting.vartype in ("integer", "real"):
-        return in_base_unit(setting, value) == float(setting.value)
+    if setting.vartype == "real":  # Shown with 6 digits.
+        return f"{in_base_unit(setting, value):.6g}" == f"{float(setting.value):.6g}"
+    if setting.vartype == "integer":
+        return in_base_unit(setting, value) == in_base_unit(setting, setting.value)
     if setting.vartype == "enum":
         words = [_spelling_of_switch(setting, each) for each in (value, setting.value)]
         return words[0] == words[1]

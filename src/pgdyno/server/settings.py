@@ -20,7 +20,7 @@ from pgdyno.server.connecting import connect
 from pgdyno.server.conninfo import ConnInfo
 from pgdyno.server.kept import PINNED, KeptSession, steady
 from pgdyno.server.queries import query
-from pgdyno.server.restoring import Restored, by_hand, put_back, restore
+from pgdyno.server.restoring import Restored, by_hand, not_ours, put_back, restore
 from pgdyno.server.setting_values import (
     Setting,
     as_shown,
@@ -30,6 +30,7 @@ from pgdyno.server.setting_values import (
 )
 from pgdyno.server.undo import MARK, UndoFile, UndoRecord
 from pgdyno.server.undo_guard import UndoGuard
+from pgdyno.server.unloaded import require_loaded
 
 if TYPE_CHECKING:
     import psycopg
@@ -68,6 +69,8 @@ class Settings:
         """Settings that have a value of ours now."""
         self._texts: set[str] = set()
         """Settings whose values are text, which may hold secrets."""
+        self._loaded: list[str] = []
+        """What others had written to the files, and a reload of ours has put in force."""
 
     @classmethod
     def of_user(cls, conninfo: ConnInfo, *, may_apply: bool) -> Self:
@@ -128,6 +131,8 @@ class Settings:
         settings = self.check(settings)
         described = self.describe(settings)
         _refuse_outweighed(described.values())
+        if self._theirs and not self._touched():
+            require_loaded(self._conninfo)
         kept = self._begun()
         try:
             self._remember(kept, settings, described)
@@ -147,6 +152,7 @@ class Settings:
             try:
                 done = put_back(kept, self._touched_record(), back)
                 self._ours -= {*back}
+                self._loaded += done.loaded
             finally:
                 self._rest()
             for name, value in done.theirs.items():
@@ -163,6 +169,7 @@ class Settings:
         try:
             kept = self._begun()
             done = restore(kept, record) if record.settings else Restored()
+            done.loaded = sorted({*done.loaded, *self._loaded})
         except PgdynoError as problem:
             if self._guard is not None:
                 self._guard.leave()
@@ -208,6 +215,7 @@ class Settings:
             self._file.close()
         self._kept = self._record = self._file = self._guard = None
         self._ours = set()
+        self._loaded = []
 
     def _remember(
         self, kept: KeptSession, settings: Mapping[str, str], described: Mapping[str, Setting]
@@ -247,6 +255,8 @@ class Settings:
             for name, value in settings.items():
                 self._ours.add(name)
                 kept.alter(name, value)
+            if self._theirs:
+                self._loaded += not_ours(kept, self._touched_record())
             kept.reload()
             self._prove(kept, settings)
         except PgdynoError:
@@ -261,6 +271,8 @@ class Settings:
         try:
             connect(replace(self._conninfo, options=timely)).close()
         except PgdynoError as problem:
+            if kept.is_lost():
+                raise  # The server went away: that is not the change's doing, as far as we know.
             raise SetupError(
                 f"with {change} nobody can connect any more: {problem.message}",
                 code="locked-out",

@@ -1,0 +1,19 @@
+-- Settings that the files would have otherwise than they are in force, as far as texts can tell, with
+-- what the files would have. reset_val is what the session began with. Where something outweighs the
+-- files in this session, it cannot be seen what the others have.
+with filed as (
+    select distinct on (lower(name)) lower(name) as name, setting
+      from pg_file_settings
+     where error is null and name is not null
+     order by lower(name), seqno desc
+)
+select p.name, coalesce(p.reset_val, ''), p.unit, p.vartype, p.min_val, p.max_val, p.enumvals,
+       p.context, p.source, p.pending_restart,
+       case when f.name is null then coalesce(p.boot_val, '') else f.setting end
+  from pg_settings p
+       left join filed f on f.name = lower(p.name)
+ where p.context not in ('internal', 'postmaster')
+   and p.source in ('default', 'environment variable', 'configuration file')
+   and (f.name is not null or p.source = 'configuration file')
+   and coalesce(p.reset_val, '') <> case when f.name is null then coalesce(p.boot_val, '') else f.setting end
+ order by p.name
