@@ -144,7 +144,7 @@ def test_what_the_user_has_not_loaded_is_not_loaded_for_them(server: Cluster, by
 
 def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
     with (server.folder / "postgresql.conf").open("a") as file:
-        file.write("datestyle='iso, mdy'\nwork_mem=0.004GB\nlog_file_mode=0600\nfsync=TRUE\n")
+        file.write("datestyle='iso, mdy'\nwork_mem='0.004GB'\nlog_file_mode=0600\nfsync=TRUE\n")
         file.write("archive_command='true'\nshop.mode='x'\nmax_connections=77\n")
     execute(server.conninfo, "select pg_reload_conf()")
     wait_until(
