@@ -208,6 +208,8 @@ def test_what_a_mark_does_not_tell_is_asked_for(
 ) -> None:
     server = new_cluster()
     execute(server.conninfo, "alter system set log_line_prefix = 'secret '")
+    execute(server.conninfo, "select pg_reload_conf()")
+    wait_until(lambda: execute(server.conninfo, "show log_line_prefix") == "secret ", "loaded")
     run = begin(server.conninfo, log_line_prefix="%p ")
     assert "secret" not in str(execute(server.conninfo, "show pgdyno.undo"))
     os.kill(guardian_of(run), signal.SIGKILL)

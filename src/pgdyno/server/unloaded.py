@@ -6,6 +6,7 @@ written something by ALTER SYSTEM, and waits with the reload, is not to have it 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,8 @@ from pgdyno.server.queries import query
 from pgdyno.server.setting_values import Setting, same_value
 from pgdyno.server.undo import MARK
 
+_UNDER_WAY_S = 1.0
+_POLL_S = 0.1
 Ask = Callable[..., list[Any]]
 """Executes a statement, with parameters if it has any; the rows of its answer."""
 
@@ -26,6 +29,18 @@ def require_loaded(conninfo: ConnInfo) -> bool:
 
     False when the role may not look.
     """
+    deadline = time.monotonic() + _UNDER_WAY_S
+    while True:
+        try:
+            return _look(conninfo)
+        except SetupError as problem:
+            # A reload that was asked for a moment ago may still be under way.
+            if problem.code != "settings-not-loaded" or time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_S)
+
+
+def _look(conninfo: ConnInfo) -> bool:
     import psycopg
 
     with connect(conninfo) as conn:
