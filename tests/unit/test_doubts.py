@@ -15,6 +15,7 @@ from record_samples import at, new_recorder
 from pgdyno.diagnose import verdict
 from pgdyno.investigate.doubts import doubts
 from pgdyno.probe import programs
+from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.host import TICK_MS
 from pgdyno.record import RunFile
 
@@ -209,3 +210,13 @@ def test_a_probe_without_answers_for_a_tenth_of_the_time_is_not_trusted(
     with RunFile(tmp_path / "run.db") as run:
         said = "what sessions wait for was not sampled for 30 % of the measured time: garbage"
         assert doubts(run) == ([] if trusted else [said])
+
+
+def test_a_probes_reason_is_the_first_line_of_libpqs_text(tmp_path: Path) -> None:
+    recorder = new_recorder(tmp_path / "run.db")
+    gaps = Gaps(recorder)
+    recorder.open_slice("run", ns=at(recorder, 0))
+    gaps.lost("server", "server closed the connection unexpectedly.\n\tThis probably means …")
+    gaps.close()
+    (said,) = gaps.told()
+    assert said.endswith(": server closed the connection unexpectedly")

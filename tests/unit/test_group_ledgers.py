@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
+from pgdyno.diagnose.groups import group_accounts
 from pgdyno.investigate.result import run_result
 from pgdyno.record import RunFile
 from pgdyno.report import accounts
@@ -75,3 +76,20 @@ def test_the_table_of_groups_has_their_sum(tmp_path: Path) -> None:
         ledger = run.ledger([1])
         assert "carried in" in accounts.ledger_identity(ledger)
         assert ledger.balanced
+
+
+@pytest.mark.parametrize(
+    ("connections", "connects", "reconnects", "connected"),
+    [(0, 2, 0, 2), (2, 0, 0, 2), (0, 0, 0, 0), (1, 5, 4, 1), (0, 9, 0, 3)],
+)
+def test_clients_that_connected_and_ended_within_an_interval_count(
+    tmp_path: Path, connections: int, connects: int, reconnects: int, connected: int
+) -> None:
+    recorder = new_recorder(tmp_path / "run.db", spec=SPEC)
+    row = group_row(
+        "a", clients=3, connections=connections, connects=connects, reconnects=reconnects
+    )
+    add_second(recorder, 0, [script_row("a", "a.sql", intended=4, done=4)], groups=[row])
+    recorder.finish("done")
+    with RunFile(recorder.path) as run:
+        assert [each.clients_connected for each in group_accounts(run)] == [connected]
