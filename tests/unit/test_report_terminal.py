@@ -41,6 +41,7 @@ noise   two identical slices differ by up to 3.2 % (6 pairs); nothing smaller wi
       0.6 ms), within the documented 600 ms; power not drilled: needs root
 taken back in turn: pool 2 → 16 still earns 2.14x
 next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the disk
+to apply  -- client pool of web: 16
 
 2,480 → 5,310 tps (2.14x) · p99 29.9 → 14.0 ms (-53 %) · 2 min 11 s\
 """)

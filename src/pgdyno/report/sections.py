@@ -279,7 +279,7 @@ def _price_card(attempt: Attempt, story: Story) -> Card:
         title=attempt.title,
         tags=[Tag(attempt.outcome, TONES.get(attempt.outcome, "plain")), *_price_tags(attempt)],
         terms=[(t, text) for t, text in [*terms, *_price_terms(attempt.remedy)] if text],
-        lines=lines_to_apply(attempt.remedy, attempt.change),
+        lines=wording.lines_to_apply(attempt.remedy, attempt.change),
     )
 
 
@@ -329,7 +329,7 @@ def _proposal_cards(finding: FindingRow, story: Story) -> list[Card]:
                 tags=[Tag("predicted"), Tag(name, "plain" if name == "D0" else "warn"),
                       *_kind_tags(remedy)],
                 terms=[(term, text) for term, text in terms if text],
-                lines=lines_to_apply(remedy, change),
+                lines=wording.lines_to_apply(remedy, change),
             )
         )  # fmt: skip
     return cards
@@ -344,18 +344,6 @@ def _gain(attempt: Attempt, noise: float | None) -> str:
     if noise is not None and max(compared.ratio, 1 / compared.ratio) - 1 < noise:
         text += "; smaller than the noise floor"
     return text
-
-
-def lines_to_apply(remedy: Remedy | None, change: Change) -> list[str]:
-    """What to type to have the change; for a remedy unknown here, what it changes."""
-    if remedy is not None:
-        return remedy.lines_to_apply(change)
-    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, value in change.settings.items()]
-    pools = [f"-- client pool of {group}: {size}" for group, size in change.pool_max.items()]
-    clients = [f"-- {group}: {count} clients" for group, count in change.clients.items()]
-    keys = [f"-- spec: {name} = {value}" for name, value in change.spec.items()]
-    reload = ["SELECT pg_reload_conf();  -- or restart, if the setting needs it"]
-    return [*settings, *(reload if settings else []), *pools, *clients, *keys]
 
 
 def zooms(run: RunFile, story: Story, end_ms: float) -> list[Zoom]:

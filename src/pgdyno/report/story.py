@@ -300,6 +300,11 @@ class Story:
                 return ids
         return self._ids_before()
 
+    @property
+    def kept(self) -> Change:
+        """All that is in force in the end."""
+        return Change.from_json(dict(self._kept()))
+
     def _kept(self) -> Mapping[str, Any]:
         """The change that is in force in the end, as JSON."""
         said = self.info.result.get("kept")

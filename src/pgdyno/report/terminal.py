@@ -147,6 +147,7 @@ def _investigation(run: RunFile, story: Story, width: int) -> list[Line]:
     lines += wrapped(wording.next_limit_sentence(story), width)
     if not story.steps:
         lines += _found_lines(story, width)
+    lines += _apply_lines(story, width)
     lines.append(Line(""))
     lines += _change_line(story, width)
     return lines
@@ -204,6 +205,13 @@ def _change_line(story: Story, width: int) -> list[Line]:
         ]  # fmt: skip
     text = " · ".join([*parts, *([taken] if taken else [])])
     return [Line(line.text, "bold") for line in wrapped(text, width)]
+
+
+def _apply_lines(story: Story, width: int) -> list[Line]:
+    """What to type to have for good what was kept; the trials put everything back."""
+    rows = wording.lines_to_apply(None, story.kept)
+    lines = labelled("to apply", rows[0], width, label_width=10, spare=True) if rows else []
+    return [*lines, *(Line(f"{'':10}{row}", spare=True) for row in rows[1:])]
 
 
 def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:

@@ -335,3 +335,15 @@ def price_words(attempt: Attempt, story: Story) -> str:
         drilled = any(loss["drilled"] for loss in row["losses"])
         return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row))}"
     return "" if attempt.loses_nothing else "not drilled"
+
+
+def lines_to_apply(remedy: Remedy | None, change: Change) -> list[str]:
+    """What to type to have the change; for a remedy unknown here, what it changes."""
+    if remedy is not None:
+        return remedy.lines_to_apply(change)
+    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, value in change.settings.items()]
+    pools = [f"-- client pool of {group}: {size}" for group, size in change.pool_max.items()]
+    clients = [f"-- {group}: {count} clients" for group, count in change.clients.items()]
+    keys = [f"-- spec: {name} = {value}" for name, value in change.spec.items()]
+    reload = ["SELECT pg_reload_conf();  -- or restart, if the setting needs it"]
+    return [*settings, *(reload if settings else []), *pools, *clients, *keys]
