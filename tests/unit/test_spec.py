@@ -239,3 +239,12 @@ def test_the_default_scale_has_a_row_for_each_client(
     workload = {} if said is None else {"scale": said}
     spec = spec_from_fields({"name": "x", "clients": clients, "workload": workload})
     assert (spec.workload.scale, spec.workload.scale_said) == (scale, said is not None)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("a\0b", "with a zero byte"), ("\udcff", "that is not UTF-8")]
+)
+def test_a_text_that_no_server_takes(text: str, problem: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        spec_from_fields({"workload": {"init": {"steps": text}}})
+    assert caught.value.message == f"workload.init.steps: a text {problem}"

@@ -108,15 +108,26 @@ def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> A
 def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
     """The validated spec of a TOML-shaped mapping. ``where`` opens the error message."""
     for place, text in _texts(fields):
-        if "\0" in text:
+        if problem := _unfit(text):
             raise UsageError(
-                f"{where}{': ' if where else ''}{place}: a text with a zero byte",
+                f"{where}{': ' if where else ''}{place}: a text {problem}",
                 code="spec-invalid",
             )
     try:
         return Spec.model_validate(fields)
     except ValidationError as problem:
         raise _usage_error(problem, where) from None
+
+
+def _unfit(text: str) -> str:
+    """What makes ``text`` no text for a server, a run file or a message; '' for nothing."""
+    if "\0" in text:
+        return "with a zero byte"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "that is not UTF-8"
+    return ""
 
 
 def lay_over(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
