@@ -22,7 +22,7 @@ from pgdyno.report.drillwords import (
     settings_words,
     what_was_done,
 )
-from pgdyno.report.page import Banner, Entry, Headline
+from pgdyno.report.page import Banner, Entry, Frame, Headline
 from pgdyno.report.story import Story
 from pgdyno.report.tables import Table
 
@@ -36,18 +36,9 @@ TEMPLATE = "drill.html.j2"
 
 
 @dataclass(frozen=True)
-class DrillPage:
+class DrillPage(Frame):
     """Everything that the template sets. What is empty leaves its section out."""
 
-    name: str
-    pgdyno_version: str
-    run_file: str
-    subtitle: Sequence[str]
-    title: str
-    verdict: str
-    lead: str
-    headline: Sequence[Headline]
-    banners: Sequence[Banner]
     broken: Sequence[tuple[str, str]]
     cut_charts: Sequence[Chart]
     cuts: Table
@@ -55,11 +46,6 @@ class DrillPage:
     checks: Table | None
     differences: Table | None
     against_says: str
-    facts: Sequence[Table]
-    repeat_says: str
-    spec_lines: Sequence[str]
-    spec_command: Sequence[str]
-    repeat_lines: Sequence[str]
 
     @property
     def charts(self) -> list[Chart]:

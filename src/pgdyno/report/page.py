@@ -80,8 +80,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Page:
-    """Everything that the template sets. What is empty leaves its section out."""
+class Frame:
+    """What every kind of page has: who it is of, the verdict, how to repeat it."""
 
     name: str
     pgdyno_version: str
@@ -91,10 +91,21 @@ class Page:
     verdict: str
     lead: str
     """What else there is to say of the verdict."""
-    figures_first: bool
-    """Whether throughput, percentiles and statements stand before what was found."""
     headline: Sequence[Headline]
     banners: Sequence[Banner]
+    facts: Sequence[Table]
+    repeat_says: str
+    spec_lines: Sequence[str]
+    spec_command: Sequence[str]
+    repeat_lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Page(Frame):
+    """Everything that the template sets. What is empty leaves its section out."""
+
+    figures_first: bool
+    """Whether throughput, percentiles and statements stand before what was found."""
     noise: str
     comparison: str
     failures: str
@@ -121,11 +132,6 @@ class Page:
     errors: Table | None
     generator: Table | None
     generator_says: str
-    facts: Sequence[Table]
-    repeat_says: str
-    spec_lines: Sequence[str]
-    spec_command: Sequence[str]
-    repeat_lines: Sequence[str]
     ladder_charts: Sequence[Chart] = field(default_factory=tuple)
     step_charts: Sequence[Chart] = field(default_factory=tuple)
     time_charts: Sequence[Chart] = field(default_factory=tuple)

@@ -18,7 +18,7 @@ from pgdyno.report.chapters import expectation
 from pgdyno.report.chart import Chart
 from pgdyno.report.drillcharts import cut_charts
 from pgdyno.report.drillwords import CUT_HEAD, cut_cells, what_was_done
-from pgdyno.report.page import Banner, Entry, Headline, Tag
+from pgdyno.report.page import Banner, Entry, Frame, Tag
 from pgdyno.report.stepcharts import chain_charts, pairs_chart
 from pgdyno.report.story import Story
 from pgdyno.report.tables import Table
@@ -48,25 +48,11 @@ class ChapterText:
 
 
 @dataclass(frozen=True)
-class StoryPage:
+class StoryPage(Frame):
     """Everything that the template sets."""
 
-    name: str
-    pgdyno_version: str
-    run_file: str
-    subtitle: Sequence[str]
-    title: str
-    verdict: str
-    lead: str
-    headline: Sequence[Headline]
-    banners: Sequence[Banner]
     overview: Table
     chapters: Sequence[ChapterText]
-    facts: Sequence[Table]
-    repeat_says: str
-    spec_lines: Sequence[str]
-    spec_command: Sequence[str]
-    repeat_lines: Sequence[str]
 
     @property
     def charts(self) -> list[Chart]:
