@@ -34,6 +34,12 @@ time.sleep(300)
 Begin = Callable[..., "subprocess.Popen[str]"]
 
 
+@pytest.fixture(autouse=True)
+def _home(open_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State of its own for each test: what one leaves to undo is not the next one's."""
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
+
+
 @pytest.fixture
 def begin() -> Iterator[Begin]:
     """Runs that change settings and hold them, in process groups of their own."""
@@ -63,6 +69,8 @@ def server(request: pytest.FixtureRequest, new_cluster: Callable[..., Cluster]) 
     cluster = new_cluster(request.param)
     execute(cluster.conninfo, "alter system set max_wal_size = '2GB'")
     execute(cluster.conninfo, "select pg_reload_conf()")
+    # The postmaster reads its files some time later: what a test writes then must not be in them.
+    wait_until(lambda: execute(cluster.conninfo, "show max_wal_size") == "2GB", "it is loaded")
     return cluster
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -69,6 +70,12 @@ def at(server: Cluster, database: str, statements: str, *, apart: bool = False) 
     with psycopg.connect(**conninfo.kwargs(), autocommit=True) as conn:
         for statement in statements.split(";") if apart else [statements]:
             conn.execute(statement.encode())
+
+
+def shown_at(conninfo: ConnInfo, setting: str) -> object:
+    with psycopg.connect(**conninfo.kwargs()) as conn:
+        (value,) = conn.execute(f"show {setting}".encode()).fetchone() or (None,)
+        return value
 
 
 def tables(server: Cluster, database: str) -> set[str]:
@@ -178,10 +185,13 @@ def test_what_a_killed_run_left_changed_is_put_back(server: Cluster) -> None:
         apart=True,
     )
     postgres = replace(server.conninfo, database="postgres")
+    while (
+        shown_at(postgres, "work_mem") != "7MB"
+    ):  # The postmaster reads its files some time later.
+        time.sleep(0.05)
     shown = cleanup(postgres, "--dry-run")
     assert "to put back: work_mem, left changed by a pgdyno that was killed\n" in shown.stdout
     done = cleanup(postgres, "-y")
     assert (done.returncode, done.stderr) == (0, "")
-    with psycopg.connect(**postgres.kwargs()) as conn:
-        assert conn.execute("show work_mem").fetchone() == ("4MB",)
+    assert shown_at(postgres, "work_mem") == "4MB"
     assert cleanup(postgres).stdout.endswith("nothing of pgdyno's is there\n")
