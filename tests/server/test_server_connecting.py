@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -120,20 +121,24 @@ def test_malformed_strings_are_usage_errors(text: str) -> None:
 
 
 def test_own_database_is_made_where_the_role_may(pg: Cluster, guest: str) -> None:
+    there = "select count(*) from pg_database where datname = 'pgdyno'"
     with psycopg.connect(**{**pg.conninfo.kwargs(), "dbname": "postgres"}, autocommit=True) as conn:
         conn.execute("alter database pgdyno rename to parked")
         try:
             nobody = resolve_conninfo(guest.replace("guest@", "guest:guest@"))
             assert nobody.database == "postgres"
             with pytest.raises(SetupError, match="permission denied to create database") as caught:
-                own_database(nobody)
+                own_database(nobody, ExitStack())
             assert caught.value.hint == "as a superuser: CREATE DATABASE pgdyno OWNER guest"
             owner = resolve_conninfo(
                 "postgres", host=pg.conninfo.host, port=pg.conninfo.port, user="pgdyno"
             )
-            assert own_database(owner).database == "pgdyno"
-            assert own_database(owner).database == "pgdyno"
-            conn.execute("drop database pgdyno")
+            with ExitStack() as unbegun:
+                assert own_database(owner, unbegun).database == "pgdyno"
+                with ExitStack() as later:
+                    assert own_database(owner, later).database == "pgdyno"
+                assert conn.execute(there).fetchone() == (1,)
+            assert conn.execute(there).fetchone() == (0,)
         finally:
             conn.execute("alter database parked rename to pgdyno")
 

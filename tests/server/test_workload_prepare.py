@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from pgdyno.spec import ScriptPart, spec_from_fields
 from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, prepare
+from pgdyno.workload.found import PGBENCH_COLUMNS
+from pgdyno.workload.missing import check_tables_exist
 
 pytestmark = pytest.mark.server
 
@@ -311,6 +314,40 @@ def test_tables_along_the_search_path_are_found(pg: Cluster, run: Run) -> None:
         run("reset search_path; drop schema bench cascade")
 
 
+def test_tables_that_the_search_path_hides_are_named_with_the_way_to_them(
+    pg: Cluster, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "own.sql").write_text("select 1 from pgbench_branches;")
+    own = load_mix([ScriptPart(file=str(tmp_path / "own.sql"))])
+    run("create database hiding")
+    hiding = replace(pg.conninfo, database="hiding", user="looks")
+    with psycopg.connect(**hiding.kwargs() | {"user": pg.conninfo.user}, autocommit=True) as conn:
+        conn.execute("create role looks login; create schema app; set search_path = app")
+        for name in PGBENCH_COLUMNS:
+            conn.execute(f"create table {name} (aid int)".encode())
+        try:
+            looks = [
+                lambda: own_database_needed(hiding, [builtin("tpcb-like")], WorkloadSpec()),
+                lambda: check_tables_exist(hiding, own),
+            ]
+            for look, grant in itertools.product(looks, [False, True]):
+                with pytest.raises(SetupError) as caught:
+                    look()
+                assert "in the schema app of the database hiding" in caught.value.message
+                assert 'search_path is "$user", public' in caught.value.message
+                assert ("no USAGE on app" in caught.value.message) is not grant
+                hint = caught.value.hint or ""
+                assert hint.endswith(
+                    "looks SET search_path = app; or PGOPTIONS='-c search_path=app'"
+                )
+                assert ("GRANT USAGE ON SCHEMA app TO looks" in hint) is not grant
+                conn.execute(f"{'revoke' if grant else 'grant'} usage on schema app"
+                             f" {'from' if grant else 'to'} looks".encode())  # fmt: skip
+        finally:
+            conn.execute("drop schema app cascade; drop role looks")
+    run("drop database hiding")
+
+
 def test_two_runs_do_not_remake_each_others_tables(pg: Cluster, run: Run) -> None:
     workloads = [builtin("tpcb-like")]
     with ExitStack() as first:
@@ -449,3 +486,27 @@ def test_an_initialisation_that_does_not_fit_drops_nothing(
     with pytest.raises(SetupError, match="tables at scale 20 take about"):
         initialise(spec_from_fields({"server": server, "workload": workload}), Silent())
     assert run("select count(*) from pgbench_branches") == [(3,)]
+
+
+def test_a_run_that_does_not_begin_leaves_no_database_behind(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    superuser = new_cluster(18).conninfo.kwargs() | {"dbname": "postgres"}
+    with psycopg.connect(**superuser, autocommit=True) as conn:
+        conn.execute("drop database pgdyno")
+        conn.execute("create role maker login createdb; alter role maker set search_path = gone")
+        uri = make_conninfo(host=superuser["host"], port=superuser["port"], user="maker")
+        spec = spec_from_fields(
+            {
+                "server": {"kind": "existing", "conninfo": uri},
+                "workload": {"initialize": True, "scale": 1},
+            }
+        )
+        asked = "select count(*) from pg_database where datname = 'pgdyno'"
+        with pytest.raises(SetupError, match="no schema has been selected") as caught:
+            initialise(spec, Silent())
+        assert "RESET search_path" in (caught.value.hint or "")
+        assert conn.execute(asked).fetchone() == (0,)
+        conn.execute("alter role maker reset search_path")
+        initialise(spec, Silent())
+        assert conn.execute(asked).fetchone() == (1,)

@@ -33,6 +33,7 @@ def make_tables(
         hold=None if target.ours else stack,
         check_room=lambda room: check_room(room, target.data_dir, target.max_wal_size_bytes),
     )
+    target.unbegun.pop_all()  # The tables are there, and later runs use them.
     target.facts["tables"] = prepared.tables
     if spec.standby.receivers:
         watcher.phase(f"making {in_words(spec.standby)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +76,8 @@ class Target:
     sessions: SessionSettings | None = None
     """Settings that the load's own sessions are given instead of the server: of a user's server
     that is reached without a pooler, which would hand such sessions on."""
+    unbegun: ExitStack = field(default_factory=ExitStack)
+    """Takes away what was made for a run that does not get as far as its tables."""
 
     @property
     def standby(self) -> StandbySpec:
@@ -291,13 +293,14 @@ def _open_existing(
     conninfo = server_behind(entrance, spec.server.control)
     wait_ms = spec.server.wait_ms
     stack.enter_context(only_one(steady(conninfo), wait_ms=wait_ms, note=watcher.note))
+    unbegun = stack.enter_context(ExitStack())
     pooled = conninfo is not entrance
     for sentence in settle(conninfo):
         watcher.note(sentence)
     conninfo = replace(conninfo, database_named=entrance.database_named)
     named = entrance.database if entrance.database_named else None
     if own_database_needed(conninfo, workloads, spec.workload):
-        conninfo = replace(own_database(conninfo), database_named=False)
+        conninfo = replace(own_database(conninfo, unbegun), database_named=False)
         entrance = replace(entrance, database=conninfo.database)
         if named is not None:
             watcher.note(_why_not(named, spec))
@@ -323,6 +326,7 @@ def _open_existing(
         facts=facts,
         cluster=None,
         sessions=None if pooled else SessionSettings(steady(conninfo)),
+        unbegun=unbegun,
     )
 
 

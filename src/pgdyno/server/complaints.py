@@ -168,7 +168,8 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
 _HINTS = {  # SQLSTATE or its class → hint, for statements of ours
     "25006": "a standby takes no writes; on a primary it is default_transaction_read_only, of the"
     " role, the database or the server",
-    "3F000": "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
+    "3F000": "search_path names no schema that the role may use: ALTER ROLE … RESET search_path; or"
+    " as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
     "42501": "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
     "53100": "free some space there, or choose a smaller scale with -s",
     "53200": "the server's machine is out of memory: smaller work_mem or shared_buffers",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -75,10 +76,10 @@ def resolve_conninfo(
         return replace(_resolved(conn, params), database_named=default is None)
 
 
-def own_database(conninfo: ConnInfo) -> ConnInfo:
+def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
     """The same server, in the database ``pgdyno``, which is made when missing.
 
-    Raises SetupError when the role may not make it.
+    ``unbegun`` then drops it when it unwinds. Raises SetupError when the role may not make it.
     """
     import psycopg
     from psycopg import sql
@@ -89,6 +90,7 @@ def own_database(conninfo: ConnInfo) -> ConnInfo:
         if not _has_own(conn):
             try:
                 conn.execute(sql.SQL("create database {}").format(sql.Identifier(OWN_NAME)))
+                unbegun.callback(_drop_own, conninfo)
                 mark(conn, "database", [OWN_NAME], PLAIN)
             except psycopg.errors.DuplicateDatabase:
                 pass
@@ -100,6 +102,14 @@ def own_database(conninfo: ConnInfo) -> ConnInfo:
                     hint=grant if error.sqlstate == "42501" else hint_for(error) or grant,
                 ) from None
     return replace(conninfo, database=OWN_NAME)
+
+
+def _drop_own(conninfo: ConnInfo) -> None:
+    """Drop the database ``pgdyno``; where somebody is in it, or the server is away, it stays."""
+    import psycopg
+
+    with suppress(SetupError, psycopg.Error), connect(conninfo) as conn:
+        conn.execute(f"drop database if exists {OWN_NAME}".encode())
 
 
 def _connect_own(params: dict[str, Any]) -> psycopg.Connection:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgdyno.errors import SetupError
 from pgdyno.server.marks import is_ours
 from pgdyno.workload.queries import query
 
@@ -58,3 +59,20 @@ def find_tables(conn: psycopg.Connection, names: Sequence[str]) -> dict[str, Fou
 def find_pgbench(conn: psycopg.Connection) -> dict[str, FoundTable]:
     """Those of pgbench's four tables that are there."""
     return find_tables(conn, list(PGBENCH_COLUMNS))
+
+
+def hidden(conn: psycopg.Connection, names: Sequence[str]) -> SetupError | None:
+    """The error for tables that one schema has, all of ``names``, and the search path does not
+    show; ``None`` when no schema has them."""
+    row = conn.execute(query("tables_hidden"), {"names": list(names)}).fetchone()
+    if row is None:
+        return None
+    schema, role, search_path, may_use = row
+    way = f"ALTER ROLE {role} SET search_path = {schema}; or PGOPTIONS='-c search_path={schema}'"
+    return SetupError(
+        f"{', '.join(names)}: in the schema {schema} of the database {conn.info.dbname}, which the"
+        f" role {role} does not see: its search_path is {search_path or 'empty'}"
+        + ("" if may_use else f", and it has no USAGE on {schema}"),
+        code="tables-hidden",
+        hint=way if may_use else f"as a superuser: GRANT USAGE ON SCHEMA {schema} TO {role}; {way}",
+    )

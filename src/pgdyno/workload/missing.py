@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
-from pgdyno.workload.found import PGBENCH_COLUMNS
+from pgdyno.workload.found import PGBENCH_COLUMNS, hidden
 from pgdyno.workload.model import WeightedScript, Workload
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def check_tables_exist(conninfo: ConnInfo, workload: Workload) -> None:
                 continue
             for statement in statements:
                 if said := _missing_table(conn, statement):
-                    raise _error(script, said, conninfo)
+                    raise _error(script, said, conn)
 
 
 def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
@@ -50,14 +50,17 @@ def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
     return (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
 
 
-def _error(script: WeightedScript, said: str, conninfo: ConnInfo) -> SetupError:
+def _error(script: WeightedScript, said: str, conn: psycopg.Connection) -> SetupError:
     named = re.search(r'"([^"]+)"', said)
     table = named[1] if named else said
+    if problem := hidden(conn, [table]):
+        problem.message = f"{script.file}: {problem.message}"
+        return problem
     hint = "make it there before the run, or name the database that has it with -d"
     if table.removeprefix("public.") in PGBENCH_COLUMNS:
         hint = "-i makes pgbench's tables there"
     return SetupError(
-        f"{script.file}: the table {table} is not in the database {conninfo.database}",
+        f"{script.file}: the table {table} is not in the database {conn.info.dbname}",
         code="missing-table",
         hint=hint,
     )

@@ -10,7 +10,13 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
-from pgdyno.workload.found import MIXED_COLUMNS, find_pgbench, find_tables
+from pgdyno.workload.found import (
+    MIXED_COLUMNS,
+    PGBENCH_COLUMNS,
+    find_pgbench,
+    find_tables,
+    hidden,
+)
 from pgdyno.workload.model import Tables, Workload
 from pgdyno.workload.queries import setup_errors
 
@@ -21,7 +27,11 @@ if TYPE_CHECKING:
 def own_database_needed(
     conninfo: ConnInfo, workloads: Collection[Workload], wanted: WorkloadSpec
 ) -> bool:
-    """Whether the load goes to pgdyno's own database and not to ``conninfo``'s."""
+    """Whether the load goes to pgdyno's own database and not to ``conninfo``'s.
+
+    Raises SetupError when the tables are there and the search path hides them: others in their
+    place would not be what the user meant.
+    """
     kinds = {workload.tables for workload in workloads} - {Tables.NONE}
     if conninfo.database == OWN_DATABASE:
         return False
@@ -40,6 +50,8 @@ def _all_there(conninfo: ConnInfo, kinds: Collection[Tables]) -> bool:
     """Whether the database has tables of each kind, complete or not."""
     with connect(conninfo) as conn, setup_errors("the workload's tables"):
         if Tables.PGBENCH in kinds and not find_pgbench(conn):
+            if problem := hidden(conn, list(PGBENCH_COLUMNS)):
+                raise problem
             return False
         if Tables.MIXED in kinds:
             mixed = find_tables(conn, list(MIXED_COLUMNS)).get("test_table")
