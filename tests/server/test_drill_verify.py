@@ -24,13 +24,18 @@ from engine_runs import config as load_config
 from pgbench_tables import make_pgbench_tables
 
 from pgdyno._engine import Load, builtin_scripts
-from pgdyno.conduct.config import witness_statement
 from pgdyno.drill import checking
 from pgdyno.drill.model import Verified
 from pgdyno.drill.pages import scan_pages
 from pgdyno.drill.recovery import recover
 from pgdyno.drill.verify import Crashed, verify
-from pgdyno.drill.witnesses import Witnesses, prepare, renew
+from pgdyno.drill.witnesses import (
+    WITNESS_TABLE,
+    Witnesses,
+    prepare,
+    renew,
+    witness_statement,
+)
 from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.account import give, run_as, server_account
@@ -41,7 +46,6 @@ from pgdyno.workload import Tables, WeightedScript, Workload
 pytestmark = pytest.mark.server
 
 TPCB = Workload("t", [WeightedScript("t", builtin_scripts()["tpcb-like"], "t", 1)], Tables.PGBENCH)
-WITNESS = "public.pgdyno_witness"
 COLD = "pgdyno_drill.cold_written"
 PATIENCE_S = 60.0
 # Few buffers, so that pages reach their files long before a checkpoint. kill -9 takes nothing from
@@ -203,7 +207,7 @@ def test_a_flipped_byte_is_seen(base: Base) -> None:
 def test_a_page_from_the_future_is_seen(base: Base) -> None:
     """Reading does not show it; writing and checkpoints fail at last."""
     base.without_checksums()
-    base.patch(WITNESS, -PAGE_BYTES, b"\x7f\0\0\0\x01\0\0\0")
+    base.patch(WITNESS_TABLE, -PAGE_BYTES, b"\x7f\0\0\0\x01\0\0\0")
     found = base.verify()
     assert (found.outcome, found.seen_by) == ("corrupt", "future-lsn")
     detail = next(check.detail for check in found.checks if check.name == "future-lsn")
@@ -257,9 +261,12 @@ def test_each_check_sees_what_it_is_there_for(base: Base) -> None:
 @pytest.mark.parametrize(
     ("command", "outcome"),
     [
-        (f"delete from {WITNESS} where client = 1 and txn > 5", "lost"),
-        (f"delete from {WITNESS} where client = 1 and txn = 1", "corrupt"),
-        (f"insert into {WITNESS} select load, 0, 1, 1000000 from {WITNESS} limit 1", "corrupt"),
+        (f"delete from {WITNESS_TABLE} where client = 1 and txn > 5", "lost"),
+        (f"delete from {WITNESS_TABLE} where client = 1 and txn = 1", "corrupt"),
+        (
+            f"insert into {WITNESS_TABLE} select load, 0, 1, 1000000 from {WITNESS_TABLE} limit 1",
+            "corrupt",
+        ),
     ],
 )
 def test_the_ledger_tells_loss_from_damage(base: Base, command: str, outcome: str) -> None:
@@ -271,8 +278,8 @@ def test_the_ledger_tells_loss_from_damage(base: Base, command: str, outcome: st
 
 def test_witnesses_twice_are_seen(base: Base) -> None:
     base.execute(
-        f"alter table {WITNESS} drop constraint pgdyno_witness_pkey",
-        f"insert into {WITNESS} select * from {WITNESS} where client = 0 and txn < 3",
+        f"alter table {WITNESS_TABLE} drop constraint pgdyno_witness_pkey",
+        f"insert into {WITNESS_TABLE} select * from {WITNESS_TABLE} where client = 0 and txn < 3",
     )
     found = verify(base.crashed, deep=False)
     assert (found.outcome, found.seen_by) == ("corrupt", "ledger")

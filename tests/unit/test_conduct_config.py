@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.conduct.config import Acks, arrival_config, engine_config, witness_statement
+from pgdyno.conduct.config import Acks, arrival_config, engine_config
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import Tables, WeightedScript, Workload
@@ -173,15 +173,15 @@ def test_idle_clients_are_not_waited_for(idle: bool) -> None:
     assert _transactions_in_all(config({})) is None
 
 
-def test_witnesses_are_numbered_as_the_ledger_numbers_groups() -> None:
+def test_what_goes_before_a_commit_is_numbered_as_the_ledger_numbers_groups() -> None:
     def made(acks: Acks) -> dict[str, Any]:
         clients = [{"name": "parked", "idle": True}, {"name": "web"}, {"name": "cron"}]
         return config({"clients": clients}, acks=acks)
 
-    with_witness = made(Acks(Path("a"), 17))
+    with_witness = made(Acks(Path("a"), 17, lambda number: f"select {number}"))
     assert with_witness["acks"] == {"directory": "a", "label": 17}
     witnesses = [group.get("witness") for group in with_witness["groups"]]
-    assert witnesses == [None, witness_statement(17, 1), witness_statement(17, 2)]
+    assert witnesses == [None, "select 1", "select 2"]
     without = made(Acks(Path("a")))
     assert without["acks"] == {"directory": "a"}
     assert not any("witness" in group for group in without["groups"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import time
@@ -93,6 +94,12 @@ def test_analysis_knows_no_server() -> None:
     for room in ("stats", "diagnose", "report", "remedy"):
         for path in (PACKAGE / room).rglob("*.py"):
             assert "psycopg" not in path.read_text(), f"{path} reaches for a server"
+
+
+def test_the_conductor_does_not_know_what_it_is_for() -> None:
+    for path in (PACKAGE / "conduct").rglob("*.py"):
+        known = re.findall("(?i)drill|remed|price", path.read_text())
+        assert not known, f"{path} knows of {known}"
 
 
 def test_help_loads_nothing_heavy() -> None:

@@ -27,8 +27,8 @@ def command(**given: Any) -> None:
     """Remove what pgdyno has made on a server of yours.
 
     These are tables that bear pgdyno's comment, in every database that you may enter; the database
-    pgdyno, if pgdyno made it and nothing else is in it; tables of drills. Settings that a killed
-    pgdyno has left changed are put back. Roles stay.
+    pgdyno, if pgdyno made it and nothing else is in it. Settings that a killed pgdyno has left
+    changed are put back. Roles stay.
     """
     from pgdyno.server import only_one, settings_left
     from pgdyno.workload.cleanup import plan_cleanup

@@ -55,7 +55,7 @@ def command(**given: Any) -> None:
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.conduct import check_witnesses
+    from pgdyno.drill.witnesses import check_witnesses
     from pgdyno.price.candidates import choose
     from pgdyno.price.pricing import Asked, check_price, default_budget_s, price
 

@@ -1,8 +1,9 @@
 """The conductor: carries one spec out, start to finish, on one clock."""
 
 from pgdyno.conduct.carry import carry_out
+from pgdyno.conduct.config import Acks
 from pgdyno.conduct.initialise import Initialised, initialise
-from pgdyno.conduct.load import check_witnesses
+from pgdyno.conduct.load import check_scripts
 from pgdyno.conduct.opening import open_session
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.session import Session
@@ -10,6 +11,7 @@ from pgdyno.conduct.target import Target, check_programs, check_settings
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [
+    "Acks",
     "Initialised",
     "Session",
     "Silent",
@@ -18,9 +20,9 @@ __all__ = [
     "Watcher",
     "carry_out",
     "check_programs",
+    "check_scripts",
     "check_server_named",
     "check_settings",
-    "check_witnesses",
     "initialise",
     "is_spec_of_run",
     "open_session",

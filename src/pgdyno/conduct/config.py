@@ -5,7 +5,7 @@ Keys that say the default are left out, so that a configuration shows what is sp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,16 @@ _FLAT_MS = 60_000
 """Length of a segment of one rate; the last one of a profile goes on."""
 
 
-WITNESS_TABLE = "public.pgdyno_witness"
-"""Where the transactions of a load with witnesses note themselves: see ``drill/witnesses.py``."""
-
-
 @dataclass(frozen=True)
 class Acks:
-    """Where a load's ack ledger goes, and whether its transactions leave a witness as well."""
+    """Where a load's ack ledger goes, and what its transactions leave in the database as well."""
 
     directory: Path
-    witness: int | None = None
-    """The label of the load's witnesses, which tells them from those of others; ``None``: its
-    transactions leave none."""
+    label: int | None = None
+    """What the ledger calls the load; ``None``: nothing."""
+    before_commit: Callable[[int], str] | None = None
+    """By the number that a group has in the ledger, the SQL command that each of its transactions
+    executes just before its last COMMIT; it may use ``:client_id`` and ``:txn``."""
 
 
 def engine_config(
@@ -58,8 +56,7 @@ def engine_config(
         "verbose_errors": load.verbose_errors or None,
         "exit_on_abort": load.exit_on_abort or None,
     }
-    label = acks.witness if acks else None
-    witnesses = {} if label is None else _witnesses(spec, workloads, label)
+    added = _added(spec, workloads, acks.before_commit) if acks and acks.before_commit else {}
     return {
         "target": conninfo.engine_target(),
         "threads": load.threads,
@@ -70,7 +67,7 @@ def engine_config(
         **_given(special),
         "groups": [
             _group(spec, group, workloads[group.name], variables[group.name], scheduled)
-            | witnesses.get(group.name, {})
+            | added.get(group.name, {})
             for group in spec.clients
         ],
     }
@@ -88,28 +85,23 @@ def _log(log: LogSpec) -> dict[str, Any]:
 
 def _acks(spec: Spec, acks: Acks | None) -> dict[str, Any] | None:
     if acks is not None:
-        return {"directory": str(acks.directory), **_given({"label": acks.witness})}
+        return {"directory": str(acks.directory), **_given({"label": acks.label})}
     return {"directory": str(Path(spec.load.acks).expanduser())} if spec.load.acks else None
 
 
-def _witnesses(
-    spec: Spec, workloads: Mapping[str, Workload], label: int
+def _added(
+    spec: Spec, workloads: Mapping[str, Workload], before_commit: Callable[[int], str]
 ) -> dict[str, dict[str, Any]]:
-    """By group, its witness. Groups are numbered as in the ledger: as far as they have scripts."""
+    """By group, the command added to its transactions, which the engine calls their witness.
+
+    Groups are numbered as in the ledger: as far as they have scripts.
+    """
     numbered = [group for group in spec.clients if workloads[group.name].scripts]
     return {
-        group.name: {"witness": witness_statement(label, number)}
+        group.name: {"witness": before_commit(number)}
         for number, group in enumerate(numbered)
         if not group.idle
     }
-
-
-def witness_statement(label: int, group: int) -> str:
-    """What a transaction of a group, by number, executes to note itself."""
-    return (
-        f"insert into {WITNESS_TABLE} (load, grp, client, txn)"
-        f" values ({label}, {group}, :client_id, :txn)"
-    )
 
 
 def _group(

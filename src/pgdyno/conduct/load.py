@@ -11,7 +11,6 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
@@ -38,19 +37,12 @@ _ENDINGS = ("done", "failed", "skipped", "cancelled")
 """Columns of the ledger in which a transaction ends."""
 
 
-def check_witnesses(spec: Spec) -> None:
-    """Raise UsageError for a script whose transactions cannot note themselves; nothing is started
-    and nobody connected to."""
+def check_scripts(spec: Spec, acks: Acks) -> None:
+    """Raise UsageError for a script that cannot be executed, or take what ``acks`` adds to it;
+    nothing is started and nobody connected to."""
     workloads = load_workloads(spec)
     unset = {name: dict[str, str]() for name in workloads}
-    acks = Acks(Path("acks"), witness=0)
-    config = engine_config(spec, _NOBODY, workloads, unset, scheduled=False, acks=acks)
-    try:
-        _made(config)
-    except UsageError as problem:
-        why = "a drill has every transaction note itself, its witness, just before its last COMMIT"
-        problem.hint = f"{problem.hint}; {why}" if problem.hint else why
-        raise
+    _made(engine_config(spec, _NOBODY, workloads, unset, scheduled=False, acks=acks))
 
 
 class RunningLoad:
@@ -64,9 +56,9 @@ class RunningLoad:
         standstill: Standstill,
         *,
         tag: int | None = None,
-        to_be_cut: bool = False,
+        outage_expected: bool = False,
     ) -> None:
-        """Begin. Of a load whose server is ``to_be_cut`` from it, lost connections are no news."""
+        """Begin. Where an outage is expected, lost connections are no news."""
         self._load = _made(config)
         self._standstill = standstill
         self._recorder = recorder
@@ -77,7 +69,7 @@ class RunningLoad:
         self._seen = threading.Condition()
         self._seen_ns = 0
         self._over = False
-        self._to_be_cut = to_be_cut
+        self._outage_expected = outage_expected
         self._verbose = config.get("verbose_errors", False)
         self._told: set[tuple[Any, ...]] = set()
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -248,7 +240,7 @@ class RunningLoad:
         """Note the first error of each kind, or each error where that is wanted."""
         rows = interval["reports"] if self._verbose else interval["errors"]
         for row in rows:
-            if self._to_be_cut and row["sqlstate"] in PASSING_CODES:
+            if self._outage_expected and row["sqlstate"] in PASSING_CODES:
                 continue
             key = tuple(row[name] for name in ("group", "script", "line", "sqlstate"))
             new = key not in self._told and len(self._told) < _KINDS_TOLD_MAX

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psycopg
 
@@ -69,21 +68,17 @@ class Session:
         self,
         *,
         scheduled: bool = False,
-        acks: Path | None = None,
-        witness: bool = False,
+        acks: Acks | None = None,
+        outage_expected: bool = False,
         seed: int | None = None,
         slice_id: int | None = None,
     ) -> int:
         """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
 
-        ``acks`` is a folder for the ack ledger of this load, instead of the spec's. With
-        ``witness`` every transaction also notes itself in the database, under a label that the
-        ledger knows; ``drill.witnesses`` makes the table. ``seed`` goes before the spec's. What is
-        counted belongs to ``slice_id`` from the beginning. Returns time zero of the load in
-        monotonic ns.
+        ``acks`` and ``seed`` go before those of the spec. Where an outage is expected, lost
+        connections are no news. What is counted belongs to ``slice_id`` from the beginning. Returns
+        time zero of the load in monotonic ns.
         """
-        if witness and acks is None:
-            raise ValueError("witnesses are worth nothing without an ack ledger")
         spec = self._in_force.spec()
         if seed is not None:
             load = spec.load.model_copy(update={"seed": seed})
@@ -100,11 +95,16 @@ class Session:
             workloads,
             variables,
             scheduled=scheduled,
-            acks=Acks(acks, time.time_ns() if witness else None) if acks else None,
+            acks=acks,
         )
         standstill = Standstill(lambda: self.probes.silent_s)
         self._load = RunningLoad(
-            config, self.recorder, self.watcher, standstill, tag=slice_id, to_be_cut=witness
+            config,
+            self.recorder,
+            self.watcher,
+            standstill,
+            tag=slice_id,
+            outage_expected=outage_expected,
         )
         self._adjust_sessions()
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})

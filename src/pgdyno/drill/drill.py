@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pgdyno.conduct import Session, Watcher, check_witnesses, open_session
+from pgdyno.conduct import Session, Watcher, open_session
 from pgdyno.drill.bounds import POWER, SETTINGS, documented_bound
 from pgdyno.drill.evidence import Said
 from pgdyno.drill.fault import Fault, find_fault
@@ -26,7 +26,14 @@ from pgdyno.drill.outside import killed, outside_hand
 from pgdyno.drill.pristine import Pristine
 from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.drill.verify import Crashed, verify
-from pgdyno.drill.witnesses import Witnesses, prepare, renew, scripts_choose
+from pgdyno.drill.witnesses import (
+    Witnesses,
+    check_witnesses,
+    prepare,
+    renew,
+    scripts_choose,
+    witnessed,
+)
 from pgdyno.drill.words import in_words
 from pgdyno.errors import PgdynoError, TrustError, UsageError
 from pgdyno.record import AckLedger, read_acks
@@ -142,8 +149,8 @@ class Drill:
             self.witnesses = renew(connection, self.witnesses)
         self._loads += 1
         self.load_began_ns = self.session.start_load(
-            acks=self.acks_folder(),
-            witness=True,
+            acks=witnessed(self.acks_folder()),
+            outage_expected=True,
             # Each load has numbers of its own, or every cut would find the same rows touched.
             seed=cut_seed(self.options.seed, self._loads),
         )

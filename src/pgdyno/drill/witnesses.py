@@ -13,11 +13,14 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.conduct.config import WITNESS_TABLE
+from pgdyno.conduct import Acks, check_scripts
 from pgdyno.drill.queries import query, statements
-from pgdyno.errors import SetupError
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.spec import Spec
 from pgdyno.workload import Workload
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
     from pgdyno.record import AckLedger
 
+WITNESS_TABLE = "public.pgdyno_witness"
+"""Where the transactions of a load note themselves."""
 SCHEMA = "pgdyno_drill"
 COLD_TABLES = (f"{SCHEMA}.cold_written", f"{SCHEMA}.cold_dirty")
 UNLOGGED_TABLE = f"{SCHEMA}.unlogged"
@@ -85,6 +90,31 @@ class Witnesses:
     """The highest number that the sequence had handed out."""
     zero_sum: ZeroSum | None
     why_no_zero_sum: str = ""
+
+
+def witnessed(directory: Path) -> Acks:
+    """A ledger of a load in ``directory``, whose transactions leave witnesses under a new label."""
+    label = time.time_ns()
+    return Acks(directory, label, partial(witness_statement, label))
+
+
+def witness_statement(label: int, group: int) -> str:
+    """What a transaction of a group, by its number in the ledger, executes to note itself."""
+    return (
+        f"insert into {WITNESS_TABLE} (load, grp, client, txn)"
+        f" values ({label}, {group}, :client_id, :txn)"
+    )
+
+
+def check_witnesses(spec: Spec) -> None:
+    """Raise UsageError for a script whose transactions cannot note themselves; nothing is started
+    and nobody connected to."""
+    try:
+        check_scripts(spec, witnessed(Path("acks")))
+    except UsageError as problem:
+        why = "a drill has every transaction note itself, its witness, just before its last COMMIT"
+        problem.hint = f"{problem.hint}; {why}" if problem.hint else why
+        raise
 
 
 def prepare(

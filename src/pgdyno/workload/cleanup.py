@@ -1,7 +1,8 @@
 """Finding what pgdyno has made on a server, in every database, and removing it.
 
-Ours is what bears the mark under a name that pgdyno gives, and the tables of drills. The database
-``pgdyno`` goes if pgdyno made it and nothing else is in it. Roles are never touched.
+Ours is what bears the mark under a name that pgdyno gives. The database ``pgdyno`` goes if pgdyno
+made it and nothing else is in it. Roles are never touched. Drills leave nothing to be found, for
+their servers are pgdyno's own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 _NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, "test_table_id"}
-_WITNESSES = ("public", "pgdyno_witness")
-_DRILL_SCHEMA = "pgdyno_drill"
 _FOREIGN_MAX = 3
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -109,17 +108,19 @@ def _look_into(conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppa
             plan.removals.append(_whole(database))
             return
         plan.kept.append(_why_kept(database, foreign))
-    if ours or _has_drill_schema(conn):
-        plan.removals.append(_parts(conn, database, ours))
+    if ours:
+        plan.removals.append(_parts(database, ours))
 
 
 def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], list[str]]:
     """Relations of ours, schema and name → kind; and those that were renamed."""
     ours, renamed = {}, []
     for schema, name, kind, comment in conn.execute(query("made_here")):
-        if (schema, name) == _WITNESSES or (is_ours(comment) and name in _NAMES):
+        if not is_ours(comment):
+            continue
+        if name in _NAMES:
             ours[(schema, name)] = kind
-        elif is_ours(comment):
+        else:
             renamed.append(_shown(schema, name))
     return ours, renamed
 
@@ -145,7 +146,7 @@ def _whole(database: str) -> Removal:
     return Removal(database, (statement,), f"the database {database}", whole=True)
 
 
-def _parts(conn: psycopg.Connection, database: str, ours: dict[tuple[str, str], str]) -> Removal:
+def _parts(database: str, ours: dict[tuple[str, str], str]) -> Removal:
     """The tables in one statement, for they may refer to each other; sequences after them."""
     from psycopg import sql
 
@@ -157,18 +158,7 @@ def _parts(conn: psycopg.Connection, database: str, ours: dict[tuple[str, str], 
             listed = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
             statements.append(sql.SQL("drop {} {}").format(sql.SQL(kind), listed))
     shown = [_shown(*name) for name in (*tables, *sequences)]
-    if _has_drill_schema(conn):
-        schema = sql.Identifier(_DRILL_SCHEMA)
-        statements.append(sql.SQL("drop schema {} cascade").format(schema))
-        shown.append(f"the schema {_DRILL_SCHEMA}")
     return Removal(database, tuple(statements), f"in the database {database}: {', '.join(shown)}")
-
-
-def _has_drill_schema(conn: psycopg.Connection) -> bool:
-    row: tuple[Any, ...] | None = conn.execute(
-        "select to_regnamespace(%s) is not null", [_DRILL_SCHEMA]
-    ).fetchone()
-    return bool(row and row[0])
 
 
 def _shown(schema: str, name: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.conduct.config import WITNESS_TABLE
 from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.witnesses import last_number
+from pgdyno.drill.witnesses import WITNESS_TABLE, last_number
 
 
 def _look(scene: Scene) -> Seen:

@@ -4,29 +4,29 @@ select 'relation' as kind, n.nspname::text as schema, c.relname::text as name
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
  where c.relkind in ('r', 'p', 'v', 'm', 'f', 'S') and not c.relispartition
-   and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'pgdyno_drill')
+   and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
    and not exists (select from pg_depend d where d.objid = c.oid and d.deptype in ('e', 'i', 'a')
                       and d.classid = 'pg_class'::regclass)
 union all
 select 'routine', n.nspname, p.proname
   from pg_proc p
   join pg_namespace n on n.oid = p.pronamespace
- where n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'pgdyno_drill')
+ where n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
    and not exists (select from pg_depend d where d.objid = p.oid and d.deptype = 'e'
                       and d.classid = 'pg_proc'::regclass)
 union all
 select 'type', n.nspname, t.typname
   from pg_type t
   join pg_namespace n on n.oid = t.typnamespace
- where n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'pgdyno_drill')
+ where n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
    and t.typtype in ('d', 'e', 'r') and not exists (
        select from pg_depend d where d.objid = t.oid and d.deptype = 'e'
           and d.classid = 'pg_type'::regclass)
 union all
 select 'schema', nspname, nspname from pg_namespace
- where nspname !~ '^pg_' and nspname not in ('information_schema', 'public', 'pgdyno_drill')
+ where nspname !~ '^pg_' and nspname not in ('information_schema', 'public')
 union all
-select 'extension', '', extname from pg_extension where extname not in ('plpgsql', 'amcheck')
+select 'extension', '', extname from pg_extension where extname <> 'plpgsql'
 union all
 select 'large object', '', oid::text from pg_largeobject_metadata
 union all
