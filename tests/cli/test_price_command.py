@@ -120,7 +120,7 @@ def test_what_fails_is_one_line_and_not_the_end(
         raise RunError("the server is gone", code="gone")
 
     breaking = dataclasses.replace(kill.FAULT, cuts=cuts)
-    monkeypatch.setattr("pgdyno.drill.drill.find_fault", lambda name: breaking)
+    monkeypatch.setattr("pgdyno.drill.running.find_fault", lambda name: breaking)
     said = pgdyno("price", *SHORT, "--candidate", "wal_level=minimal", "--cuts", "3",
                   "--format", "json", "-o", "list.db")  # fmt: skip
     assert said.status in (0, 4), said.err

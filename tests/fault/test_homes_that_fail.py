@@ -18,8 +18,9 @@ import pytest
 from pgdyno.conduct import Silent
 from pgdyno.disk import leftovers
 from pgdyno.disk.mounting import mounts_below
-from pgdyno.drill.drill import Drill, run_drill
+from pgdyno.drill.drill import Drill
 from pgdyno.drill.model import DrillOptions
+from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Installation
 from pgdyno.server.locks import try_lock

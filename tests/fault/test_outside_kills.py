@@ -18,8 +18,9 @@ import pytest
 
 from pgdyno.conduct import Silent
 from pgdyno.drill import verify as verifying
-from pgdyno.drill.drill import Drill, run_drill
+from pgdyno.drill.drill import Drill
 from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.running import run_drill
 from pgdyno.errors import TrustError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.leftovers import server_processes

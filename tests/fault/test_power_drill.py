@@ -16,8 +16,8 @@ import pytest
 from pgdyno.conduct import Silent
 from pgdyno.disk import dismantle
 from pgdyno.disk.mounting import loops_below, mounts_below
-from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.running import run_drill
 from pgdyno.errors import UsageError
 from pgdyno.server import Installation, sweep
 from pgdyno.server.places import clusters_dir

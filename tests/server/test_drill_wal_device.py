@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent
-from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
+from pgdyno.drill.running import run_drill
 from pgdyno.errors import UsageError
 from pgdyno.server import Installation
 from pgdyno.spec import spec_from_fields

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill.drill import Drill, run_drill
+from pgdyno.drill.drill import Drill
 from pgdyno.drill.faults import kill
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.pristine import Pristine
+from pgdyno.drill.running import run_drill
 from pgdyno.drill.stored import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.price.candidates import of_change
@@ -204,7 +205,7 @@ def test_table_options_of_an_investigation_are_in_its_drills(
         yield from ()
 
     looking = dataclasses.replace(kill.FAULT, cuts=cuts)
-    monkeypatch.setattr("pgdyno.drill.drill.find_fault", lambda name: looking)
+    monkeypatch.setattr("pgdyno.drill.running.find_fault", lambda name: looking)
     kept = Change(table_options={"pgbench_tellers": {"fillfactor": "50"}})
     loose = Change(settings={"synchronous_commit": "off"})
     candidate = dataclasses.replace(of_change(loose, base=kept), faults=("kill",))

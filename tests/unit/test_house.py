@@ -7,7 +7,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,46 @@ def test_rust_files_keep_the_rules(path: Path) -> None:
     text = path.read_text()
     assert text.lstrip().startswith(("//!", "#![no_main]")), "says nothing about what it is for"
     assert text.count("\n") <= FILE_LINES_MAX + 100, "too long a file"
+
+
+def imported_modules(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
+    """Modules of the package that a module imports anywhere, within functions and for types too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                part = f"{node.module}.{alias.name}"
+                yield part if part in known else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {module_name(path): path for path in MODULES}
+    graph = {
+        name: {*imported_modules(ast.parse(path.read_text()), names)} & names.keys() - {name}
+        for name, path in names.items()
+    }
+    assert_no_circle(graph)
+
+
+def assert_no_circle(graph: Mapping[str, Collection[str]]) -> None:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as circle:
+        pytest.fail(f"a circle of imports: {' <- '.join(circle.args[1])}")
+
+
+def test_a_circle_of_imports_is_seen() -> None:
+    modules = {"a": "def f():\n    from b import x", "b": "import c", "c": "from a import f"}
+    graph = {name: {*imported_modules(ast.parse(text), modules)} for name, text in modules.items()}
+    with pytest.raises(pytest.fail.Exception, match="circle"):
+        assert_no_circle(graph)
+    assert_no_circle({**graph, "c": ()})
 
 
 def test_analysis_knows_no_server() -> None:

@@ -71,8 +71,8 @@ def command(**given: Any) -> None:
     """
     from pgdyno.cli.screen import watcher_for
     from pgdyno.drill.against import comparison
-    from pgdyno.drill.drill import check_drill, run_drill
     from pgdyno.drill.fault import find_fault
+    from pgdyno.drill.running import check_drill, run_drill
 
     asked, options = sort_out(given["what"]), _options(given)
     fault = find_fault(options.fault)

@@ -10,7 +10,7 @@ it) stays with the parts that the server cannot see: ``between``.
 
 Two classes are cut in two. The flush: into what it takes however little it carries, and
 ``images``, what full-page images add to it by their bytes. What can run (see
-``Situation.runnable``): into ``running`` on a core, by the kernel's clock, and ``ready``, which is
+``Facts.runnable``): into ``running`` on a core, by the kernel's clock, and ``ready``, which is
 the rest, in a queue for a core.
 """
 
@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pgdyno.diagnose.signature import Skip
-from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
+from pgdyno.diagnose.facts import CLIENT_BACKEND, Facts
+from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.waits import WaitClass
 
 TRANSFER_BYTES_S = 200e6
@@ -61,7 +61,7 @@ class LatencyBudget:
         return sum(self.parts_ms.get(p, 0.0) for p in parts) / service_ms if service_ms > 0 else 0.0
 
 
-def latency_budget(s: Situation) -> LatencyBudget:
+def latency_budget(s: Facts) -> LatencyBudget:
     """The budget of ``s``. Where nobody was seen at work, all of the service is ``between``."""
     mean_ms = {
         kind: s.run.histogram(kind, s.slice_ids).mean / 1e6
@@ -85,7 +85,7 @@ def latency_budget(s: Situation) -> LatencyBudget:
     return LatencyBudget(response_ms, parts)
 
 
-def _service_parts(s: Situation, service_ms: float) -> dict[Part, float]:
+def _service_parts(s: Facts, service_ms: float) -> dict[Part, float]:
     """``service_ms`` cut up by the classes of sessions seen; the parts add up to it."""
     sessions: dict[WaitClass, float] = s.by_class
     if s.in_service <= 0:
@@ -108,7 +108,7 @@ def _service_parts(s: Situation, service_ms: float) -> dict[Part, float]:
     return parts | {"flush": flush_ms * (1.0 - images), "images": flush_ms * images}
 
 
-def image_part_of_flush(s: Situation) -> float:
+def image_part_of_flush(s: Facts) -> float:
     """Part of a flush's time that the bytes of full-page images take, 0 to 1.
 
     A flush has a latency and carries bytes. What the bytes take is estimated from the bytes per
@@ -125,7 +125,7 @@ def image_part_of_flush(s: Situation) -> float:
     return transfer * wal.full_page_bytes / wal.bytes
 
 
-def _cores_used(s: Situation) -> float:
+def _cores_used(s: Facts) -> float:
     """Cores that client sessions ran on; no more than all where the kernel was not asked."""
     used = s.process_cores(CLIENT_BACKEND)
     return s.cores if used is None else used

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.diagnose.signature import Found, Signature, Skip, signatures
+from pgdyno.diagnose.finding import Finding, Proposal, Skip
+from pgdyno.diagnose.signature import Found, Signature, signatures
 from pgdyno.diagnose.situation import Situation
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from pgdyno.diagnose.finding import Window
-from pgdyno.diagnose.signature import Skip
-from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
+from pgdyno.diagnose.facts import CLIENT_BACKEND
+from pgdyno.diagnose.finding import Skip, Window
+from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.waits import WaitClass, wait_class
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
 

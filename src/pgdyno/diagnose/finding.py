@@ -12,6 +12,10 @@ Status = Literal["found", "cleared", "skipped"]
 Window = tuple[int, int]
 
 
+class Skip(Exception):
+    """The run does not hold what the check needs; the text says what is missing and why."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """One named number that a finding rests on."""

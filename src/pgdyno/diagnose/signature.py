@@ -2,8 +2,8 @@
 
 A signature is added by adding one file to ``signatures/`` with a ``SIGNATURE``; nothing else lists
 them. Its ``examine`` looks at a :class:`~pgdyno.diagnose.situation.Situation` and returns
-:class:`Found` or :class:`Cleared`; a :class:`Skip` raised on the way, by it or by the situation,
-means that it could not be checked.
+:class:`Found` or :class:`Cleared`; a ``Skip`` raised on the way, by it or by the situation, means
+that it could not be checked.
 """
 
 from __future__ import annotations
@@ -13,16 +13,9 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.finding import Evidence, Proposal
-
-if TYPE_CHECKING:
-    from pgdyno.diagnose.situation import Situation
-
-
-class Skip(Exception):
-    """The run does not hold what the check needs; the text says what is missing and why."""
+from pgdyno.diagnose.situation import Situation
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.drill.drill import run_drill
 from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.running import run_drill
 from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate

@@ -8,9 +8,9 @@ from typing import Any
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
-from pgdyno.drill.drill import check_drill, run_drill
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.investigate import compare

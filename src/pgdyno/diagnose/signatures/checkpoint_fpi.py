@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from pgdyno.diagnose.budget import image_part_of_flush
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.fit import WORTHWHILE_RATIO
+from pgdyno.diagnose.pools import WORTHWHILE_RATIO
 from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.diagnose.finding import Evidence
-from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
+from pgdyno.diagnose.finding import Evidence, Skip
+from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 

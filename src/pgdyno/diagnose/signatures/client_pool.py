@@ -14,10 +14,11 @@ pools of 2 against 16 clients and of 16 against 8.
 
 from __future__ import annotations
 
+from pgdyno.diagnose.facts import Group
 from pgdyno.diagnose.finding import Evidence
-from pgdyno.diagnose.fit import larger_pools
+from pgdyno.diagnose.pools import larger_pools
 from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Group, Situation
+from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 
 WAIT_SHARE = 0.2

@@ -12,7 +12,7 @@ sessions on 2 cores, commits that wait for nothing.
 from __future__ import annotations
 
 from pgdyno.diagnose.finding import Evidence
-from pgdyno.diagnose.fit import smaller_pools
+from pgdyno.diagnose.pools import smaller_pools
 from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import counted, figure, percent

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
+from pgdyno.diagnose.finding import Evidence, Proposal, Skip
+from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.spec.change import Change

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pgdyno.diagnose.facts import CLIENT_BACKEND
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.fit import WORTHWHILE_RATIO, smaller_pools
+from pgdyno.diagnose.pools import WORTHWHILE_RATIO, smaller_pools
 from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import CLIENT_BACKEND, Situation
+from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.waits import wait_class
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change

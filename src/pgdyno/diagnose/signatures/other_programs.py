@@ -12,9 +12,9 @@ gain.
 
 from __future__ import annotations
 
-from pgdyno.diagnose.finding import Evidence
+from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.others import FOUND_SHARE, OtherPrograms, other_programs
-from pgdyno.diagnose.signature import Cleared, Found, Signature, Skip
+from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import counted, percent
 

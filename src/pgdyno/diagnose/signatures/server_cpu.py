@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose.budget import Part
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.fit import WORTHWHILE_RATIO
+from pgdyno.diagnose.pools import WORTHWHILE_RATIO
 from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.signatures.connections import crowded
 from pgdyno.diagnose.situation import Situation

@@ -14,8 +14,9 @@ from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Verified
 from pgdyno.drill.power.cutting import HARMED, Cutter, proof_of
 from pgdyno.drill.power.failing import Minimisation
+from pgdyno.drill.power.loaded import RecordedLoad
 from pgdyno.drill.power.plan import KEEPS, Moment, Planned, plan_cuts
-from pgdyno.drill.power.recording import RecordedLoad, recorded_load
+from pgdyno.drill.power.recording import recorded_load
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import DiskPlan

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.drill.model import Outcome, Proof, Verified
 from pgdyno.drill.power.images import CutPlaces, FileSystemBroken, Roll
+from pgdyno.drill.power.loaded import RecordedLoad
 from pgdyno.drill.power.plan import Planned
-from pgdyno.drill.power.recording import RecordedLoad
 from pgdyno.drill.verify import Crashed, verify
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster

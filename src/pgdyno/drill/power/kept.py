@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.disk import FileSystem
 from pgdyno.drill.power.images import Recorded, copy_sparse
+from pgdyno.drill.power.loaded import RecordedLoad
 from pgdyno.drill.power.names import Names
 from pgdyno.drill.witnesses import Witnesses
 from pgdyno.errors import UsageError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from pgdyno.drill.drill import Drill
-    from pgdyno.drill.power.recording import RecordedLoad
 
 _FACTS = "recording.json"
 _LAYOUT = 1
@@ -101,7 +101,6 @@ def _require_own(folder: Path) -> None:
 def take_up(drill: Drill, folder: Path) -> RecordedLoad:
     """The load that was kept in ``folder``; UsageError when it was of another server than this."""
     from pgdyno._engine import DiskLogs
-    from pgdyno.drill.power.recording import RecordedLoad
     from pgdyno.record import read_acks
 
     facts = _read(folder)

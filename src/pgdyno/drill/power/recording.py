@@ -4,41 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.drill.drill import disturbed_from_outside
 from pgdyno.drill.power.images import Recorded
 from pgdyno.drill.power.kept import is_kept, keep, take_up
-from pgdyno.drill.power.names import Names, ask_names
+from pgdyno.drill.power.loaded import RecordedLoad
+from pgdyno.drill.power.names import ask_names
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.disk import Device
     from pgdyno.drill.drill import Drill
-    from pgdyno.record import AckLedger
 
 LOAD_S = 5.0
 """How long the recorded load runs, when nothing else is asked for."""
 CHECKPOINT_EVERY_S = 0.9
 """While a checkpoint writes, most is pending on the disks, so a load should meet several."""
-
-
-@dataclass(frozen=True)
-class RecordedLoad:
-    """What is known of one load, on the disks and outside of them."""
-
-    disks: Recorded
-    acks: AckLedger
-    names: Names
-    marks_ns: Sequence[int]
-    """When checkpoints began and ended."""
-
-    @property
-    def last_ns(self) -> int:
-        """The last time that all disks have on record."""
-        return min(disk["last_ns"] for disk in self.disks.logs.facts())
 
 
 def recorded_load(drill: Drill) -> RecordedLoad:
