@@ -71,3 +71,15 @@ def test_an_unwritable_report_is_refused_before_anything_starts(pgdyno: Pgdyno) 
         said = pgdyno("investigate", "--report", place, "-o", "new.db", "-q")
         assert (said.status, why in said.err) == (1, True), said
         assert not Path("new.db").exists()
+
+
+def test_a_dash_is_stdout_for_a_page_and_refused_for_a_run_file(pgdyno: Pgdyno) -> None:
+    said = pgdyno("report", "run.db", "-o", "-")
+    assert (said.status, said.err) == (0, "")
+    assert said.out.startswith("<!doctype html>")
+    assert said.out.rstrip().endswith("</html>")
+    for words in ("run -o -", "investigate --report -", "drill --fault kill -o -"):
+        said = pgdyno(*words.split(), "-q")
+        assert (said.status, said.out) == (1, ""), words
+        assert "stdout" in said.err
+    assert [str(each) for each in Path().rglob("*") if each.is_file()] == ["run.db"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.server import Cluster
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server import Cluster, resolve_conninfo
+from pgdyno.spec.init import InitSpec
+from pgdyno.spec.model import WorkloadSpec
+from pgdyno.workload import load_mix, prepare
 
 ROLES = {
     "refused_ro": "login; alter role refused_ro set default_transaction_read_only = on",
@@ -65,3 +70,58 @@ def test_a_refusal_is_told_with_its_hint(
     assert said.count("error: ") == 1
     assert message in said
     assert hint in hinted
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PGPORT", "abc"),
+        ("PGPORT", "70000"),
+        ("PGSSLMODE", "bogus"),
+        ("PGCONNECT_TIMEOUT", "abc"),
+        ("PGSSLMINPROTOCOLVERSION", "bogus"),
+        ("PGHOSTADDR", "no-address"),
+    ],
+)
+def test_a_variable_that_libpq_refuses_is_named(
+    pg: Cluster, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UsageError) as caught:
+        resolve_conninfo("postgres", host=pg.conninfo.host)
+    assert caught.value.message.startswith(f"{variable}: ")
+    assert value in caught.value.message
+    assert f"{variable} in the environment" in (caught.value.hint or "")
+
+
+def test_a_value_of_the_string_that_libpq_refuses_is_told(pg: Cluster) -> None:
+    with pytest.raises(UsageError, match='invalid sslmode value: "bogus"') as caught:
+        resolve_conninfo("dbname=postgres sslmode=bogus", host=pg.conninfo.host)
+    assert "connection string" in (caught.value.hint or "")
+
+
+def test_a_tablespace_that_is_not_there_is_told_with_its_hint(pg: Cluster) -> None:
+    init = InitSpec(tablespace="nowhere")
+    with pytest.raises(SetupError, match='tablespace "nowhere" does not exist') as caught:
+        prepare(
+            pg.conninfo,
+            [load_mix("tpcb-like")],
+            WorkloadSpec(initialize=True, scale=1, init=init),
+            lambda *_: None,
+        )
+    assert "pg_tablespace" in (caught.value.hint or "")
+
+
+def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
+    pg: Cluster, tmp_path: Path
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "pgdyno", "run", "tpcb-like", "-q", "-T", "1", "-c", "1",
+             "-o", "run.db", "-h", pg.conninfo.host, "-p", str(pg.conninfo.port),
+             "-U", pg.conninfo.user],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, cwd=tmp_path,
+            env=os.environ | {"PGPASSWORD": pg.conninfo.password or ""},
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert "hint: what was recorded is kept: pgdyno show run.db" in done.stderr

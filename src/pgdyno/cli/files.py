@@ -8,6 +8,8 @@ from pathlib import Path
 from pgdyno.errors import SetupError, UsageError
 
 RUNS_DIR = Path("pgdyno-runs")
+STDOUT = "-"
+"""In place of a file's name."""
 
 
 def run_path(output: str | None, name: str) -> Path:
@@ -17,6 +19,12 @@ def run_path(output: str | None, name: str) -> Path:
         path = RUNS_DIR / f"{name}-{stamp}.db"
         _make_dir(path.parent)
         return _unused(path)
+    if output == STDOUT:
+        raise UsageError(
+            "-o -: a run file is a database, which cannot go to stdout",
+            code="output-stdout",
+            hint="name a file; --format json or csv prints the result",
+        )
     path = Path(output)
     if path.exists():
         kind = "folder" if path.is_dir() else "file"
@@ -43,6 +51,12 @@ def page_path(output: str | None, run_file: Path) -> Path:
     """Where the page of ``run_file`` goes: as asked, or beside it. Refused now if it cannot."""
     from pgdyno.report import check_page_place
 
+    if output == STDOUT:
+        raise UsageError(
+            "--report -: stdout is for the result",
+            code="output-stdout",
+            hint="pgdyno report RUN -o - writes the page to stdout",
+        )
     path = Path(output) if output else run_file.with_suffix(".html")
     check_page_place(path)
     return path

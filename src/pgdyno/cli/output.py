@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pgdyno.errors import TrustError
+from pgdyno.errors import RunError, TrustError
 from pgdyno.record.plain import plain
 from pgdyno.visible import visible_within
 
@@ -20,12 +20,18 @@ def print_result(
     output_format: str, path: Path, result: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
 ) -> None:
     """Print ``result`` as asked: a summary of the run file, the JSON, or ``rows`` as CSV."""
-    if output_format == "json":
-        print_json(plain(result))
-    elif output_format == "csv":
-        _print_csv(list(rows))
-    else:
-        print_summary(path)
+    try:
+        if output_format == "json":
+            print_json(plain(result))
+        elif output_format == "csv":
+            _print_csv(list(rows))
+        else:
+            print_summary(path)
+        sys.stdout.flush()
+    except RunError as problem:
+        if problem.code == "result-unwritable":
+            problem.hint = f"what was recorded is kept: pgdyno show {path} prints it again"
+        raise
 
 
 def print_json(value: object) -> None:

@@ -80,7 +80,7 @@ def _give_up(stream: TextIO, problem: OSError) -> None:
         raise RunError(
             f"cannot write the result: {problem.strerror}",
             code="result-unwritable",
-            hint="a run that was recorded is kept: pgdyno show RUN prints it again",
+            hint="lead stdout to a place that can be written to",
         ) from None
 
 

@@ -6,6 +6,7 @@ that cannot be read is not quoted where a password may stand in it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -165,6 +166,11 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
     ),
     (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
 )
+_WRONG_VALUE = re.compile(
+    r"(?:invalid (?:integer value|port number:|[a-z_]+ value:|\"[a-z_]+\" value:)"
+    r"|bad value for connect_timeout:|could not parse network address)"
+    r""" ["']([^"']*)["']"""
+)
 _HINTS = {  # SQLSTATE or its class → hint, for statements of ours
     "25006": "a standby takes no writes; on a primary it is default_transaction_read_only, of the"
     " role, the database or the server",
@@ -186,6 +192,8 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 def connect_error(said: str, params: Mapping[str, Any]) -> PgdynoError:
     """libpq's complaint as one line, with the hint that fits."""
+    if problem := wrong_value(said):
+        return problem
     where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
     database = re.search(r'database "([^"]+)" does not exist|no such database: (.+)', said)
     host = params.get("host") or "the server"
@@ -199,6 +207,27 @@ def connect_error(said: str, params: Mapping[str, Any]) -> PgdynoError:
         if re.search(pattern, said, re.IGNORECASE):
             return SetupError(message.format_map(fields), code=code, hint=hint.format_map(fields))
     return SetupError("{place}: {reason}".format_map(fields), code="connection-failed")
+
+
+def wrong_value(said: str) -> PgdynoError | None:
+    """The error for a parameter that libpq does not take; ``None`` for another complaint."""
+    from psycopg.pq import Conninfo
+
+    complaint = _reason(said)
+    found = _WRONG_VALUE.match(complaint)
+    if found is None:
+        return None
+    variables = (
+        option.envvar.decode() for option in Conninfo.get_defaults() if option.envvar is not None
+    )
+    named = [name for name in variables if os.environ.get(name) == found[1]]
+    place = named[0] if named else "connection"
+    source = f"{named[0]} in the environment" if named else "the connection string or service file"
+    return UsageError(
+        f"{place}: {complaint}",
+        code="conninfo",
+        hint=f"{source} has it: leave it out, or give it a value that libpq takes",
+    )
 
 
 def password_missing(said: str, params: Mapping[str, Any]) -> PgdynoError:

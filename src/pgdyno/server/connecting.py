@@ -20,6 +20,7 @@ from pgdyno.server.complaints import (
     one_line,
     password_missing,
     primary,
+    wrong_value,
 )
 from pgdyno.server.conninfo import ConnInfo, Host
 from pgdyno.server.marks import PLAIN, mark
@@ -151,7 +152,7 @@ def _connect(params: dict[str, Any]) -> psycopg.Connection:
             raise password_missing(str(error), params) from None
         raise connect_error(str(error), params) from None
     except psycopg.ProgrammingError as error:
-        raise malformed(one_line(str(error)), "") from None
+        raise wrong_value(str(error)) or malformed(one_line(str(error)), "") from None
 
 
 def _parsed(text: str | None) -> dict[str, Any]:
