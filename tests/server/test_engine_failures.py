@@ -357,6 +357,34 @@ def test_an_expression_without_a_value_fails_its_transaction(pg: Cluster) -> Non
     assert set(run.errors) == {("script-error", False, False)}
 
 
+COMMANDS_AT_FAULT = [
+    ("select 0 as x \\gset\n\\set y 1 / \\\n :x", 2, "\\set y 1 / :x"),
+    ("select 'a' as x \\gset\nselect 1;\n\\sleep :x  ms", 3, "\\sleep :x ms"),
+    ("\\if 1 > 1\n\\elif 1 / 0 > 1\n\\endif\nselect 1;", 2, "\\elif 1 / 0 > 1"),
+    ("\nselect g from generate_series(1, 2) g\n\\gset p_", 2,
+     "select g from generate_series(1, 2) g \\gset p_"),
+    ("select 1;\ninsert into t values (:rows)\n\\rows 3 1 / (:row - 1)", 2,
+     "insert into t values (:rows) \\rows 3 1 / (:row - 1)"),
+    ("select 1;\nbegin;\nselect 2;", 2, "begin"),
+    ("\\startpipeline\nselect 1;\nbegin isolation level serializable;\nselect 2;\n\\endpipeline",
+     3, "begin isolation level serializable"),
+    ("\\startpipeline\nbegin;\nend;\n\\endpipeline\nselect 1 \\; begin;", 5,
+     "select 1 ; begin"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "line", "statement"), COMMANDS_AT_FAULT)
+def test_what_fails_in_a_script_is_shown_as_written(
+    pg18: Cluster, script: str, line: int, statement: str
+) -> None:
+    """A meta-command with all that belongs to it; of a block that stays open, what opened it."""
+    with Run(config(pg18.conninfo, script)) as run:
+        run.wait_for(lambda run: run.total["failed"] >= 10)
+    rows = [row for interval in run.intervals for row in interval["errors"]]
+    assert {(row["line"], row["statement"]) for row in rows} == {(line, statement)}
+    assert all(row["client"] is not None for row in rows)
+
+
 def test_copy_from_stdin_fails_and_the_connection_lives(pg: Cluster) -> None:
     with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
         connection.execute("drop table if exists engine_copy")

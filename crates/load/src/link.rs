@@ -132,6 +132,8 @@ pub struct Link {
     pub scanner: Scanner,
     /// The transaction status that the server reported last.
     pub status: TransactionStatus,
+    /// What opened the block that it is in, by its place in the script's commands, where that is known.
+    pub opened_by: Option<usize>,
     /// The statement under way, outside of a pipeline.
     pub statement: InFlight,
     /// Statements under way within a pipeline.
@@ -180,6 +182,7 @@ impl Link {
             peer: None,
             scanner: Scanner::new(),
             status: TransactionStatus::Idle,
+            opened_by: None,
             statement: InFlight::default(),
             pipeline: Pipeline::default(),
             failure: None,

@@ -2,8 +2,8 @@
 
 use crate::collect::Finished;
 use crate::plan::Plan;
-use crate::script::Command;
-use crate::tally::{ErrorKey, Place, Seen, Tally, ThreadTally};
+use crate::script::{Command, Origin};
+use crate::tally::{Code, ErrorKey, Place, Seen, Tally, ThreadTally};
 
 /// A finished interval, summed over threads.
 #[derive(Debug)]
@@ -269,19 +269,18 @@ fn error_row(plan: &Plan, key: &ErrorKey, count: u64, seen: &Seen) -> ErrorRow {
         _ => (None, None),
     };
     let at = script.zip(command);
+    let origin = at.and_then(|(script, command)| script.origins.get(command));
     let statement = match at.and_then(|(script, command)| script.commands.get(command)) {
-        Some(Command::Sql(statement)) => shortened(&statement.text),
-        Some(command) => command.word().to_owned(),
+        Some(command) => shortened(text_at_fault(command, origin, &key.code)),
         None if key.place == Place::Connect => "connect".to_owned(),
         None => String::new(),
     };
     let besides = seen.failure.besides.clone();
-    let line = at.and_then(|(script, command)| script.places.get(command));
     ErrorRow {
         group: group.name.clone(),
         script: script.map_or(String::new(), |script| script.name.clone()),
         file: script.map_or(String::new(), |script| script.file.clone()),
-        line: line.map(|(line, _)| line + u32::try_from(besides.lines_before).unwrap_or(0)),
+        line: origin.map(|origin| origin.line + u32::try_from(besides.lines_before).unwrap_or(0)),
         statement,
         client: seen.client,
         sqlstate: key.code.as_str().to_owned(),
@@ -294,6 +293,17 @@ fn error_row(plan: &Plan, key: &ErrorKey, count: u64, seen: &Seen) -> ErrorRow {
         context: besides.context,
         excerpt: besides.excerpt,
         advice: besides.advice,
+    }
+}
+
+/// What an error is at: the statement alone where the server refused it, and where we did, with its
+/// `\gset` or `\rows`; or a meta-command.
+fn text_at_fault<'a>(command: &'a Command, origin: Option<&'a Origin>, code: &Code) -> &'a str {
+    let written = origin.map_or("", |origin| &origin.written);
+    match (command, code) {
+        (Command::Sql(statement), Code::Sqlstate(_)) => &statement.text,
+        (Command::Sql(statement), Code::Own(_)) if written.is_empty() => &statement.text,
+        _ => written,
     }
 }
 

@@ -315,7 +315,7 @@ fn an_if_at_the_very_end_jumps_to_the_end() {
 #[test]
 fn commands_know_their_lines() {
     let script = script("-- one\n\\set x 1 + \\\n 2\n\nselect\n 1;\n select 2; select 3");
-    let lines: Vec<u32> = script.places.iter().map(|(line, _)| *line).collect();
+    let lines: Vec<u32> = script.origins.iter().map(|origin| origin.line).collect();
     assert_eq!(lines, [2, 5, 7, 7]);
 }
 

@@ -31,7 +31,7 @@ fn value(expression: &str, rng: &mut Rng) -> Option<Value> {
 fn exercise(text: &str) {
     let Some(group) = group(text) else { return };
     let script = &group.scripts[0];
-    assert_eq!(script.commands.len(), script.places.len());
+    assert_eq!(script.commands.len(), script.origins.len());
     let mut variables = Variables::new(&group.names);
     let mut rng = Rng::new(1);
     let mut out = Vec::new();

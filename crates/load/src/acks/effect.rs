@@ -8,7 +8,7 @@ use crate::script::Statement;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effect {
     /// It begins a transaction block and does nothing else.
-    opens: bool,
+    pub opens: bool,
     /// Within a block: it may commit it.
     may_commit: bool,
     /// What was done before it in the block is undone.

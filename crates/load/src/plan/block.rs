@@ -1,7 +1,7 @@
 //! A script's transaction block: where it begins and ends, and how commands are put before its
 //! COMMIT. A script without a block becomes one.
 
-use crate::script::{Command, Script, ScriptError, Source, Statement};
+use crate::script::{Command, Origin, Script, ScriptError, Source, Statement};
 
 /// The script that brings the two statements that a script without a block is wrapped in. It is
 /// parsed together with the group's scripts and is not one of them.
@@ -166,9 +166,14 @@ pub fn insert(mut script: Script, insertions: &[(usize, Command)]) -> Script {
         }
     }
     for (at, command) in insertions.iter().rev() {
-        let place = script.places.get(*at).or(script.places.last()).copied();
+        let next = script.origins.get(*at).or(script.origins.last());
+        let origin = Origin {
+            line: next.map_or(1, |origin| origin.line),
+            column: next.map_or(1, |origin| origin.column),
+            written: Box::default(),
+        };
         script.commands.insert(*at, command.clone());
-        script.places.insert(*at, place.unwrap_or((1, 1)));
+        script.origins.insert(*at, origin);
     }
     let statements = script
         .commands

@@ -43,7 +43,7 @@ mod tests {
                 texts(&script),
                 ["begin", "select 1", "pause", end, "select 2"]
             );
-            assert_eq!(script.places.len(), script.commands.len());
+            assert_eq!(script.origins.len(), script.commands.len());
         }
     }
 

@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(texts(&script)[5..], [WITNESS, "end", "select 3"]);
         let positions: Vec<usize> = script.statements().map(|s| s.position).collect();
         assert_eq!(positions, (0..8).collect::<Vec<_>>());
-        assert_eq!(script.places.len(), script.commands.len());
+        assert_eq!(script.origins.len(), script.commands.len());
     }
 
     #[test]

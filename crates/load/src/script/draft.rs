@@ -1,5 +1,7 @@
 //! A script on its way: commands in turn, blocks as jumps, and what may stand where.
 
+use std::ops::Range;
+
 use super::error::{Fault, place};
 use super::expr::Expr;
 use super::meta::{self, Meta};
@@ -7,13 +9,17 @@ use super::names::{Names, Scope, Slot, Uses};
 use super::parse::{Assigned, Source};
 use super::rows::Rows;
 use super::sql::{self, RawStatement, Stop};
-use super::{Capture, Command, SCRIPT_BYTES_MAX, Script, Statement};
+use super::{Capture, Command, Origin, SCRIPT_BYTES_MAX, Script, Statement};
 
 /// A script whose statements are not yet looked into.
 #[derive(Default)]
 pub(super) struct Draft<'a> {
     steps: Vec<Step<'a>>,
-    offsets: Vec<usize>,
+    /// Where each step stands in the text: to the end of its meta-command. A statement without one has
+    /// its own text, and nothing here but its start.
+    spans: Vec<Range<usize>>,
+    /// Where the meta-command ends that is being read.
+    end: usize,
     blocks: Vec<Block>,
     pipeline: Pipeline,
     expect: Option<([u8; 5], usize)>,
@@ -78,6 +84,7 @@ impl<'a> Draft<'a> {
                 Stop::Semicolon => next,
                 Stop::Meta(start) => {
                     let (meta, next) = meta::parse(text, start, scope)?;
+                    draft.end = next;
                     draft.meta(meta, start - 1)?;
                     next
                 }
@@ -94,7 +101,7 @@ impl<'a> Draft<'a> {
             self.check_piped(&raw)?;
         }
         self.last_statement = Some(self.steps.len());
-        self.offsets.push(raw.offset);
+        self.spans.push(raw.offset..raw.offset);
         let expect = self.expect.take().map(|(code, _)| code);
         self.steps.push(Step::Sql {
             raw,
@@ -149,7 +156,7 @@ impl<'a> Draft<'a> {
 
     fn push(&mut self, command: Command, offset: usize) {
         self.steps.push(Step::Other(command));
-        self.offsets.push(offset);
+        self.spans.push(offset..self.end);
     }
 
     fn set(&mut self, slot: Slot, name: String, expr: Expr, offset: usize) {
@@ -239,9 +246,10 @@ impl<'a> Draft<'a> {
             ));
         }
         self.sets.prefixes.insert(capture.prefix.clone());
-        match last_statement.map(|index| &mut self.steps[index]) {
-            Some(Step::Sql { capture: to, .. }) => {
+        match last_statement.map(|index| (&mut self.steps[index], &mut self.spans[index])) {
+            Some((Step::Sql { capture: to, .. }, span)) => {
                 *to = Some(capture);
+                span.end = self.end;
                 Ok(())
             }
             _ => Err(Fault::new(
@@ -258,10 +266,11 @@ impl<'a> Draft<'a> {
         last_statement: Option<usize>,
         offset: usize,
     ) -> Result<(), Fault> {
-        match last_statement.map(|index| &mut self.steps[index]) {
-            Some(Step::Sql { raw, rows: to, .. }) => {
+        match last_statement.map(|index| (&mut self.steps[index], &mut self.spans[index])) {
+            Some((Step::Sql { raw, rows: to, .. }, span)) => {
                 rows.check(raw, offset)?;
                 *to = Some(rows);
+                span.end = self.end;
                 self.sets.add(&[Names::ROW]);
                 Ok(())
             }
@@ -352,7 +361,7 @@ impl<'a> Draft<'a> {
             name: source.name.to_owned(),
             file: source.file.to_owned(),
             commands,
-            places: places(source.text, &self.offsets),
+            origins: origins(source.text, &self.spans),
             variables_unset: uses
                 .list
                 .into_iter()
@@ -366,15 +375,24 @@ fn misplaced_expect(offset: usize) -> Fault {
     Fault::new(offset, "\\expect must stand right before an SQL statement")
 }
 
-/// Line and column of each offset; they ascend. Each look starts at the line of the one before.
-fn places(text: &str, offsets: &[usize]) -> Vec<(u32, u32)> {
+/// Where each span of the text stands; they ascend. Each look starts at the line of the one before.
+fn origins(text: &str, spans: &[Range<usize>]) -> Vec<Origin> {
     let (mut from, mut line) = (0, 1);
-    let mut places = Vec::with_capacity(offsets.len());
-    for &offset in offsets {
-        let (further, column) = place(&text[from..], offset.saturating_sub(from));
+    let mut origins = Vec::with_capacity(spans.len());
+    for span in spans {
+        let (further, column) = place(&text[from..], span.start.saturating_sub(from));
         line += further - 1;
-        from = text[..offset].rfind('\n').map_or(0, |at| at + 1);
-        places.push((line, column));
+        from = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
+        origins.push(Origin {
+            line,
+            column,
+            written: on_one_line(text[span.clone()].trim_end()),
+        });
     }
-    places
+    origins
+}
+
+/// Without the backslashes at ends of lines by which a meta-command goes on.
+fn on_one_line(written: &str) -> Box<str> {
+    written.replace("\\\r\n", " ").replace("\\\n", " ").into()
 }

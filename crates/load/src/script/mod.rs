@@ -83,8 +83,8 @@ pub struct Script {
     /// What to do, in order. Jump targets are indexes into this list; a target equal to its length
     /// is the end of the script.
     pub commands: Vec<Command>,
-    /// Line and column of each command in the file, 1-based; same length as `commands`.
-    pub places: Vec<(u32, u32)>,
+    /// Where each command stands in the file; same length as `commands`.
+    pub origins: Vec<Origin>,
     /// Variables that the script uses and never sets itself, in order of first use, without the
     /// built-in ones. Whoever runs it has to define them.
     pub variables_unset: Vec<String>,
@@ -94,11 +94,11 @@ impl Script {
     /// An error at one of its commands.
     #[must_use]
     pub fn error_at(&self, command: usize, message: &str, hint: &str) -> ScriptError {
-        let (line, column) = self.places.get(command).copied().unwrap_or((1, 1));
+        let origin = self.origins.get(command);
         ScriptError {
             file: self.file.clone(),
-            line,
-            column,
+            line: origin.map_or(1, |origin| origin.line),
+            column: origin.map_or(1, |origin| origin.column),
             message: message.to_owned(),
             hint: Some(hint.to_owned()),
         }
@@ -111,6 +111,18 @@ impl Script {
             _ => None,
         })
     }
+}
+
+/// Where a command stands in its file.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// Line, 1-based.
+    pub line: u32,
+    /// Character in the line, 1-based.
+    pub column: u32,
+    /// A meta-command as written; with a statement's `\gset` or `\rows`, the statement and it. Empty
+    /// for a statement alone, which has its own text, and for what no file has.
+    pub written: Box<str>,
 }
 
 /// One step of a script.
@@ -145,22 +157,6 @@ pub enum Command {
     SyncPipeline,
     /// `\endpipeline`.
     EndPipeline,
-}
-
-impl Command {
-    /// What it is called in a script.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Sql(_) => "statement",
-            Self::Set { .. } => "\\set",
-            Self::Sleep(_) => "\\sleep",
-            Self::JumpUnless { .. } | Self::Jump { .. } => "\\if",
-            Self::StartPipeline => "\\startpipeline",
-            Self::SyncPipeline => "\\syncpipeline",
-            Self::EndPipeline => "\\endpipeline",
-        }
-    }
 }
 
 /// One SQL statement of a script.

@@ -76,10 +76,13 @@ impl Worker {
             return;
         };
         let row = script.statement_row + statement.position;
+        let opens = script.effects[statement.position].opens;
         self.note_piped_complete(slot);
-        if let Some(Awaited::Statement { sent_ns, .. }) =
-            self.links[slot].pipeline.awaited.pop_front()
-        {
+        let link = &mut self.links[slot];
+        if let Some(Awaited::Statement { command, sent_ns }) = link.pipeline.awaited.pop_front() {
+            if opens {
+                link.opened_by = Some(command);
+            }
             let tally = &mut self.tally.statements[row];
             tally.done += 1;
             tally.service.record(now_ns.saturating_sub(sent_ns));

@@ -52,7 +52,9 @@ impl Worker {
             }
             Step::Finished => {
                 let message = "the script ended without ending its transaction";
-                self.fail(slot, Failure::own("transaction-left-open", message), now_ns);
+                let mut failure = Failure::own("transaction-left-open", message);
+                failure.command = link.opened_by;
+                self.fail(slot, failure, now_ns);
             }
             Step::Failed(message) => {
                 let mut failure = Failure::own("script-error", message);
@@ -208,7 +210,7 @@ impl Worker {
     /// A statement, or ROLLBACK, is over.
     pub(super) fn on_ready(&mut self, slot: usize, status: TransactionStatus, now_ns: u64) {
         self.note_ready(slot, status);
-        self.links[slot].status = status;
+        self.note_block(slot, status);
         if self.links[slot].pipeline.is_busy() {
             return self.on_piped_ready(slot, now_ns);
         }
@@ -223,6 +225,19 @@ impl Worker {
             Doing::Adjusting => self.on_adjusted(slot, now_ns),
             _ => {}
         }
+    }
+
+    /// Keeps what opened a block, for a script that does not end it.
+    fn note_block(&mut self, slot: usize, status: TransactionStatus) {
+        let command = self.command(slot);
+        let link = &mut self.links[slot];
+        if status == TransactionStatus::Idle {
+            link.opened_by = None;
+        } else if link.status == TransactionStatus::Idle {
+            // After a pipeline it was its BEGIN, which is known already.
+            link.opened_by = command.or(link.opened_by);
+        }
+        link.status = status;
     }
 
     fn end_statement(&mut self, slot: usize, now_ns: u64) {
