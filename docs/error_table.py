@@ -88,6 +88,15 @@ def page(statuses: dict[str, int]) -> str:
         "What is wrong with words and options of the command line itself ends with 1 and a hint at"
         " the command's help. An internal error is a fault of pgdyno, and ends with 2.\n"
     )
+    parts.append(
+        "\nWith `--format json` a command that comes to no result prints one object on stdout"
+        " instead, with `verdict` null and the error in the words of stderr: code, message, hint,"
+        " exit status. If a run was begun, its run file, incidents, failures, slices, trials and"
+        " cuts until then stand there too, and `pgdyno show --format json` of that file prints the"
+        " same. [result-unfinished.schema.json](result-unfinished.schema.json) describes it. A"
+        " result that fails a threshold (3) or cannot be trusted (4) is a result, and printed as"
+        " such.\n"
+    )
     rows = sorted(found().rows)
     for status in by_status:
         chosen = [row for row in rows if statuses[row.kind] == status]

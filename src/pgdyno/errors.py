@@ -22,7 +22,13 @@ Messages name what is wrong and where, without a final period; hints name what t
 from __future__ import annotations
 
 import signal
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+INTERNAL = "internal-error"
+REPORT = "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report"
 
 
 class PgdynoError(Exception):
@@ -81,3 +87,43 @@ class Interrupted(BaseException):
         """By a signal, with the status that a shell gives to it."""
         name = signal.Signals(number).name
         return cls(f"interrupted by {name}", exit_status=128 + number, hint=hint)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a command ends that comes to no result: the same on stderr, in JSON and in run files."""
+
+    exit_status: int
+    code: str
+    message: str
+    hint: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``docs/reference/result-unfinished.schema.json`` describes it."""
+        return asdict(self)
+
+
+def ending_of(problem: BaseException) -> Ending:
+    """What is told of whatever ended a command; of what is not in the tree, that it is a fault."""
+    if isinstance(problem, PgdynoError):
+        return Ending(problem.exit_status, problem.code, problem.message, problem.hint)
+    if isinstance(problem, Interrupted):
+        return Ending(problem.exit_status, "interrupted", problem.message, problem.hint)
+    told = f"internal error: {type(problem).__name__}: {problem}"
+    return Ending(RunError.exit_status, INTERNAL, told, REPORT)
+
+
+@dataclass
+class Left:
+    """What a command leaves that was ended by a problem."""
+
+    run_file: Path | None = None
+    """The run that was under way."""
+    so_far: Mapping[str, Any] | None = None
+    """The result as far as it had come, where it is in no run file."""
+
+
+def left_by(problem: BaseException) -> Left:
+    """What ``problem`` is known to leave; may be added to while it passes."""
+    left: Left = vars(problem).setdefault("left", Left())
+    return left

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 from inline_snapshot import snapshot
 
 Pgdyno = Callable[..., "object"]
+UNFINISHED = Path(__file__).parents[2] / "docs/reference/result-unfinished.schema.json"
 
 
 @pytest.fixture(autouse=True)
@@ -306,3 +309,26 @@ hint: ulimit -Hn 10100 as root, LimitNOFILE= in a service's unit, or fewer clien
 """,
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("run", "--clinets", "3", "--format", "json"), "usage"),
+        (("compare", "--format=json", "-c", "4"), "nothing-to-compare"),
+        (("story", "missing.toml", "--format", "json"), "spec-unreadable"),
+        (("show", "missing.db", "--format", "json"), "run-file-missing"),
+        (("rnu", "--format", "json"), "usage"),
+    ],
+)
+def test_who_asks_for_json_gets_the_error_as_json(
+    pgdyno: Pgdyno, words: tuple[str, ...], code: str
+) -> None:
+    said = pgdyno(*words)
+    told = json.loads(said.out)
+    jsonschema.validate(told, json.loads(UNFINISHED.read_text()))
+    error = told["error"]
+    hint = f"\nhint: {error['hint']}\n" if error["hint"] else ""
+    assert said.err == f"error: {error['message']}\n{hint}"
+    assert (said.status, error["exit_status"], error["code"]) == (1, 1, code)
+    assert told["run_file"] is told["verdict"] is None

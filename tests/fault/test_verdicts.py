@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import psycopg
 import pytest
 from said import error_of
@@ -26,6 +27,8 @@ from pgdyno.server.relay import Relay
 pytestmark = pytest.mark.server
 
 PATIENCE_S = 120.0
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+UNFINISHED = json.loads((REFERENCE / "result-unfinished.schema.json").read_text())
 INSERT = "insert into t values (1);\n"
 
 
@@ -121,6 +124,24 @@ def shop(pg18: Cluster) -> Iterator[ConnInfo]:
         connection.execute("drop role verdicts")
 
 
+def unfinished(begun: Command, result: dict[str, Any], err: str) -> dict[str, Any]:
+    """Its JSON, which must be that of a command without a result: in the words of stderr, as
+    published, and the same as the run file tells."""
+    jsonschema.validate(result, UNFINISHED)
+    error = result["error"]
+    assert error_of(err) == f"error: {error['message']}\n\nhint: {error['hint']}\n"
+    assert result["run_file"] == str(begun.path)
+    words = [sys.executable, "-m", "pgdyno"]
+    shown = subprocess.run(
+        [*words, "show", "--format", "json", begun.path], capture_output=True, check=True
+    )
+    assert json.loads(shown.stdout) == result
+    for command in ("show", "report"):
+        told = subprocess.run([*words, command, begun.path], capture_output=True, check=True)
+        assert b"Traceback" not in told.stderr
+    return result
+
+
 def uri(conninfo: ConnInfo, *, port: int | None = None, user: str = "verdicts") -> str:
     if port is not None:
         return f"postgresql://{user}:secret@127.0.0.1:{port}/verdicts"
@@ -180,9 +201,13 @@ def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
     begun.wait_for(SLICES, 2)
     signal_all(cluster, signal.SIGSTOP)
     try:
-        _, err = begun.end(2)
+        result, err = begun.end(2)
     finally:
         signal_all(cluster, signal.SIGCONT)
+    told = unfinished(begun, result, err)
+    assert [trial["kind"] for trial in told["trials"]] == ["noise"]
+    assert told["trials"][0]["outcome"] is None
+    assert sum(each["ended"] for each in told["slices"]) >= 2
     assert error_of(err).startswith("error: the server ")
     assert "what was recorded is kept" in err
 
@@ -206,7 +231,10 @@ def test_rights_that_are_revoked_end_the_run(
     begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "3", "-T", "60")
     begun.wait_for(DONE)
     run_sql(shop, "revoke insert on t from verdicts", "verdicts")
-    _, err = begun.end(2)
+    result, err = begun.end(2)
+    told = unfinished(begun, result, err)
+    assert told["failures"]["sqlstate"] == "42501"
+    assert {(each["script"], each["line"]) for each in told["errors"]} == {("own", 1)}
     assert (
         "of them in script own: 42501 permission denied for table t"
         in error_of(err).splitlines()[0]
@@ -296,4 +324,30 @@ def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     assert last.startswith("error: no transaction succeeds: ")
     assert last.endswith("of them in script own: 22012 division by zero")
     assert "what was recorded is kept" in err
-    assert not result or not result["incidents"]
+    assert unfinished(begun, result, err)["incidents"] == []
+
+
+def test_an_investigation_whose_baseline_is_void_has_no_verdict(
+    begin: Begin, script: Callable[[str], str]
+) -> None:
+    begun = begin("investigate", "-f", script("select pg_sleep(60);\n"), "-c", "2", "--budget", "8")
+    result, err = begun.end(4)
+    told = unfinished(begun, result, err)
+    assert told["error"]["code"] == "void-slices"
+    assert len([each for each in told["slices"] if each["void"]]) == 3
+
+
+def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
+    begun = begin("run", "-c", "1", "-S", "-T", "60")
+    begun.wait_for(DONE)
+    begun.kill()
+    shown = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "show", "--format", "json", begun.path],
+        capture_output=True,
+        check=True,
+    )
+    told = json.loads(shown.stdout)
+    jsonschema.validate(told, UNFINISHED)
+    assert told["status"] == "interrupted"
+    assert told["error"]["message"] == "the writer is gone"
+    assert told["ledger"]["done"] > 0

@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 
 import click
 
-from pgdyno.cli import arguments, streams
-from pgdyno.errors import Interrupted, PgdynoError
+from pgdyno.cli import arguments, ending, streams
+from pgdyno.cli.printed import Printed
+from pgdyno.errors import INTERNAL, REPORT, Ending, Interrupted, RunError, UsageError, ending_of
 from pgdyno.redact import blank
 from pgdyno.visible import visible
 
@@ -37,9 +38,6 @@ _COMMANDS = {
     "spec": "Check a spec file, or print the schema of specs",
     "completion": "Completion of commands and options in your shell",
 }
-
-
-_REPORT = "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report"
 
 
 class _LazyGroup(click.Group):
@@ -107,57 +105,51 @@ def main() -> NoReturn:
 
 
 def _status() -> int:
+    printed = Printed()
     try:
         try:
-            outcome = cli.main(prog_name="pgdyno", standalone_mode=False)
+            outcome = cli.main(prog_name="pgdyno", standalone_mode=False, obj=printed)
         finally:
             sys.stdout.flush()
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except click.ClickException as problem:
-        _print_error(*_of_click(problem))
-        return 1
-    except PgdynoError as problem:
-        if isinstance(problem.__cause__, Exception):
-            _print_traceback(problem)
-        _print_error(problem.message, problem.hint)
-        return problem.exit_status
-    except Interrupted as stop:
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_IGN)  # One message is enough.
-        _print_error(stop.message, stop.hint)
-        return stop.exit_status
-    except Exception as problem:
-        if type(problem).__module__.partition(".")[0] == "psycopg":
-            return _of_the_server(problem)
-        return _of_our_own(problem)
+    except (Exception, Interrupted) as problem:
+        return _failed(problem, printed)
     return outcome if isinstance(outcome, int) else 0
 
 
-def _of_the_server(problem: Exception) -> int:
+def _failed(problem: Exception | Interrupted, printed: Printed) -> int:
+    """Tell what ended a command, on stderr and to who asked for JSON and has none; its status."""
+    if isinstance(problem, Interrupted):
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)  # One message is enough.
+    how = _ending_of(problem)
+    if how.code == INTERNAL or isinstance(problem.__cause__, Exception):
+        _print_traceback(problem)
+    _print_error(how.message, how.hint)
+    if not printed.json and ending.asked_for_json(sys.argv[1:]):
+        ending.print_ending(problem, how, _command_of(sys.argv[1:]))
+    return how.exit_status
+
+
+def _ending_of(problem: BaseException) -> Ending:
+    if isinstance(problem, click.ClickException):
+        message, hint = _of_click(problem)
+        return Ending(UsageError.exit_status, "usage", message, hint)
+    if type(problem).__module__.partition(".")[0] == "psycopg":
+        return _of_the_server(problem)
+    return ending_of(problem)
+
+
+def _of_the_server(problem: BaseException) -> Ending:
     """What a server said, or did not, where nobody expected it: a connection that broke."""
     said = " ".join(str(problem).split()) or type(problem).__name__
-    _print_error(
-        f"the server: {said}",
-        "the connection broke, or what lies between damages it; the server's log may say more",
-    )
-    return 2
+    hint = "the connection broke, or what lies between damages it; the server's log may say more"
+    return Ending(RunError.exit_status, "server-gone", f"the server: {said}", hint)
 
 
-def _of_our_own(problem: Exception) -> int:
-    """A fault of pgdyno itself, or an error of the server where none was awaited."""
-    _print_traceback(problem)
-    if type(problem).__module__.startswith("psycopg"):
-        from pgdyno.server.complaints import server_error
-
-        told = server_error(problem)
-        _print_error(told.message, told.hint)
-        return told.exit_status
-    _print_error(
-        f"internal error: {type(problem).__name__}: {problem}",
-        _REPORT,
-    )
-    return 2
+def _command_of(words: list[str]) -> str | None:
+    return next((word for word in words if word in _COMMANDS), None)
 
 
 def _print_traceback(problem: BaseException) -> None:
@@ -173,7 +165,7 @@ def _in_a_thread(arguments: threading.ExceptHookArgs) -> None:
     if arguments.exc_value is not None:
         _print_traceback(arguments.exc_value)
         problem = f"{type(arguments.exc_value).__name__}: {arguments.exc_value}"
-        _print_error(f"internal error in a thread: {problem}", _REPORT)
+        _print_error(f"internal error in a thread: {problem}", REPORT)
 
 
 def _nowhere(unraisable: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.output import print_json
+from pgdyno.cli.printed import print_json
 
 
 @click.command("diff")

@@ -65,8 +65,8 @@ def command(**given: Any) -> None:
             may_apply=given["may_apply"],
         )
         result = price_remedies(session, result, drill=given["drill"])
-    _write_report(path, report_path)
     print_result(given["output_format"], path, result, _steps(result))
+    _write_report(path, report_path)
     if given["output_format"] == "text":
         ours = spec.server.kind == "embedded"
         yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""

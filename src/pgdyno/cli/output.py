@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
+from pgdyno.cli.printed import print_json
 from pgdyno.errors import RunError, TrustError
 from pgdyno.record.plain import plain
 from pgdyno.visible import visible_within
@@ -34,11 +32,6 @@ def print_result(
         raise
 
 
-def print_json(value: object) -> None:
-    """JSON in ASCII, as any program reads it and any terminal shows it."""
-    click.echo(json.dumps(value, indent=2).replace("\x7f", "\\u007f"))
-
-
 def print_summary(path: Path) -> None:
     """The terminal summary of a run file."""
     from pgdyno.record import RunFile
@@ -58,18 +51,8 @@ def print_statements(path: Path) -> None:
 
 
 def check_trust(result: Mapping[str, Any]) -> None:
-    """Raise :class:`TrustError` when the measurement cannot be trusted, and :class:`RunError` when
-    nothing succeeded of what was tried, however long that was."""
+    """Raise :class:`TrustError` when the measurement cannot be trusted."""
     if not result["trustworthy"]:
-        from pgdyno.record import RunFile
-        from pgdyno.record.failing import failed_wholly
-
-        with RunFile(Path(result["run_file"])) as run:
-            failure = failed_wholly(run)
-        if failure is not None:
-            kept = f"what was recorded is kept: pgdyno show {result['run_file']}"
-            failure.hint = f"{failure.hint}; {kept}" if failure.hint else kept
-            raise failure
         raise TrustError(
             f"the measurement cannot be trusted: {'; '.join(result['distrust'])}",
             code="not-trustworthy",

@@ -15,6 +15,7 @@ from pgdyno.cli.password import with_password
 from pgdyno.cli.screen import watcher_for
 from pgdyno.conduct import Session, initialise, open_session
 from pgdyno.errors import UsageError
+from pgdyno.investigate.trust import check_something_succeeded
 from pgdyno.spec import Spec
 from pgdyno.visible import visible
 
@@ -57,6 +58,7 @@ def session_for(
             settings=settings,
         ) as session:
             yield session
+            check_something_succeeded(session.reader())
 
 
 def only_initialise(spec: Spec, given: Mapping[str, Any]) -> None:

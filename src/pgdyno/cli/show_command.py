@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.output import print_json, print_summary
+from pgdyno.cli.output import print_summary
+from pgdyno.cli.printed import print_json
 from pgdyno.visible import visible
 
 
@@ -32,14 +33,16 @@ def _show(run: Path, output_format: str) -> None:
     if output_format == "text":
         print_summary(run)
         return
+    from pgdyno.investigate.unfinished import unfinished
     from pgdyno.record import RunFile
+    from pgdyno.record.plain import plain
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
     with RunFile(run) as file:
         about = file.run
-    if output_format == "json":
-        print_json(about.result)
-    else:
+        if output_format == "json":
+            print_json(about.result if about.status == "done" else plain(unfinished(file)))
+    if output_format == "spec":
         spec = spec_to_toml(spec_from_fields(about.spec, where=str(run)))
         # A file gets the spec to the letter.
         click.echo(visible(spec) if sys.stdout.isatty() else spec, nl=False)

@@ -12,7 +12,7 @@ import click
 from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.options import output_options
 from pgdyno.cli.output import print_result
-from pgdyno.errors import PgdynoError, ThresholdError, TrustError
+from pgdyno.errors import PgdynoError, ThresholdError, TrustError, left_by
 
 
 @click.command("story")
@@ -53,8 +53,8 @@ def command(**given: Any) -> None:
         result["page"] = str(_write_page(chapters, page))
         if as_text:
             click.echo(f"page    {page}")
-        else:
-            print_result(given["output_format"], base, result, _rows(result))
+        elif given["output_format"] == "csv":
+            print_result("csv", base, result, _rows(result))
 
     try:
         with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
@@ -68,11 +68,14 @@ def command(**given: Any) -> None:
                 chapters.append(chapter)
                 if as_text:
                     print_chapter(chapter, stdout_console())
-    except BaseException:
+    except BaseException as problem:
         with suppress(PgdynoError):
             finish()
+        left_by(problem).so_far = result
         raise
     finish()
+    if given["output_format"] == "json":
+        print_result("json", base, result, ())
     _judge(result)
 
 

@@ -22,7 +22,14 @@ from pgdyno.conduct.tables import make_tables, tell_of_tables
 from pgdyno.conduct.target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import dismantle
-from pgdyno.errors import Interrupted, PgdynoError, RunError, UsageError
+from pgdyno.errors import (
+    Interrupted,
+    PgdynoError,
+    RunError,
+    UsageError,
+    ending_of,
+    left_by,
+)
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
 from pgdyno.server import Undone, apply_missing, sweep, undo_left
@@ -164,29 +171,34 @@ def _told_why_it_broke_off(target: Target) -> Iterator[None]:
 @contextmanager
 def _finished(recorder: Recorder) -> Iterator[None]:
     """Write into the run file how the run ended, and close it, whatever happens."""
-    status, detail = "failed", ""
     try:
         yield
-        status = "done"
-    except Interrupted as stop:
-        status, detail = "interrupted", stop.message
-        # One that came up from a session within this one names that one's file, which goes.
-        stop.hint = _kept(recorder.path)
-        raise
-    except PgdynoError as problem:
-        detail = problem.message
-        if not isinstance(problem, UsageError):
-            kept = _kept(recorder.path)
-            if problem.hint and problem.exit_status == RunError.exit_status:
-                problem.hint = f"{problem.hint}; {kept}"
-            problem.hint = problem.hint or kept
-        raise
     except BaseException as problem:
-        detail = f"{type(problem).__name__}: {problem}"
+        _advise(problem, recorder.path)
+        left_by(problem).run_file = recorder.path
+        ending = ending_of(problem)
+        status = "interrupted" if isinstance(problem, Interrupted) else "failed"
+        try:
+            recorder.add_event("ending", ending.message, ending.to_json())
+        finally:  # What is raised of a full disk is told instead.
+            recorder.finish(status, ending.message)
         raise
+    else:
+        recorder.finish("done")
     finally:
-        recorder.finish(status, detail)
         recorder.close()
+
+
+def _advise(problem: BaseException, path: Path) -> None:
+    """Say in the hint where what was recorded is."""
+    if isinstance(problem, Interrupted):
+        # One that came up from a session within this one names that one's file, which goes.
+        problem.hint = _kept(path)
+    elif isinstance(problem, PgdynoError) and not isinstance(problem, UsageError):
+        kept = _kept(path)
+        if problem.hint and problem.exit_status == RunError.exit_status:
+            problem.hint = f"{problem.hint}; {kept}"
+        problem.hint = problem.hint or kept
 
 
 def _kept(path: Path) -> str:

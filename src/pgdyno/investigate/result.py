@@ -67,30 +67,35 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
             }
             for s in run.statements(slice_ids)
         ],
-        "errors": [
-            {
-                "sqlstate": e.sqlstate,
-                "group": e.client_group,
-                "script": e.script,
-                "file": e.file,
-                "line": e.line,
-                "statement": e.statement,
-                "client": e.client,
-                "count": e.count,
-                "expected": bool(e.expected),
-                "retried": bool(e.retried),
-                "message": e.message,
-                "detail": e.detail,
-                "hint": e.hint,
-                "context": e.context,
-                "excerpt": e.excerpt,
-                "advice": e.advice,
-            }
-            for e in run.errors()
-        ],
+        "errors": errors_json(run),
         "generator": generator_json(run, slice_ids),
         "findings": [finding_json(finding) for finding in findings],
     }
+
+
+def errors_json(run: RunFile) -> list[dict[str, Any]]:
+    """What failed, by SQLSTATE and place in the script, the most frequent first."""
+    return [
+        {
+            "sqlstate": e.sqlstate,
+            "group": e.client_group,
+            "script": e.script,
+            "file": e.file,
+            "line": e.line,
+            "statement": e.statement,
+            "client": e.client,
+            "count": e.count,
+            "expected": bool(e.expected),
+            "retried": bool(e.retried),
+            "message": e.message,
+            "detail": e.detail,
+            "hint": e.hint,
+            "context": e.context,
+            "excerpt": e.excerpt,
+            "advice": e.advice,
+        }
+        for e in run.errors()
+    ]
 
 
 def _verdict(

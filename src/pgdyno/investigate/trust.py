@@ -11,6 +11,7 @@ from pgdyno.diagnose import Finding
 from pgdyno.diagnose.failures import failures, failures_max, too_many
 from pgdyno.investigate.doubts import doubts
 from pgdyno.record import RunFile, Slice
+from pgdyno.record.failing import failed_wholly
 
 Check = Callable[[RunFile, Sequence[Finding]], Iterator[str]]
 
@@ -18,6 +19,13 @@ Check = Callable[[RunFile, Sequence[Finding]], Iterator[str]]
 def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
     """Why the measurement cannot be trusted; empty when it can."""
     return [reason for check in CHECKS for reason in check(run, findings)]
+
+
+def check_something_succeeded(run: RunFile) -> None:
+    """Raise RunError when nothing succeeded of what was tried, however long that was."""
+    failure = failed_wholly(run)
+    if failure is not None:
+        raise failure
 
 
 def _void_slices(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:

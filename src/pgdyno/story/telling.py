@@ -14,6 +14,7 @@ from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.investigate import compare
+from pgdyno.investigate.trust import check_something_succeeded
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.dotted import with_keys
 from pgdyno.spec.read import lay_over
@@ -115,6 +116,7 @@ def _compare(
         }
         told = {**result, "chapter": {**_told(number, chapter, done), "of": of}}
         session.recorder.update_run(result=told)
+        check_something_succeeded(session.reader())
     return done
 
 

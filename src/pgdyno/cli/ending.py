@@ -1,0 +1,37 @@
+"""How a command that comes to no result ends for a program that asked for JSON: one object, with
+the error as stderr has it and what is known of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+from pgdyno.cli.printed import print_json
+from pgdyno.errors import Ending, PgdynoError, left_by
+
+
+def asked_for_json(words: Sequence[str]) -> bool:
+    """Whether ``--format json`` is among the words, which may be wrong in other respects."""
+    return "--format=json" in words or ("--format", "json") in pairwise(words)
+
+
+def print_ending(problem: BaseException, how: Ending, command: str | None) -> None:
+    """Print the object on stdout, if that is still there."""
+    from pgdyno.record.plain import plain
+
+    with suppress(OSError, PgdynoError):
+        print_json(plain(_json_of(problem, how, command)))
+
+
+def _json_of(problem: BaseException, how: Ending, command: str | None) -> dict[str, Any]:
+    from pgdyno.investigate.unfinished import unfinished, without_run
+    from pgdyno.record import RunFile
+
+    left = left_by(problem)
+    result = without_run(command, how)
+    if left.run_file is not None:
+        with suppress(PgdynoError), RunFile(left.run_file) as run:
+            result = {**unfinished(run), "command": command, "error": how.to_json()}
+    return result if left.so_far is None else {**result, "so_far": left.so_far}

@@ -1,0 +1,117 @@
+"""The JSON of a command that came to no result: what ended it, and what was measured until then.
+
+It is made from the run file alone, so that the command itself and a later ``pgdyno show`` say the
+same. Its schema is ``docs/reference/result-unfinished.schema.json``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.diagnose.failures import failures
+from pgdyno.errors import Ending
+from pgdyno.investigate.result import SCHEMA_VERSION, errors_json, ledger_json
+from pgdyno.record import CutRow, DrillRow, RunFile, Slice, Trial, throughput_tps
+from pgdyno.record.incidents import incidents
+
+
+def without_run(command: str | None, ending: Ending) -> dict[str, Any]:
+    """Of a command that ended before it began to record a run."""
+    return _head(command, None, "failed", ending.to_json())
+
+
+def unfinished(run: RunFile) -> dict[str, Any]:
+    """Of a run that failed, was interrupted, or still goes on."""
+    info = run.run
+    return {
+        **_head(info.command, str(run.path), info.status, _error(run)),
+        "incidents": [each.to_json() for each in incidents(run)],
+        "failures": failures(run, None).to_json(),
+        "errors": errors_json(run),
+        "ledger": ledger_json(run),
+        "slices": [_slice(run, each) for each in run.slices()],
+        "trials": [_trial(run, each) for each in run.trials()],
+        "drills": [_drill(run, each) for each in run.drills()],
+        "so_far": info.result or None,
+    }
+
+
+def _head(
+    command: str | None, run_file: str | None, status: str, error: dict[str, Any] | None
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": command,
+        "run_file": run_file,
+        "status": status,
+        "verdict": None,
+        "error": error,
+    }
+
+
+def _error(run: RunFile) -> dict[str, Any] | None:
+    """What ended the run: as it was told then; of one that was killed, that it was; of one that
+    goes on nothing."""
+    if endings := run.events("ending"):
+        return endings[-1].detail
+    if run.run.status == "running":
+        return None
+    return {
+        "exit_status": None,
+        "code": run.run.status,
+        "message": run.run.status_detail,
+        "hint": None,
+    }
+
+
+def _slice(run: RunFile, each: Slice) -> dict[str, Any]:
+    ledger = run.ledger([each.id])
+    return {
+        "kind": each.kind,
+        "trial": each.trial_id,
+        "pair": each.pair,
+        "side": each.side,
+        "ended": each.ended_ms is not None,
+        "void": each.void,
+        "seconds": round(run.seconds([each.id]), 3),
+        "done": ledger.done,
+        "failed": ledger.failed,
+        "throughput_tps": round(throughput_tps(run, [each.id]), 2),
+    }
+
+
+def _trial(run: RunFile, trial: Trial) -> dict[str, Any]:
+    """A trial; one that did not come to its end has no ratio."""
+    ratio = trial.throughput_ratio
+    return {
+        "id": trial.id,
+        "kind": trial.kind,
+        "title": trial.title,
+        "change": trial.change,
+        "pairs": len(run.pairs(trial.id)),
+        "throughput_ratio": ratio,
+        "ci95": None if ratio is None else [trial.throughput_ratio_lo, trial.throughput_ratio_hi],
+        "compared": trial.compared,
+        "outcome": trial.decision or trial.verdict,
+        "sentence": trial.sentence,
+    }
+
+
+def _drill(run: RunFile, drill: DrillRow) -> dict[str, Any]:
+    return {
+        "fault": drill.fault,
+        "title": drill.title,
+        "cuts": [_cut(cut) for cut in run.cuts(drill.id)],
+    }
+
+
+def _cut(cut: CutRow) -> dict[str, Any]:
+    ledger = cut.ledger or {}
+    return {
+        "number": cut.number,
+        "variant": cut.variant,
+        "outcome": cut.outcome,
+        "acked": ledger.get("acked"),
+        "lost": ledger.get("lost"),
+        "recovery_s": cut.recovery_s,
+    }
