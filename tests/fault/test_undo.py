@@ -150,6 +150,24 @@ def test_what_the_user_has_not_loaded_is_not_loaded_for_them(server: Cluster, by
     assert is_as(server, before)()
 
 
+def test_what_the_user_changes_during_a_run_is_not_loaded_by_the_next_change(
+    server: Cluster,
+) -> None:
+    settings = Settings.of_user(server.conninfo, may_apply=True)
+    settings.apply({"max_wal_size": "3GB"})
+    settings.apply({"max_wal_size": "2GB"})
+    with (server.folder / "postgresql.conf").open("a") as file:
+        file.write("work_mem = '77MB'\n")
+    with pytest.raises(SetupError, match=r"^work_mem: .* not yet loaded"):
+        settings.apply({"max_wal_size": "5GB"})
+    assert execute(server.conninfo, "show work_mem") == "4MB"
+    assert execute(server.conninfo, "show max_wal_size") == "2GB"
+    told = settings.restore_all().sentences()
+    assert told[0] == "your server's settings are as they were: max_wal_size"
+    assert told[1].endswith("changed and not yet loaded: work_mem")
+    assert execute(server.conninfo, "show work_mem") == "77MB"
+
+
 def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
     with (server.folder / "postgresql.conf").open("a") as file:
         file.write("datestyle='iso, mdy'\nwork_mem='0.004GB'\nlog_file_mode=0600\nfsync=TRUE\n")

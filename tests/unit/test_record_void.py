@@ -174,6 +174,25 @@ def test_a_restart_by_others_between_slices_is_an_incident(made: Callable[..., M
     assert run.said() == ["the server was restarted"]
 
 
+@pytest.mark.parametrize(("by_us", "trial"), [(True, 1), (False, 1), (False, None)])
+def test_a_restart_by_others_since_the_slice_before_voids_a_slice_of_a_trial(
+    made: Callable[..., Made], by_us: bool, trial: int | None
+) -> None:
+    run = made()
+    columns = {"kind": "trial", "trial_id": trial, "pair": 1} if trial else {"kind": "baseline"}
+    if trial:
+        run.recorder.add_trial(kind="compare", title="x", change={})
+    assert run.why(run.slice(*well(), **columns, side="a")) is None
+    if by_us:
+        run.recorder.add_event("restart", "by pgdyno", ns=at(run.recorder, run.at_s))
+    again = {"server": {"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}}
+    second_one = run.slice(*[second(**again) for _ in range(SECONDS)], **columns, side="b")
+    void = trial and not by_us
+    assert run.why(second_one) == ("the server was restarted before it began" if void else None)
+    third = run.slice(*[second(**again) for _ in range(SECONDS)], **columns, side="a")
+    assert run.why(third) is None
+
+
 def test_nothing_done_though_something_was_due(made: Callable[..., Made]) -> None:
     run = made()
     why = run.why(run.slice(*[second(done=0, intended=2) for _ in range(3)]))

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from pgdyno.record.failing import is_answer
 from pgdyno.record.reader import RunFile
 from pgdyno.record.rows import Event, Losses
-from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, difference, silences
+from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, restarts, silences
 
 NEAR_MS = 5_000
 """What is this close to a restart belongs to it."""
@@ -50,20 +49,12 @@ def incidents(run: RunFile) -> list[Incident]:
     if info.command == "drill":
         return []
     ours = [event.at_ms for event in run.events("restart")]
-    found = sorted(_restarts(run, ours), key=lambda incident: incident.at_ms)
+    found = [Incident(after.at_ms, said) for after, said in restarts(run, run.sightings())]
     for each in (*_absences(run), *_losses(run)):
         told = any(each.is_near(other.at_ms, other.lasted_ms) for other in found)
         if not told and not any(each.is_near(at_ms) for at_ms in ours):
             found.append(each)
     return sorted(found, key=lambda incident: incident.at_ms)
-
-
-def _restarts(run: RunFile, ours: list[int]) -> Iterator[Incident]:
-    seen = run.sightings()
-    for before, after in pairwise(seen):
-        said = difference(before, after)
-        if said and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
-            yield Incident(after.at_ms, said)
 
 
 def _absences(run: RunFile) -> Iterator[Incident]:

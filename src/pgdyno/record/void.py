@@ -1,5 +1,6 @@
 """Which slices are void, and why: the server was away, restarted or promoted, nothing was done, or
-clients stayed unconnected while it was measured. Such a slice decides nothing.
+clients stayed unconnected while it was measured; or, in a trial, others restarted the server since
+the slice before. Such a slice decides nothing.
 
 Judged from what was recorded alone: when a slice is closed, and again whenever a run file is read.
 """
@@ -175,6 +176,29 @@ def _restarted(run: RunFile, each: Slice) -> str | None:
     return next((said for code, said in _CRASHED.items() if code in codes), None)
 
 
+def restarts(run: RunFile, seen: list[Sighting]) -> Iterator[tuple[Sighting, str]]:
+    """Between which of ``seen`` somebody else restarted or replaced the server: what was seen of it
+    afterwards, and how it differs. What pgdyno does itself (an event ``restart``) is left out."""
+    ours = [event.at_ms for event in run.events("restart")]
+    for before, after in pairwise(seen):
+        said = difference(before, after)
+        if said and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
+            yield after, said
+
+
+def _restarted_before(run: RunFile, each: Slice) -> str | None:
+    """Of a trial: the server's caches are cold, and what the slice is compared with had warm ones,
+    be it the one before or the one that follows."""
+    earlier = [other for other in run.slices() if other.id < each.id and other.ended_ms]
+    if each.trial_id is None or not earlier:
+        return None
+    since_ms, until_ms = earlier[-1].ended_ms or 0, each.ended_ms or each.started_ms
+    seen = run.sightings()
+    last = [sighting for sighting in seen if sighting.at_ms <= since_ms][-1:]
+    then = [sighting for sighting in seen if since_ms < sighting.at_ms <= until_ms]
+    return next((f"{said} before it began" for _, said in restarts(run, [*last, *then])), None)
+
+
 def _lost_all(run: RunFile, each: Slice) -> str | None:
     """All connections at once: within one interval, more than were ever open together."""
     most = max((row.connections for row in run.intervals([each.id])), default=0)
@@ -234,7 +258,14 @@ def _unconnected(run: RunFile, each: Slice) -> str | None:
 
 
 _Judge = Callable[[RunFile, Slice], str | None]
-_JUDGES: tuple[_Judge, ...] = (_restarted, _lost_all, _silent, _nothing_done, _unconnected)
+_JUDGES: tuple[_Judge, ...] = (
+    _restarted,
+    _restarted_before,
+    _lost_all,
+    _silent,
+    _nothing_done,
+    _unconnected,
+)
 
 
 def _within(interval: Interval, began: int, ended: int) -> bool:

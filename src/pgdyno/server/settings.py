@@ -116,8 +116,9 @@ class Settings:
         """ALTER SYSTEM, reload, and a fresh connection; restart-only ones are left pending.
 
         Raises UsageError for a wrong value or when changes are not allowed, SetupError when the
-        role may not, when something outweighs ALTER SYSTEM, or when the server cannot be connected
-        to with the change, which has then been taken back; RunError when somebody else has changed
+        role may not, when something outweighs ALTER SYSTEM, when the reload would load what others
+        have changed in the files, or when the server cannot be connected to with the change, which
+        has then been taken back; RunError when somebody else has changed
         one of the settings meanwhile.
         """
         if not settings:
@@ -131,11 +132,14 @@ class Settings:
         settings = self.check(settings)
         described = self.describe(settings)
         _refuse_outweighed(described.values())
-        if self._theirs and not self._touched():
+        first = not self._touched()
+        if self._theirs and first:
             require_loaded(self._conninfo)
         kept = self._begun()
         try:
             self._remember(kept, settings, described)
+            if self._theirs and not first:
+                require_loaded(self._conninfo, self._touched())
             self._change(kept, settings)
         finally:
             self._rest()

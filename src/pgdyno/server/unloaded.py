@@ -24,15 +24,16 @@ Ask = Callable[..., list[Any]]
 """Executes a statement, with parameters if it has any; the rows of its answer."""
 
 
-def require_loaded(conninfo: ConnInfo) -> bool:
-    """Raise SetupError when a reload would change anything, or would not load the files.
+def require_loaded(conninfo: ConnInfo, ours: Collection[str] = ()) -> bool:
+    """Raise SetupError when a reload would change anything besides ``ours``, or would not load the
+    files.
 
     False when the role may not look.
     """
     deadline = time.monotonic() + _UNDER_WAY_S
     while True:
         try:
-            return _look(conninfo)
+            return _look(conninfo, ours)
         except SetupError as problem:
             # A reload that was asked for a moment ago may still be under way.
             if problem.code != "settings-not-loaded" or time.monotonic() > deadline:
@@ -40,7 +41,7 @@ def require_loaded(conninfo: ConnInfo) -> bool:
         time.sleep(_POLL_S)
 
 
-def _look(conninfo: ConnInfo) -> bool:
+def _look(conninfo: ConnInfo, ours: Collection[str]) -> bool:
     import psycopg
 
     with connect(conninfo) as conn:
@@ -49,18 +50,18 @@ def _look(conninfo: ConnInfo) -> bool:
             return conn.execute(statement, params).fetchall()
 
         try:
-            return _require_loaded(ask)
+            return _require_loaded(ask, ours)
         except psycopg.errors.QueryCanceled:
             # A time limit that is too short to look at it: it is lifted, and seen no more.
             conn.execute("set statement_timeout = 0")
-            return _require_loaded(ask)
+            return _require_loaded(ask, ours)
 
 
-def _require_loaded(ask: Ask) -> bool:
+def _require_loaded(ask: Ask, ours: Collection[str]) -> bool:
     if not ask(query("may_read_files"))[0][0]:
         return False
     _refuse_errors(ask)
-    if names := unloaded(ask):
+    if names := unloaded(ask, ours):
         raise _not_loaded(names)
     return True
 
