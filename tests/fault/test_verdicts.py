@@ -351,3 +351,59 @@ def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
     assert told["status"] == "interrupted"
     assert told["error"]["message"] == "the writer is gone"
     assert told["ledger"]["done"] > 0
+
+
+def test_a_price_list_whose_server_dies_has_no_verdict(begin: Begin) -> None:
+    """What was measured until then is kept, and nothing is left running."""
+    begun = begin(
+        "price", "-c", "2", "-s", "1", "--ladder", "async-200ms", "--cuts", "0", "--budget", "60"
+    )
+    begun.wait_for("select count(*) from slice where trial_id > 1 and ended_ms is not null")
+    postmaster = RunFile(begun.path).run.server["postmaster_pid"]
+    os.kill(postmaster, signal.SIGKILL)
+    result, err = begun.end(2)
+    told = unfinished(begun, result, err)
+    assert told["error"]["code"] == "server-gone"
+    assert "the server went away" in [each["sentence"] for each in told["incidents"]]
+    assert told["so_far"]["verdict"] == f"no verdict: {told['error']['message']}"
+    assert not told["so_far"]["trustworthy"]
+    assert [trial["kind"] for trial in told["trials"]] == ["noise", "price"]
+    assert not Path(f"/proc/{postmaster}").exists()
+
+
+STORY = """
+name = "fails"
+server = { version = 18 }
+workload = { script = [{ file = "own.sql", weight = 1 }] }
+clients = [{ count = 2 }]
+
+[[story]]
+title = "Nothing succeeds"
+CHAPTER
+"""
+
+
+def test_a_chapter_in_which_nothing_succeeds_ends_with_2(
+    tmp_path: Path, begin: Begin, script: Callable[[str], str]
+) -> None:
+    script("select 1 / 0;\n")
+    chapter = 'settings = { work_mem = "8MB" }\nbudget = "10s"'
+    (tmp_path / "story.toml").write_text(STORY.replace("CHAPTER", chapter))
+    result, err = begin("story", "story.toml").end(2)
+    jsonschema.validate(result, UNFINISHED)
+    assert (result["command"], result["verdict"]) == ("story", None)
+    assert result["so_far"]["chapters"] == []
+    assert result["failures"]["sqlstate"] == "22012"
+    assert error_of(err).startswith("error: no transaction succeeds: ")
+
+
+def test_a_drilled_chapter_in_which_nothing_could_be_lost_is_not_trusted(
+    tmp_path: Path, begin: Begin, script: Callable[[str], str]
+) -> None:
+    script("insert into pgbench_history (tid) values (1 / 0);\n")
+    chapter = 'fault = "kill"\ncuts = 1\nexpect = "clean"'
+    (tmp_path / "story.toml").write_text(STORY.replace("CHAPTER", chapter))
+    result, err = begin("story", "story.toml").end(4)
+    (told,) = result["chapters"]
+    assert told["distrust"][0].startswith("no transaction was acknowledged before a fault")
+    assert "22012" in err

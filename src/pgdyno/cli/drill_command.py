@@ -16,7 +16,7 @@ from pgdyno.cli.options import load_options_of_several, output_options, settings
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.types import Duration
-from pgdyno.errors import ThresholdError, TrustError
+from pgdyno.errors import ThresholdError
 
 if TYPE_CHECKING:
     from pgdyno.drill.model import DrillOptions, DrillResult
@@ -99,7 +99,7 @@ def command(**given: Any) -> None:
             )
             besides = partial(comparison, against=result)
     print_result(given["output_format"], path, _stored(path), _rows(path))
-    _judge(result, why=_first_error(path))
+    _judge(result)
 
 
 def _options(given: Mapping[str, Any]) -> DrillOptions:
@@ -137,38 +137,14 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             yield from (cut.to_row() for cut in drill.cuts)
 
 
-def _first_error(path: Path) -> str:
-    """What most failed transactions failed with; '' when none did."""
+def _judge(result: DrillResult) -> None:
+    """Raise TrustError when the drill says nothing, ThresholdError for what no document allows."""
+    from pgdyno.drill.trust import untrusted
     from pgdyno.record import RunFile
 
-    with RunFile(path) as run:
-        first = next(iter(run.errors()), None)
-    return f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
-
-
-def _judge(result: DrillResult, *, why: str = "") -> None:
-    """Raise TrustError when a fault did not happen or nothing was there to be lost, ThresholdError
-    for what no document allows."""
-    if not result.cuts:
-        raise TrustError(
-            "no cut was made, so nothing is known", code="no-cut", hint="more --budget, or none"
-        )
-    disturbed = [cut.facts["disturbed"] for cut in result.cuts if "disturbed" in cut.facts]
-    if disturbed:
-        raise TrustError(
-            f"somebody else had a hand in the server in {len(disturbed)} of {len(result.cuts)}"
-            f" cuts, so nothing is known of them: {disturbed[0]}",
-            code="server-disturbed",
-            hint="the kernel's log tells of processes that were killed for want of memory",
-        )
-    if result.fault_missing:
-        missing = sum(cut.outcome == "no-fault" for cut in result.cuts)
-        raise TrustError(
-            f"the fault did not happen in {missing} of {len(result.cuts)} cuts, so nothing is known"
-            " of them",
-            code="no-fault",
-            hint="--sham was given" if result.sham else f"pgdyno show {result.run_file} says why",
-        )
+    with RunFile(result.run_file) as run:
+        if problem := untrusted(result, run):
+            raise problem
     worse = result.worse_than_bound()
     if worse:
         from pgdyno.drill.words import in_words
@@ -178,10 +154,4 @@ def _judge(result: DrillResult, *, why: str = "") -> None:
             f" {worse[0].number}: {in_words(worse[0])}",
             code="worse-than-documented",
             hint=f"documented: {result.bound}",
-        )
-    if result.nothing_acked and all(cut.outcome == "clean" for cut in result.cuts):
-        raise TrustError(
-            f"no transaction was acknowledged before a fault, so nothing could be lost{why}",
-            code="nothing-acked",
-            hint="a longer --load may help, or another script",
         )

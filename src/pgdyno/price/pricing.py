@@ -148,7 +148,8 @@ class _Work:
         run = self._session.reader()
         rows = [self._row_of(candidate) for candidate in self._asked.candidates]
         void = [gain.why for gain in self._gains.values() if gain.void]
-        reasons = [*void, *distrust(run, []), *_faults_missing(rows)]
+        broken_off = [self.ended_by] if self.ended_by else []
+        reasons = [*broken_off, *void, *distrust(run, []), *_faults_missing(rows)]
         compared = _compared(self._gains, noise)
         return {
             "schema_version": SCHEMA_VERSION,
@@ -162,7 +163,7 @@ class _Work:
             "cuts": self._asked.cuts,
             "seed": self._asked.seed,
             "prices": rows,
-            "verdict": verdict(rows),
+            "verdict": f"no verdict: {self.ended_by}" if self.ended_by else verdict(rows),
             "elapsed_s": round(time.monotonic() - self._began_s, 1),
         }
 

@@ -11,10 +11,12 @@ from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import check_drill, run_drill
+from pgdyno.drill.trust import untrusted
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.investigate import compare
 from pgdyno.investigate.trust import check_something_succeeded
+from pgdyno.record import RunFile
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.dotted import with_keys
 from pgdyno.spec.read import lay_over
@@ -164,9 +166,15 @@ def _drilled(result: DrillResult) -> dict[str, Any]:
         "endings": _endings(result),
         "sentences": [in_words(cut) for cut in result.cuts],
         "luck": luck(result),
-        "distrust": ["the fault did not happen in all cuts"] if result.fault_missing else [],
+        "distrust": _distrust(result),
         "facts": result.summary(),
     }
+
+
+def _distrust(result: DrillResult) -> list[str]:
+    with RunFile(result.run_file) as run:
+        problem = untrusted(result, run)
+    return [problem.message] if problem else []
 
 
 def _endings(result: DrillResult) -> dict[str, str]:

@@ -1,0 +1,46 @@
+"""Why a drill says nothing: no cut, somebody else's hand, no fault, nothing that could be lost."""
+
+from __future__ import annotations
+
+from pgdyno.drill.model import DrillResult
+from pgdyno.errors import TrustError
+from pgdyno.record import RunFile
+
+
+def untrusted(result: DrillResult, run: RunFile) -> TrustError | None:
+    """The error when ``result``, recorded in ``run``, says nothing of what a crash takes; None when
+    it does."""
+    if not result.cuts:
+        return TrustError(
+            "no cut was made, so nothing is known", code="no-cut", hint="more --budget, or none"
+        )
+    disturbed = [cut.facts["disturbed"] for cut in result.cuts if "disturbed" in cut.facts]
+    if disturbed:
+        return TrustError(
+            f"somebody else had a hand in the server in {len(disturbed)} of {len(result.cuts)}"
+            f" cuts, so nothing is known of them: {disturbed[0]}",
+            code="server-disturbed",
+            hint="the kernel's log tells of processes that were killed for want of memory",
+        )
+    if result.fault_missing:
+        missing = sum(cut.outcome == "no-fault" for cut in result.cuts)
+        return TrustError(
+            f"the fault did not happen in {missing} of {len(result.cuts)} cuts, so nothing is known"
+            " of them",
+            code="no-fault",
+            hint="--sham was given" if result.sham else f"pgdyno show {result.run_file} says why",
+        )
+    if result.nothing_acked and all(cut.outcome == "clean" for cut in result.cuts):
+        return TrustError(
+            "no transaction was acknowledged before a fault, so nothing could be lost"
+            f"{_first_error(run)}",
+            code="nothing-acked",
+            hint="a longer --load may help, or another script",
+        )
+    return None
+
+
+def _first_error(run: RunFile) -> str:
+    """What most failed transactions failed with; '' when none did."""
+    first = next(iter(run.errors()), None)
+    return f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
