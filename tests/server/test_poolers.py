@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -23,7 +24,7 @@ from pgdyno.report.wording import setting_of_run
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import prepare
-from pooler_fixtures import PgBouncer, Pgpool
+from pooler_fixtures import PATIENCE_S, PgBouncer, Pgpool
 
 pytestmark = pytest.mark.server
 
@@ -157,6 +158,20 @@ def test_statements_that_an_earlier_load_prepared_are_never_executed(
             rows = connection.execute("select count(*) from pooled where load = %s", [load])
             assert rows.fetchone() == (run.total["done"],)
         connection.execute("drop table pooled")
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_what_stays_in_the_pooler_is_what_it_keeps_for_its_idle_timeout(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path, mode: str
+) -> None:
+    pooler = pgbouncer(pg18, pool_mode=mode, server_idle_timeout=1)
+    run_through(tmp_path, pooler.conninfo, "select-only", "-c", "4", "-M", "extended")
+    clients = [each["application_name"] for each in pooler.show("clients")]
+    assert "pgdyno" not in clients
+    deadline = time.monotonic() + PATIENCE_S
+    while left := pooler.show("servers"):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
 
 
 def test_statement_mode_takes_single_statements(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:

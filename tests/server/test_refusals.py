@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.record import RunFile
 from pgdyno.server import Cluster, resolve_conninfo
 from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
@@ -125,3 +126,31 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
         )  # fmt: skip
     assert done.returncode == 2
     assert "hint: what was recorded is kept: pgdyno show run.db" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("role", "setting", "message"),
+    [
+        ("tries", "max_wal_size=3GB", "may not order a CHECKPOINT"),
+        ("tries", "wal_writer_delay=50ms", "may not reload the server's configuration"),
+        ("pgdyno", "session_preload_libraries=nosuchlib", "nobody can connect any more"),
+        ("pgdyno", "shared_buffers=256MB", "takes effect only after a restart"),
+    ],
+)
+def test_what_a_trial_could_not_do_is_refused_before_the_load(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, role: str, setting: str, message: str
+) -> None:
+    server = new_cluster(18).conninfo
+    with psycopg.connect(**server.kwargs(), autocommit=True) as conn:
+        conn.execute("create role tries login; grant pg_monitor to tries")
+        conn.execute("grant create on schema public to tries")
+    done = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "compare", "tpcb-like", "-q", "-c", "1", "-s", "1",
+         "-o", "run.db", "--apply", "--set", setting, "-h", server.host, "-p", str(server.port),
+         "-U", role],
+        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+        env=os.environ | {"PGPASSWORD": server.password or ""},
+    )  # fmt: skip
+    assert (done.returncode, message in done.stderr) == (1, True), done.stderr
+    with RunFile(tmp_path / "run.db") as run:
+        assert run.slices() == []

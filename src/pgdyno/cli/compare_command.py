@@ -75,7 +75,8 @@ def command(**given: Any) -> None:
     path = run_path(given["output"], spec.name)
     own = words_of("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
     with session_for("compare", given, spec, spec_text, path, own, settings) as session:
-        session.provide(change)
+        bound = bool(_CHECKPOINT_SETTINGS & set(settings))
+        session.provide(change, checkpoint=bound)
         result = compare(
             session,
             change,
@@ -83,7 +84,7 @@ def command(**given: Any) -> None:
             budget_s=given["budget"] / 1000,
             slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
             pairs_max=given["pairs"],
-            checkpoint_bound=bool(_CHECKPOINT_SETTINGS & set(settings)),
+            checkpoint_bound=bound,
         )
     print_result(given["output_format"], path, result, _pairs(path))
     check_trust(result)

@@ -147,14 +147,7 @@ class InForce:
 
     def apply_with_restart(self, step: Step) -> None:
         """Carry out a step that needs the server restarted; no load may run meanwhile."""
-        if not self._target.ours:
-            names = ", ".join(sorted({*step.settings, *step.settings_back}))
-            raise SetupError(
-                f"{names}: takes effect only after a restart, and pgdyno does not restart a server"
-                " that it did not start",
-                code="restart-refused",
-                hint="set it yourself, restart, and run again",
-            )
+        self._target.refuse_restart({*step.settings, *step.settings_back})
         before, touched = self.change.settings, {*step.settings, *step.settings_back}
         self.apply(step)
         if self._target.receivers is not None:
@@ -187,16 +180,8 @@ class InForce:
             self._recorder.add_event("setting", f"{name} = {value}")
 
     def checkpoint(self) -> None:
-        """A CHECKPOINT, at once. A role that may not is told what it needs."""
-        try:
-            self.run_sql("checkpoint")
-        except SetupError as problem:
-            if "permission denied" in problem.message and problem.hint is None:
-                problem.hint = (
-                    f"as a superuser: GRANT pg_checkpoint TO {self._target.conninfo.user}"
-                    " (PostgreSQL 15 and later)"
-                )
-            raise
+        """A CHECKPOINT, at once."""
+        self.run_sql("checkpoint")
 
     def run_sql(self, statement: str) -> None:
         """Run one statement on a connection of its own, beside the load."""

@@ -178,15 +178,20 @@ class Session:
         else:
             self._load.wait(seconds)
 
-    def provide(self, change: Change) -> None:
+    def provide(self, change: Change, *, checkpoint: bool = False) -> None:
         """Get what ``change`` needs, so that what is missing fails now and not in a trial's middle.
 
-        Disks that it brings in are opened and stay open until the session ends.
+        ``checkpoint``: the trial orders them. Before the load, settings are put in force and taken
+        back. Disks that it brings in are opened and stay open until the session ends.
         """
         self.target.settings.check(dict(change.settings))
         if self.target.sessions is not None:
             self.target.sessions.check(change.settings)
+        if checkpoint:
+            self.target.require_checkpoint()
         self._tell_where(change.settings)
+        if self._load is None:
+            self.target.prove(change.settings)
         if (disk := change.spec.get("disk.wal")) is not None:
             self.target.wal_place(disk)
 

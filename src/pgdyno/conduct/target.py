@@ -19,6 +19,7 @@ from pgdyno.server import (
     Installation,
     SessionSettings,
     Settings,
+    connect,
     find_installation,
     own_database,
     require_loaded,
@@ -28,6 +29,7 @@ from pgdyno.server import (
     settle,
     steady,
 )
+from pgdyno.server.queries import query
 from pgdyno.server.receivers import Receivers
 from pgdyno.server.startup import check_before_start
 from pgdyno.server.turn import SESSIONS, only_one
@@ -102,6 +104,39 @@ class Target:
     def needs_apply(self, settings: Iterable[str]) -> list[str]:
         """Of these settings, those for which a server that is not ours has to be changed."""
         return [] if self.ours else [each for each in settings if not self.in_sessions(each)]
+
+    def require_checkpoint(self) -> None:
+        """Raise SetupError when the role may not order a CHECKPOINT."""
+        with connect(self.conninfo) as conn:
+            row = conn.execute(query("may_checkpoint")).fetchone()
+        if row != (True,):
+            raise SetupError(
+                f"the role {self.conninfo.user} may not order a CHECKPOINT, with which slices of"
+                " such a trial begin and end",
+                code="no-permission",
+                hint=f"as a superuser: GRANT pg_checkpoint TO {self.conninfo.user} (PostgreSQL 15"
+                " and later)",
+            )
+
+    def refuse_restart(self, names: Iterable[str]) -> None:
+        """Raise SetupError for settings that need a restart, unless the server is ours."""
+        if not self.ours:
+            raise SetupError(
+                f"{', '.join(sorted(names))}: takes effect only after a restart, and pgdyno does"
+                " not restart a server that it did not start",
+                code="restart-refused",
+                hint="set it yourself, restart, and run again",
+            )
+
+    def prove(self, settings: Mapping[str, str]) -> None:
+        """Put settings in force and take them back at once: SetupError when the role may not, or
+        when nobody can connect with them. Nothing of ours may be in force."""
+        server = {name: value for name, value in settings.items() if not self.in_sessions(name)}
+        if later := self.settings.needs_restart(server):
+            self.refuse_restart(later)
+        at_once = {name: value for name, value in server.items() if name.lower() not in later}
+        self.settings.apply(at_once)
+        self.settings.reset(at_once)
 
     @property
     def data_dir(self) -> Path | None:

@@ -103,6 +103,11 @@ def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | No
         return f"not measured: {remedy.durability_class} needs --allow {remedy.durability_class}"
     if remedy.kind == "restart":
         return "not measured: it needs a restart of your server"
+    if remedy.checkpoint_bound:
+        try:
+            target.require_checkpoint()
+        except PgdynoError as problem:
+            return f"not measured: {problem.message}; {problem.hint}"
     return None
 
 

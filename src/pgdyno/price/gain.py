@@ -143,7 +143,7 @@ def _measure(
         },
     )
     try:
-        session.provide(candidate.in_force())
+        session.provide(candidate.in_force(), checkpoint=candidate.checkpoint_bound)
         answer = run_trial(session, question, noise=noise, deadline_s=deadline_s, rng=rng)
     except TrustError as problem:
         return Gain(None, f"no verdict: {problem.message}", void=True)
