@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from corrupting import CorruptingRelay
 
@@ -23,6 +24,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.probe import Probes
 from pgdyno.record import Recorder
 from pgdyno.server import Cluster, ConnInfo, control, server_facts
+from pgdyno.server.connecting import connect
 
 pytestmark = pytest.mark.server
 
@@ -87,6 +89,32 @@ def test_facts_of_a_server_are_read_or_refused(
             assert isinstance(problem, PgdynoError) or library == "psycopg"
         else:
             assert facts["settings"]["max_connections"]
+
+
+class _WithoutCopy(CorruptingRelay):
+    """Loses the server's word that it is ready for the rows of a COPY."""
+
+    def _damage(self, data: bytes) -> bytes:
+        return b"" if data.startswith(b"G\0\0\0") else data
+
+
+def test_a_copy_whose_begin_was_lost_is_not_waited_for(
+    pg18: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server counts as active while it waits for rows that nobody knows are wanted."""
+    monkeypatch.setattr(control, "_QUIET_S", 0.2)
+    relay = _WithoutCopy(pg18.conninfo.host, pg18.conninfo.port, seed=1)
+    there = replace(pg18.conninfo, host="127.0.0.1", port=relay.port)
+    try:
+        with connect(there) as connection:
+            connection.execute("create temp table copied (a int)")
+            with (
+                pytest.raises(psycopg.OperationalError, match="did not arrive whole"),
+                connection.cursor().copy("copy copied from stdin"),
+            ):
+                pass
+    finally:
+        relay.close()
 
 
 def test_a_run_ends_with_a_message_or_a_result(pg18: Cluster, open_dir: Path) -> None:

@@ -84,7 +84,7 @@ class Control(psycopg.Connection[Any]):
             return answer
 
     def _is_idle(self) -> bool:
-        """Whether the server has nothing more to do for this session, by another one."""
+        """Whether the server waits for this session to say something, by another one."""
         values: dict[str, Any] = {**self.info.get_parameters(), "password": self.info.password}
         values |= {"connect_timeout": _CONNECT_S, "dbname": self.info.dbname}
         try:
@@ -92,7 +92,7 @@ class Control(psycopg.Connection[Any]):
                 state = other.execute(query("session_state"), [self.info.backend_pid]).fetchone()
         except Exception:
             return False
-        return state is not None and str(state[0]).startswith("idle")
+        return state is not None and bool(state[0])
 
 
 class _Brief(Control):
