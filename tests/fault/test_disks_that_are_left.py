@@ -13,8 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.disk import device, dismantle, leftovers, mounting, open_device
+from pgdyno.disk import (
+    device,
+    dismantle,
+    keep_watch,
+    keeping,
+    leftovers,
+    mounting,
+    open_device,
+)  # fmt: skip
 from pgdyno.errors import RunError, SetupError
+from pgdyno.server.locks import try_lock
+from pgdyno.server.sweep import is_served
 
 OWNER = Path(__file__).with_name("disk_owner.py")
 PHASES = ("daemon", "mounted", "recording", "failed")
@@ -168,3 +178,91 @@ def test_a_disk_that_cannot_be_mounted_leaves_nothing(
     with pytest.raises(SetupError, match="no loop device today"):
         open_device(folder, fs="ext4", size_bytes=64 << 20, log=False)
     assert list(folder.iterdir()) == []
+
+
+def test_a_keeper_that_was_killed_is_replaced(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "_keepers", [])
+    keep_watch(folder)
+    (first,) = keeping._keepers
+    first.kill()
+    first.wait()
+    keep_watch(folder)
+    (second,) = keeping._keepers
+    assert second.poll() is None
+    second.communicate()  # closes its input: there is nothing in the folder, and it ends
+
+
+RUN = ("run", "tpcb-like", "-c", "2", "-T", "300", "-q", "--wal-disk")
+SLOW = "slow:flush=1ms,size=512MB"
+
+
+def _is_mounted(home: Path) -> bool:
+    return bool(mounting.mounts_below(home))
+
+
+def _is_served(home: Path) -> bool:
+    return any("transaction" in path.read_text() or "ready" in path.read_text()
+               for path in home.glob("clusters/*/server.log"))  # fmt: skip
+
+
+def _is_cut(home: Path) -> bool:
+    """Whether what a power cut has left is mounted: an image that no daemon serves."""
+    points = {it.point for it in mounting.mounts_below(home)}
+    return any(
+        str(path) in points and not (path.parent / "fuse").exists()
+        for path in home.glob("clusters/*/disks/*/mnt")
+    )
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("words", "moment"),
+    [
+        ((*RUN, "tmpfs:128MB"), _is_mounted),
+        ((*RUN, "tmpfs:128MB"), _is_served),
+        ((*RUN, SLOW), _is_mounted),
+        ((*RUN, SLOW), _is_served),
+        (("drill", "--fault", "power", "--cuts", "200", "-q"), _is_cut),
+    ],
+)
+def test_a_command_that_is_killed_leaves_nothing_mounted(
+    words: tuple[str, ...], moment: Callable[[Path], bool], open_dir: Path, tmp_path: Path
+) -> None:
+    """Its whole group is killed, and the daemons of its disks too; no pgdyno starts later."""
+    home = open_dir / "home"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pgdyno", *words],
+        cwd=tmp_path, env={**os.environ, "PGDYNO_HOME": str(home)}, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not moment(home):
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.005)
+    finally:
+        for pid in leftovers._daemons(home):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    wait_until_clear(home)
+    deadline = time.monotonic() + 60
+    while any(is_served(cluster) for cluster in home.glob("clusters/*/")):
+        assert time.monotonic() < deadline, "a server is left"
+        time.sleep(0.05)
+
+
+def test_the_disks_of_another_are_not_touched(owner: Begin, folder: Path) -> None:
+    """A folder whose lock is held is somebody's, whatever a keeper was told of it."""
+    process = owner("mounted")
+    lock = try_lock(folder / "lock")
+    assert lock is not None
+    before = mounting.mounts_below(folder)
+    command = [sys.executable, "-m", "pgdyno.disk", "--dead", str(folder)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert mounting.mounts_below(folder) == before != []
+    os.close(lock)
+    process.kill()
+    wait_until_clear(folder)

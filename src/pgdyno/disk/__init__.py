@@ -1,6 +1,7 @@
 """Where data and WAL of a server of pgdyno's live: plain folders, memory, emulated disks."""
 
 from pgdyno.disk.device import Device, open_device
+from pgdyno.disk.keeping import keep_watch
 from pgdyno.disk.model import Disk, parse_disk
 from pgdyno.disk.mounting import FileSystem, make_image, mount_image, sync_mount, unmount_all
 from pgdyno.disk.opening import OpenPlaces, dismantle, open_disk, open_places
@@ -13,6 +14,7 @@ __all__ = [
     "FileSystem",
     "OpenPlaces",
     "dismantle",
+    "keep_watch",
     "make_image",
     "mount_image",
     "open_device",

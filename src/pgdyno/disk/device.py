@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, Self
 
-import pgdyno
+from pgdyno.disk.keeping import module_environment
 from pgdyno.disk.leftovers import DAEMON_MODULE
 from pgdyno.disk.mounting import (
     STUCK_DEAD_S,
@@ -185,9 +185,6 @@ class _Daemon:
             json.dumps(config),
             os.path.realpath(folder),
         ]
-        # The package may have been found by a path relative to where pgdyno runs.
-        home = str(Path(pgdyno.__file__).resolve().parents[1])
-        path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH"))))
         self._log = folder / "daemon.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -196,7 +193,7 @@ class _Daemon:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd="/",
-                env={**os.environ, "PYTHONPATH": path},
+                env=module_environment(),
                 start_new_session=True,
             )
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgdyno.disk.device import Device
 from pgdyno.disk.imaged import ImagedDisk, open_imaged
+from pgdyno.disk.keeping import keep_watch
 from pgdyno.disk.leftovers import end_leftovers
 from pgdyno.disk.model import Disk
 from pgdyno.disk.plain import open_plain, remove_elsewhere
@@ -108,6 +109,8 @@ class OpenPlaces:
             plan = replace(plan, size_bytes=default_size_bytes())
             what = "data" if role == "data" else "WAL"
             self.notes.append(f"{what} on {plan}, half of the memory that is available")
+        if plan.kind != "plain":
+            keep_watch(self._folder.parent)
         disk = open_disk(plan, self._folder / role)
         self._disks.append(disk)
         return disk

@@ -47,12 +47,13 @@ def end_helpers(folder: Path) -> None:
     The caller holds the lock by which it is known that no living pgdyno owns them.
     """
     deadline = time.monotonic() + _KILL_S_MAX
-    while (processes := _helpers(folder)) and time.monotonic() < deadline:
+    while (processes := helpers(folder)) and time.monotonic() < deadline:
         send(processes, signal.SIGKILL)
         time.sleep(_POLL_S)
 
 
-def _helpers(folder: Path) -> list[int]:
+def helpers(folder: Path) -> list[int]:
+    """Ids of guardians and tools that work on what is in ``folder``."""
     base = os.fsencode(os.path.realpath(folder))
     account = server_account()
     owners = {os.geteuid()} | ({account.uid} if account else set())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError
 from pgdyno.server.layout import described
-from pgdyno.server.leftovers import end_helpers, end_leftovers
+from pgdyno.server.leftovers import end_helpers, end_leftovers, helpers, server_processes
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.places import clusters_dir
 from pgdyno.server.safefiles import remove_own_folder
@@ -43,10 +43,23 @@ def sweep(release: Release) -> list[str]:
     return done
 
 
-def _sweep_cluster(folder: Path, release: Release) -> list[str]:
-    data_dir = described(folder, "data_dir") or folder / "data"
+def end_server(folder: Path) -> None:
+    """End whatever runs of the dead cluster in ``folder``."""
     end_helpers(folder)
-    end_leftovers(data_dir)
+    end_leftovers(_data_dir(folder))
+
+
+def is_served(folder: Path) -> bool:
+    """Whether processes of the cluster in ``folder`` run, its guardian among them."""
+    return bool(helpers(folder) or server_processes(_data_dir(folder)))
+
+
+def _data_dir(folder: Path) -> Path:
+    return described(folder, "data_dir") or folder / "data"
+
+
+def _sweep_cluster(folder: Path, release: Release) -> list[str]:
+    end_server(folder)
     released = release(folder)
     # A path that was too long put it in /tmp.
     far = described(folder, "socket_dir")
