@@ -235,11 +235,8 @@ class _Investigation:
         progress, session = self._progress, self._session
         progress.tried.add(progress.tried_key(candidate))
         session.watcher.phase(f"trying {candidate.title}")
-        try:
-            answer = self._run(self._question(candidate))
-        except SetupError as problem:
-            # The server does not take it: a value that only its start could judge.
-            self._leave_out(candidate, f"not measured: {problem.message}")
+        answer = self._answer_of(candidate, self._question(candidate))
+        if answer is None:
             return
         decision = _decision(candidate, answer)
         self._note_step(candidate, answer, decision)
@@ -249,6 +246,15 @@ class _Investigation:
         progress.kept = [*_without(progress.kept, candidate), Kept(candidate, answer)]
         session.recorder.add_event("step", f"kept: {candidate.title}")
         self._diagnose_afresh(answer.slices_b)
+
+    def _answer_of(self, candidate: Candidate, question: Question) -> Answer | None:
+        """The trial's answer; None, and the candidate left out with the reason, when the server
+        refuses the change: a missing right, or a value that only its start could judge."""
+        try:
+            return self._run(question)
+        except SetupError as problem:
+            self._leave_out(candidate, f"not measured: {problem.message}")
+            return None
 
     def _diagnose_afresh(self, slices: tuple[int, ...]) -> None:
         progress = self._progress
@@ -310,7 +316,9 @@ class _Investigation:
                 self._leave_out(candidate, why_not)
                 continue
             self._session.watcher.phase(f"pricing {candidate.title}")
-            answer = self._run(question)
+            answer = self._answer_of(candidate, question)
+            if answer is None:
+                continue
             self._progress.state_slices.extend(answer.slices_a)
             decision = "offered" if improves(answer) else "rejected"
             self._note_step(candidate, answer, decision)
