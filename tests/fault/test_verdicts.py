@@ -293,6 +293,11 @@ def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], s
     )  # fmt: skip
     result, err = begun.end(4)
     assert result["decision"] == "not comparable"
+    assert result["set_by"] == {"work_mem": "reload"}
+    shown = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "show", begun.path], capture_output=True, check=True
+    )
+    assert b"set by ALTER SYSTEM and a reload" in shown.stdout
     assert result["failures"]["before"]["count"] == 0
     assert result["failures"]["after"]["share"] > 0.1
     assert result["distrust"][0].startswith("not comparable: failures differ: ")

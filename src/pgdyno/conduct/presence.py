@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import psycopg
 
@@ -17,8 +18,10 @@ _AWAY_CODES = ("no-server", "no-server-behind-pooler", "connection-failed", "ser
 _REFUSAL_CODES = ("locked-out", "startup-library")
 """Errors of connecting to a server that is there: they do not pass."""
 
+T = TypeVar("T")
 
-def patiently(act: Callable[[], None], wait: Callable[[float], None]) -> None:
+
+def patiently(act: Callable[[], T], wait: Callable[[float], None]) -> T:
     """Do it; if the server is away meanwhile, again when it is back. ``wait`` lets time pass.
 
     Raises RunError for a server that does not come back.

@@ -8,7 +8,7 @@ takes of the clients by :class:`RunningLoad`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -203,6 +203,10 @@ class Session:
             self.watcher.note(
                 f"set in the load's own sessions, nothing changes on your server: {', '.join(mine)}"
             )
+
+    def set_by(self, names: Collection[str]) -> dict[str, str]:
+        """Setting → how :meth:`put_in_force` sets it: sessions, reload or restart."""
+        return patiently(lambda: self.target.set_by(names), self.wait)
 
     def put_in_force(self, change: Change, *, checkpoint: bool = False) -> None:
         """Make ``change`` the only difference from the spec and let the load settle under it.

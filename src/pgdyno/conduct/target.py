@@ -101,6 +101,19 @@ class Target:
         """Whether a trial gives this setting to the load's own sessions alone."""
         return self.sessions is not None and self.sessions.takes(name)
 
+    def set_by(self, names: Collection[str]) -> dict[str, str]:
+        """Setting → how a trial sets it: ``sessions`` (the load's own), ``reload`` or ``restart``
+        (after ALTER SYSTEM)."""
+        restart = self.settings.needs_restart(names)
+        return {
+            name: "sessions"
+            if self.in_sessions(name)
+            else "restart"
+            if name.lower() in {each.lower() for each in restart}
+            else "reload"
+            for name in names
+        }
+
     def needs_apply(self, settings: Iterable[str]) -> list[str]:
         """Of these settings, those for which a server that is not ours has to be changed."""
         return [] if self.ours else [each for each in settings if not self.in_sessions(each)]

@@ -107,10 +107,12 @@ def _record(session: Session, result: dict[str, Any]) -> dict[str, Any]:
 
 def _no_answer(session: Session, change: Change, why: str) -> dict[str, Any]:
     """The result of a comparison without a verdict: too many of its slices were void."""
+    run = session.reader()
     figures = ("effect", "latency_p99", "compared", "noise_floor", "pairs_needed")
     return {
-        **head_json(session.reader(), [], no_verdict=why),
+        **head_json(run, [], no_verdict=why),
         "change": change.to_json(),
+        "set_by": next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
         "decision": "no verdict",
         "sentence": f"no verdict: {why}",
         **dict.fromkeys((*figures, "throughput_tps", "failures")),
@@ -123,6 +125,7 @@ def _told(session: Session, answer: Answer, noise: Noise, change: Change) -> dic
     return {
         **head_json(run, [], no_verdict=answer.verdict.sentence if withheld else None),
         "change": change.to_json(),
+        "set_by": dict(answer.set_by),
         "effect": effect_json(answer.throughput),
         "latency_p99": {
             "ratio": kept(answer.latency_p99.ratio),

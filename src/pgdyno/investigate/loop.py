@@ -392,6 +392,7 @@ class _Investigation:
                     "durability_class": candidate.remedy.durability_class,
                 },
                 "predicted_ratio": round(candidate.predicted_ratio, 3),
+                "set_by": dict(answer.set_by),
                 "effect": effect_json(answer.throughput),
                 "latency_p99_ratio": words.kept(answer.latency_p99.ratio),
                 "compared": answer.measure,

@@ -87,6 +87,8 @@ class Answer:
     slices_b: tuple[int, ...]
     failures_a: Failures
     failures_b: Failures
+    set_by: Mapping[str, str]
+    """Setting in which the sides differ → sessions, reload or restart."""
 
     @property
     def gain(self) -> str:
@@ -161,8 +163,10 @@ def run_trial(
     ``noise`` is the floor below which nothing is called an effect; ``None`` for the trial that
     measures it. Raises TrustError when so many slices are void that there is no verdict.
     """
+    set_by = session.set_by(question.b.settings_beside(question.a))
     trial_id = session.recorder.add_trial(
         kind=question.kind,
+        set_by=set_by,
         title=question.title,
         change=question.b.to_json(),
         predicted_ratio=question.predicted_ratio,
@@ -192,7 +196,7 @@ def run_trial(
         problem = _too_many_void(question, voids)
         session.recorder.update_trial(trial_id, sentence=problem.message)
         raise problem
-    answer = _answer(session, trial_id, sides, noise, question)
+    answer = replace(_answer(session, trial_id, sides, noise, question), set_by=set_by)
     session.recorder.update_trial(trial_id, **_columns(answer))
     return answer
 
@@ -322,6 +326,7 @@ def _answer(
         latency_p99_b=tuple(b.latency_p99_ns),
         slices_a=tuple(a.slices),
         slices_b=tuple(b.slices),
+        set_by={},
     )
 
 

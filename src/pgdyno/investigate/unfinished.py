@@ -88,6 +88,7 @@ def _trial(run: RunFile, trial: Trial) -> dict[str, Any]:
         "kind": trial.kind,
         "title": trial.title,
         "change": trial.change,
+        "set_by": trial.set_by,
         "pairs": len(run.pairs(trial.id)),
         "throughput_ratio": ratio,
         "ci95": None if ratio is None else [trial.throughput_ratio_lo, trial.throughput_ratio_hi],

@@ -40,6 +40,7 @@ class Gain:
         answer = self.answer
         return {
             "measured": True,
+            "set_by": dict(answer.set_by),
             "throughput_ratio": kept(answer.throughput.ratio),
             "ci95": ci95_json(answer.throughput),
             "latency_p99_ratio": kept(answer.latency_p99.ratio),

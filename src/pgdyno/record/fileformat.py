@@ -19,7 +19,7 @@ SCHEMA_VERSION = 4
 1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
 full the disks are. 4: programs of others, and load of others on the server; how a run was asked
 for, and the texts of its scripts within the spec; slices that are void, and which server answered,
-as what; where errors happened, and all that the server said.
+as what; where errors happened, and all that the server said; how a trial's settings were set.
 """
 
 OLDEST_READ = 2

@@ -6,7 +6,7 @@ Times are milliseconds since the run's start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -276,6 +276,8 @@ class Trial:
     pairs_needed: int | None
     decision: str | None
     sentence: str
+    set_by: dict[str, str] = field(default_factory=dict)
+    """Setting that the sides differ in → sessions, reload or restart; of older files none."""
 
 
 @dataclass(frozen=True)

@@ -300,6 +300,7 @@ create table trial (
     remedy text,
     title text not null,                  -- 'pool 2 → 16'
     change_json text not null default '{}',
+    set_by_json text not null default '{}',   -- setting → sessions, reload or restart
     durability_class text,
     predicted_ratio real,
     pairs integer,

@@ -273,6 +273,7 @@ def _price_card(attempt: Attempt, story: Story) -> Card:
     terms = [
         ("Throughput", _gain(attempt, story.noise_half_width)),
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
+        ("Tried", wording.set_by_words(attempt)),
         ("Durability", numbers.sentence(wording.class_words(attempt, story))),
     ]
     return Card(

@@ -176,11 +176,11 @@ def _attempt_lines(attempt: Attempt, story: Story, width: int) -> list[Line]:
     moved = attempt.outcome in KEPT_OR_OFFERED and not attempt.rate_held
     if moved and attempt.latency_p99:
         parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
-    parts.append(wording.decision_words(attempt))
+    parts += [wording.decision_words(attempt), wording.set_by_words(attempt)]
     if attempt.outcome in KEPT_OR_OFFERED:
         parts.append(wording.price_words(attempt, story))
     return fields_beside(
-        f"{GAP}{title:<{TITLE_WIDTH}}", parts, width, indent=6,
+        f"{GAP}{title:<{TITLE_WIDTH}}", [part for part in parts if part], width, indent=6,
         style=STYLES.get(attempt.outcome, ""),
         spare=attempt.outcome in ("rejected", NOT_MEASURED),
     )  # fmt: skip
@@ -221,7 +221,8 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
     lines += labelled("noise", wording.noise_sentence(story), width)
     if attempt is None:
         return lines
-    lines += labelled("change", attempt.title, width)
+    said = [attempt.title, wording.set_by_words(attempt)]
+    lines += labelled("change", GAP.join(part for part in said if part), width)
     before, after = attempt.trial.baseline_tps, attempt.trial.changed_tps
     if attempt.throughput is not None:
         lines += labelled(

@@ -249,6 +249,23 @@ def measured_words(attempt: Attempt) -> str:
     return str(attempt.throughput)
 
 
+_SET_BY = {
+    "sessions": "in the load's own sessions",
+    "reload": "by ALTER SYSTEM and a reload",
+    "restart": "by ALTER SYSTEM and a restart",
+}
+
+
+def set_by_words(attempt: Attempt) -> str:
+    """How a trial set what it tried, in a short phrase; empty without settings."""
+    ways: dict[str, list[str]] = {}
+    for name, way in attempt.trial.set_by.items():
+        ways.setdefault(way, []).append(name)
+    if len(ways) == 1:
+        return f"set {_SET_BY[next(iter(ways))]}"
+    return "; ".join(f"{', '.join(names)} set {_SET_BY[way]}" for way, names in ways.items())
+
+
 def decision_words(attempt: Attempt) -> str:
     """What became of a change, and why in a few words."""
     decision, verdict = attempt.outcome, attempt.trial.verdict

@@ -32,6 +32,11 @@ class Change:
     def __bool__(self) -> bool:
         return bool(self.to_json())
 
+    def settings_beside(self, other: Change) -> list[str]:
+        """Names of the settings in which this change differs from ``other``."""
+        names = {**self.settings, **other.settings}
+        return [name for name in names if self.settings.get(name) != other.settings.get(name)]
+
     def over(self, earlier: Change) -> Change:
         """This change on top of ``earlier``: where both speak, this one wins."""
         tables = {**earlier.table_options}
