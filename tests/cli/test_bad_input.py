@@ -170,7 +170,7 @@ def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
             """\
 error: server.version: not a key that can differ between slices
 
-hint: keys of load, workload, clients.GROUP and standby can, disk.wal and server.checksums; for example load.protocol=simple
+hint: these can: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
 """,
         )
     )

@@ -29,6 +29,7 @@ ROOMS = [
     "disk",
     "workload",
     "probe",
+    "dimension",
     "conduct",
     "stats",
     "diagnose",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.investigate.choose import candidates
 from pgdyno.investigate.observe import _safer_first
-from pgdyno.spec.change import Change
+from pgdyno.spec import Change, spec_from_fields
 
 SYNC_OFF = Proposal(
     "synchronous-commit-off", Change(settings={"synchronous_commit": "off"}), 1.7, ""
@@ -22,7 +22,7 @@ def found(name: str, *proposals: Proposal) -> Finding:
 
 def test_the_remedy_of_a_lower_class_is_tried_first_for_the_same_finding() -> None:
     flush = found("commit-flush", SYNC_OFF, DELAY)
-    ids = [each.remedy.id for each in candidates([flush], Change(), {})]
+    ids = [each.remedy.id for each in candidates([flush], Change(), spec_from_fields({}))]
     assert ids == ["commit-delay", "synchronous-commit-off"]
 
 

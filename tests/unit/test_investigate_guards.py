@@ -12,7 +12,7 @@ from pgdyno.investigate.choose import Bounds, candidates, guarded_settings, obst
 from pgdyno.investigate.loop import _decision
 from pgdyno.remedy import catalogue
 from pgdyno.report.wording import prediction
-from pgdyno.spec import Change
+from pgdyno.spec import Change, spec_from_fields
 
 SMALL = Change(settings={"max_wal_size": "272MB"})
 FILLING = Finding(
@@ -36,13 +36,13 @@ STORM = Finding(
 
 
 def test_what_guards_the_server_comes_first_though_it_buys_nothing() -> None:
-    found = candidates([STORM, FILLING], Change(), {})
+    found = candidates([STORM, FILLING], Change(), spec_from_fields({}))
     assert [each.remedy.id for each in found] == ["wal-within-disk", "checkpoint-distance"]
-    assert candidates([FILLING], SMALL, {}) == [], "it is in force"
+    assert candidates([FILLING], SMALL, spec_from_fields({})) == [], "it is in force"
 
 
 def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
-    held = guarded_settings(candidates([STORM, FILLING], Change(), {}))
+    held = guarded_settings(candidates([STORM, FILLING], Change(), spec_from_fields({})))
     assert held == {"max_wal_size": "not measured: disk filling wants max_wal_size = 272MB"}
 
 
@@ -56,7 +56,7 @@ def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
     ],
 )
 def test_it_is_kept_unless_it_costs_something(outcome: str, decision: str) -> None:
-    (guard,) = candidates([FILLING], Change(), {})
+    (guard,) = candidates([FILLING], Change(), spec_from_fields({}))
     answer: Any = SimpleNamespace(verdict=SimpleNamespace(outcome=outcome))
     assert _decision(guard, answer) == decision
 
@@ -78,7 +78,7 @@ def test_tables_of_a_users_server_are_not_altered() -> None:
         rank=1,
         proposals=(Proposal("fillfactor", loose, 1.5, "room on the page"),),
     )
-    (candidate,) = candidates([finding], Change(), {})
+    (candidate,) = candidates([finding], Change(), spec_from_fields({}))
     bounds = Bounds(allow="D3", may_apply=True)
     theirs: Any = SimpleNamespace(target=SimpleNamespace(ours=False))
     assert obstacle(candidate, theirs, bounds) == (

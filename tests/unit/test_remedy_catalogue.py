@@ -57,8 +57,6 @@ def test_lines_of_a_pool() -> None:
     (line,) = remedy.lines_to_apply(change)
     assert "web" in line
     assert "maximumPoolSize=16" in line
-    assert remedy.title(change, Change(pool_max={"web": 2})) == "pool 2 → 16"
-    assert remedy.title(change) == "pool 16"
     assert "maximumPoolSize=2" in remedy.lines_to_undo(change, Change(pool_max={"web": 2}))[0]
 
 
@@ -69,11 +67,6 @@ def test_lines_of_a_table() -> None:
         'ALTER TABLE public."Order lines" SET (fillfactor = 80);'
     ]
     assert remedy.lines_to_undo(change) == ['ALTER TABLE public."Order lines" RESET (fillfactor);']
-
-
-def test_a_setting_s_title_is_its_assignment() -> None:
-    change = Change(settings={"synchronous_commit": "off"})
-    assert catalogue()["synchronous-commit-off"].title(change) == "synchronous_commit = off"
 
 
 @given(st.text())

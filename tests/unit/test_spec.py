@@ -14,7 +14,6 @@ from inline_snapshot import snapshot
 
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change, read_spec, spec_from_fields, spec_schema, spec_to_toml
-from pgdyno.spec.dotted import with_keys
 from pgdyno.spec.standby import StandbySpec, in_words
 from pgdyno.spec.units import format_duration, parse_duration_ms, parse_size_bytes
 
@@ -213,19 +212,6 @@ def test_changes_lie_over_one_another() -> None:
     assert Change.from_json(both.to_json()) == both
     assert not Change()
     assert both
-
-
-def test_dotted_keys() -> None:
-    spec = spec_from_fields({"clients": [{"name": "web"}]})
-    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    changed = spec_from_fields(
-        with_keys(fields, {"load.protocol": "simple", "clients.web.think": "1s"})
-    )
-    assert changed.load.protocol == "simple"
-    assert changed.clients[0].think_ms == 1000
-    for key in ("server.version", "load", "clients.app.think", "workload.scale"):
-        with pytest.raises(UsageError):
-            with_keys(fields, {key: "1"})
 
 
 @pytest.mark.parametrize(

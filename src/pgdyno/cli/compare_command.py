@@ -14,7 +14,7 @@ from pgdyno.cli.files import run_path
 from pgdyno.cli.options import load_options, output_options, parse_assignments, settings_option
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.positional import sort_out
-from pgdyno.cli.types import Duration, Rate
+from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
 
 # Settings whose effect, or whose bill, comes with a checkpoint.
@@ -63,6 +63,7 @@ def command(**given: Any) -> None:
       pgdyno compare tpcb-like -c 16 --vary load.protocol=simple
     """
     from pgdyno.cli.session import session_for
+    from pgdyno.dimension import title_of
     from pgdyno.investigate import compare
 
     _check_times(given["slice_ms"], given["budget"])
@@ -80,7 +81,7 @@ def command(**given: Any) -> None:
         result = compare(
             session,
             change,
-            title=_title(spec, change),
+            title=title_of(change, spec),
             budget_s=given["budget"] / 1000,
             slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
             pairs_max=given["pairs"],
@@ -104,15 +105,12 @@ def _check_times(slice_ms: int | None, budget_ms: int) -> None:
 
 
 def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> Any:
-    from pgdyno.spec import Change, spec_from_fields
-    from pgdyno.spec.dotted import with_keys
+    from pgdyno.dimension import change_of
+    from pgdyno.spec import Change
 
     keys = parse_assignments(given["vary"], "--vary")
-    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    spec_from_fields(with_keys(fields, keys))
-    rates = _live_rates(spec, keys)
     pools = {group.name: given["pool_max"] for group in spec.clients if given["pool_max"]}
-    change = Change(settings=settings, pool_max=pools, rate=rates, spec=keys)
+    change = Change(pool_max=pools).over(change_of(settings=settings, keys=keys, spec=spec))
     if not change:
         raise UsageError(
             "nothing to compare: say what the other side has",
@@ -120,37 +118,6 @@ def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> An
             hint="--set NAME=VALUE, --pool-max N or --vary KEY=VALUE",
         )
     return change
-
-
-def _live_rates(spec: Any, keys: dict[str, str]) -> dict[str, float]:
-    """Group → factor for rates that can be changed under load; their keys are taken out of
-    ``keys``. A rate with a shape, some of whose rates are its own, starts the load afresh."""
-    factors = {}
-    for key, value in list(keys.items()):
-        match key.split("."):
-            case ["clients", "arrival", "rate"]:
-                name = spec.clients[0].name
-            case ["clients", name, "arrival", "rate"]:
-                pass
-            case _:
-                continue
-        group = next(group for group in spec.clients if group.name == name)
-        arrival = group.open_loop
-        if arrival is not None and arrival.shape is None:
-            factors[name] = Rate().convert(value, None, None) / arrival.rate
-            del keys[key]
-    return factors
-
-
-def _title(spec: Any, change: Any) -> str:
-    parts = [f"{name} = {value}" for name, value in {**change.settings, **change.spec}.items()]
-    rates = {group.name: group.open_loop.rate for group in spec.clients if group.open_loop}
-    parts += [
-        f"{name} at {rates[name] * factor:g}/s instead of {rates[name]:g}/s"
-        for name, factor in change.rate.items()
-    ]
-    parts += [f"pool of {size}" for size in set(change.pool_max.values())]
-    return ", ".join(parts)
 
 
 def _pairs(path: Path) -> Iterator[dict[str, Any]]:

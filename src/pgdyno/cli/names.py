@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pgdyno.spec import Spec, spec_from_fields
-from pgdyno.spec.dotted import with_keys
+from pgdyno.spec import Spec
 
 
 def check_names(spec: Spec) -> None:
     """Raises UsageError, or SetupError where the server that it names is not there."""
     from pgdyno.conduct import check_programs, check_settings
+    from pgdyno.dimension import change_of, spec_with
     from pgdyno.drill.fault import find_fault
 
     for chapter in spec.story:
         if chapter.fault is not None:
             find_fault(chapter.fault)
-    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     changes = list(_changes(spec))
     for keys, _ in changes:
-        spec_from_fields(with_keys(fields, keys))
+        spec_with(spec, change_of(keys=keys))
     if spec.server.kind == "embedded":
         check_programs(spec)
         for _, settings in changes:

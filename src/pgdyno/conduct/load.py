@@ -70,6 +70,7 @@ class RunningLoad:
         self._seen_ns = 0
         self._over = False
         self._outage_expected = outage_expected
+        self._groups = {group["name"]: dict(group) for group in config["groups"]}
         self._verbose = config.get("verbose_errors", False)
         self._told: set[tuple[Any, ...]] = set()
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
@@ -90,6 +91,16 @@ class RunningLoad:
         """
         if self._woken.wait(seconds):
             self.raise_fault()
+
+    @property
+    def connections_wanted(self) -> int | None:
+        """Connections of clients that have and keep one each; ``None`` with an open loop, whose
+        clients connect as they are needed."""
+        groups = self._groups.values()
+        if any(group.get("arrival") for group in groups):
+            return None
+        own = [each for each in groups if not each.get("pool") and not _reconnects(each)]
+        return sum(int(each["clients"]) for each in own)
 
     def wait_connected(self, wanted: int) -> int:
         """Wait for so many connections; how many there are when no more are coming."""
@@ -143,6 +154,7 @@ class RunningLoad:
 
     def set_clients(self, group: str, clients: int) -> None:
         """Change how many clients of ``group`` run, from now on."""
+        self._groups[group]["clients"] = clients
         self._load.set_clients(group, clients)
 
     def set_rate(self, group: str, factor: float) -> None:
@@ -155,6 +167,7 @@ class RunningLoad:
 
     def set_pool_max(self, group: str, pool_max: int | None) -> None:
         """Change the size of ``group``'s pool, from now on; ``None`` takes it away."""
+        self._groups[group]["pool"] = pool_max
         self._load.set_pool_max(group, pool_max)
 
     def stop(self, drain_ms: int = DRAIN_MS) -> None:
@@ -297,6 +310,11 @@ def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
     at_work = [group for group in config["groups"] if not group.get("idle")]
     given = [group["clients"] * group.get("transactions", 0) for group in at_work]
     return sum(given) if all(given) else None
+
+
+def _reconnects(group: Mapping[str, Any]) -> bool:
+    connection = group.get("connection") or {}
+    return connection.get("reconnect_every") is not None
 
 
 def _ms(response: Histogram, percentile: float) -> float | None:

@@ -21,6 +21,7 @@ from pgdyno.conduct.presence import RETURN_S_MAX, patiently
 from pgdyno.conduct.standstill import Standstill
 from pgdyno.conduct.target import Target
 from pgdyno.conduct.watch import Watcher
+from pgdyno.dimension import Need, Step
 from pgdyno.probe import Probes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.void import void_reason
@@ -50,7 +51,7 @@ class Session:
     _reader: RunFile | None = None
 
     def __post_init__(self) -> None:
-        self._in_force = InForce(self.target, self.recorder, self.spec)
+        self._in_force = InForce(self.target, self.recorder, self.spec, self.watcher.note)
 
     def reader(self) -> RunFile:
         """The run file as it stands now; the reader handed out before is closed."""
@@ -120,18 +121,15 @@ class Session:
 
         Making ten thousand connections takes longer than many a run.
         """
-        spec, change = self._in_force.spec(), self._in_force.change
-        held = [
-            change.clients.get(g.name, g.count)
-            for g in spec.clients
-            if change.pool_max.get(g.name, g.pool) is None and g.reconnect_every is None
-        ]
-        if self._load is None or any(group.open_loop for group in spec.clients):
+        if self._load is None:
             return
-        connected = self._load.wait_connected(sum(held))
-        if connected < sum(held):
+        wanted = self._load.connections_wanted
+        if wanted is None:
+            return
+        connected = self._load.wait_connected(wanted)
+        if connected < wanted:
             self.watcher.note(
-                f"only {connected:,} of {sum(held):,} clients are connected; the errors say why"
+                f"only {connected:,} of {wanted:,} clients are connected; the errors say why"
             )
 
     def wait_served(self) -> None:
@@ -184,25 +182,9 @@ class Session:
         ``checkpoint``: the trial orders them. Before the load, settings are put in force and taken
         back. Disks that it brings in are opened and stay open until the session ends.
         """
-        self.target.settings.check(dict(change.settings))
-        if self.target.sessions is not None:
-            self.target.sessions.check(change.settings)
         if checkpoint:
             self.target.require_checkpoint()
-        self._tell_where(change.settings)
-        if self._load is None:
-            self.target.prove(change.settings)
-        if (disk := change.spec.get("disk.wal")) is not None:
-            self.target.wal_place(disk)
-
-    def _tell_where(self, settings: Mapping[str, str]) -> None:
-        """Say of a user's server whether a trial changes it."""
-        if (server := self.target.needs_apply(settings)) and not self.target.ours:
-            self.watcher.note(f"set by ALTER SYSTEM, and put back: {', '.join(server)}")
-        if mine := [name for name in settings if self.target.in_sessions(name)]:
-            self.watcher.note(
-                f"set in the load's own sessions, nothing changes on your server: {', '.join(mine)}"
-            )
+        self._in_force.provide(change, under_load=self._load is not None)
 
     def set_by(self, names: Collection[str]) -> dict[str, str]:
         """Setting → how :meth:`put_in_force` sets it: sessions, reload or restart."""
@@ -218,9 +200,9 @@ class Session:
 
     def _put_in_force(self, change: Change, *, checkpoint: bool) -> None:
         step = self._in_force.step_to(change)
-        if step.needs_load_restart:
+        if step.need >= Need.LOAD_RESTART:
             self.interrupt_load()
-        if step.needs_restart:
+        if step.need >= Need.SERVER_RESTART:
             self.recorder.add_event("restart", "server restarted by pgdyno")
             with self.probes.rest():
                 self._in_force.apply_with_restart(step)
@@ -228,12 +210,12 @@ class Session:
             self._in_force.apply(step)
         if self._load is None:
             self.start_load()
-            self._set_groups(change)
+            self._tell_load(step)
             self.wait_connected()
             self.wait(SETTLE_RESTART_SECONDS)
         elif step:
             self._adjust_sessions()
-            self._set_groups(change)
+            self._tell_load(step)
             self.wait(SETTLE_SECONDS)
         if checkpoint:
             self._in_force.checkpoint()
@@ -322,23 +304,14 @@ class Session:
                 self.target.cluster.stop()
             yield
 
-    def alter_tables(self, options: Mapping[str, Mapping[str, str]]) -> None:
-        """Give tables storage parameters that they keep, beneath whatever is put in force."""
-        self._in_force.alter_tables(options)
-
     def event_settings(self, settings: dict[str, str]) -> None:
         """Carry out an event's change of settings; it stays until the end of the run."""
         self._in_force.apply_event(settings)
         self._adjust_sessions()
 
-    def _set_groups(self, change: Change) -> None:
+    def _tell_load(self, step: Step) -> None:
         assert self._load is not None
-        for group in self.spec.clients:
-            pool = group.pool.max if group.pool else None
-            self._load.set_pool_max(group.name, change.pool_max.get(group.name, pool))
-            self._load.set_clients(group.name, change.clients.get(group.name, group.count))
-            if group.open_loop:
-                self._load.set_rate(group.name, change.rate.get(group.name, 1.0))
+        self._in_force.tell(self._load, step)
 
     def close(self) -> None:
         """Stop the load, however the session ends, and leave the run file to its writer."""

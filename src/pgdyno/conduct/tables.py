@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pgdyno.conduct.space import check_room
 from pgdyno.conduct.target import Target
 from pgdyno.conduct.watch import Watcher
+from pgdyno.dimension.kinds.standby import have_standbys
+from pgdyno.dimension.kinds.table_options import alter_tables
 from pgdyno.record import Recorder
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
@@ -35,9 +37,10 @@ def make_tables(
     )
     target.unbegun.pop_all()  # The tables are there, and later runs use them.
     target.facts["tables"] = prepared.tables
+    alter_tables(target.conninfo, {}, spec.workload.table_options)
     if spec.standby.receivers:
         watcher.phase(f"making {in_words(spec.standby)}")
-        target.have_standbys(spec.standby)
+        have_standbys(target, spec.standby)
     return prepared
 
 

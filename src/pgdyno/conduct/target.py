@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import OpenPlaces, open_places
-from pgdyno.errors import SetupError, UsageError
+from pgdyno.errors import SetupError
 from pgdyno.server import (
     OWN_DATABASE,
     Cluster,
@@ -34,7 +34,6 @@ from pgdyno.server.receivers import Receivers
 from pgdyno.server.startup import check_before_start
 from pgdyno.server.turn import SESSIONS, only_one
 from pgdyno.spec import Spec
-from pgdyno.spec.standby import StandbySpec
 from pgdyno.spec.units import parse_size_bytes
 from pgdyno.workload import Workload, own_database_needed
 
@@ -71,8 +70,6 @@ class Target:
     """The embedded server; ``None`` when the server is not ours."""
     places: OpenPlaces | None = None
     """Its disks."""
-    wal_disk: str = "data"
-    """On which of them its WAL is, as a spec says it."""
     receivers: Receivers | None = None
     """Its standbys; ``None`` when the server is not ours."""
     sessions: SessionSettings | None = None
@@ -80,22 +77,6 @@ class Target:
     that is reached without a pooler, which would hand such sessions on."""
     unbegun: ExitStack = field(default_factory=ExitStack)
     """Takes away what was made for a run that does not get as far as its tables."""
-
-    @property
-    def standby(self) -> StandbySpec:
-        """The standbys that there are."""
-        return StandbySpec() if self.receivers is None else self.receivers.spec
-
-    def have_standbys(self, spec: StandbySpec) -> None:
-        """Have the standbys that ``spec`` tells, caught up; its settings follow."""
-        if self.receivers is None:
-            raise UsageError(
-                "standby: pgdyno makes no standby of a server that it did not start",
-                code="restart-refused",
-            )
-        self.receivers.arrange(spec)
-        self.facts |= server_facts(self.conninfo)
-        self.facts["standby"] = self.receivers.facts()
 
     def in_sessions(self, name: str) -> bool:
         """Whether a trial gives this setting to the load's own sessions alone."""
@@ -141,16 +122,6 @@ class Target:
                 hint="set it yourself, restart, and run again",
             )
 
-    def prove(self, settings: Mapping[str, str]) -> None:
-        """Put settings in force and take them back at once: SetupError when the role may not, or
-        when nobody can connect with them. Nothing of ours may be in force."""
-        server = {name: value for name, value in settings.items() if not self.in_sessions(name)}
-        if later := self.settings.needs_restart(server):
-            self.refuse_restart(later)
-        at_once = {name: value for name, value in server.items() if name.lower() not in later}
-        self.settings.apply(at_once)
-        self.settings.reset(at_once)
-
     @property
     def data_dir(self) -> Path | None:
         """The server's data directory, where it is on this machine and known."""
@@ -175,18 +146,11 @@ class Target:
         """Whether its data pages have checksums."""
         return bool(self.facts["settings"].get("data_checksums") == "on")
 
-    def restart(
-        self,
-        changed: Collection[str] = (),
-        *,
-        wal_disk: str | None = None,
-        checksums: bool | None = None,
-    ) -> None:
-        """Restart an embedded server, meanwhile moving its WAL to ``wal_disk`` and turning its data
-        checksums on or off, if given.
+    def restart(self, change: Callable[[], None], take_out: Callable[[], None]) -> None:
+        """Restart an embedded server, with ``change`` made while it is down.
 
-        One that does not start with the ``changed`` settings is started without them, and the
-        reason raised as :class:`SetupError`. Returns when its standbys are back too.
+        One that does not start is started without what ``take_out`` leaves out, and the reason
+        raised as :class:`SetupError`. Returns when its standbys are back too.
         """
         if self.cluster is None or self.receivers is None:
             raise SetupError(
@@ -194,27 +158,13 @@ class Target:
             )
         try:
             self.cluster.stop()
-            if wal_disk is not None:
-                self.cluster.move_wal(self.wal_place(wal_disk))
-                self.wal_disk = wal_disk
-            if checksums is not None:
-                self.cluster.set_checksums(wanted=checksums)
-                self.facts["settings"]["data_checksums"] = "on" if checksums else "off"
+            change()
             self.cluster.start()
         except SetupError:
-            self.cluster.forget_settings(changed)
+            take_out()
             self.cluster.start()
             raise
         self.receivers.wait_caught_up()
-
-    def wal_place(self, disk: str) -> Path | None:
-        """Where the WAL goes on ``disk``, which is opened if it is not yet."""
-        if self.places is None:
-            raise UsageError(
-                "disk.wal: pgdyno does not move the WAL of a server that it did not start",
-                code="restart-refused",
-            )
-        return self.places.wal_place(disk)
 
 
 def open_target(
@@ -318,7 +268,6 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
         facts=facts,
         cluster=cluster,
         places=opened[0],
-        wal_disk=spec.disk.wal,
         receivers=receivers,
     )
 

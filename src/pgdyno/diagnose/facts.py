@@ -16,8 +16,8 @@ from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.diagnose.groups import GroupAccount, group_accounts
 from pgdyno.diagnose.settings import SettingsInForce
 from pgdyno.diagnose.waits import IN_TRANSACTION, WaitClass, wait_class
+from pgdyno.dimension import fields_with
 from pgdyno.spec.change import Change
-from pgdyno.spec.dotted import with_keys
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -191,20 +191,19 @@ class Facts:
     @cached_property
     def groups(self) -> list[Group]:
         """The client groups that did something."""
-        spec = with_keys(self.run.run.spec, self.change.spec)
+        spec = fields_with(self.run.run.spec, self.change)
         groups = [self._group(fields) for fields in spec.get("clients", [])]
         return [group for group in groups if group.throughput_tps > 0]
 
     def _group(self, fields: Mapping[str, Any]) -> Group:
         name = fields["name"]
-        pool = (fields.get("pool") or {}).get("max")
         response = self.run.histogram("response", self.slice_ids, group=name)
         pool_wait = self.run.histogram("pool_wait", self.slice_ids, group=name)
         service = self.run.histogram("service", self.slice_ids, group=name)
         return Group(
             name=name,
-            clients=self.change.clients.get(name, fields["count"]),
-            pool_max=self.change.pool_max.get(name, pool),
+            clients=fields["count"],
+            pool_max=(fields.get("pool") or {}).get("max"),
             response_ms=response.mean / 1e6,
             pool_wait_ms=pool_wait.mean / 1e6,
             service_ms=service.mean / 1e6,

@@ -189,8 +189,6 @@ class DrillOptions:
     """Only this one of the cuts (power)."""
     recording: str | None = None
     """The folder of a recorded load to make cuts of, or to keep one in (power)."""
-    table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Table → storage parameters that it has besides; a spec has none."""
 
 
 @dataclass(frozen=True)

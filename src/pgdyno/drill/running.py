@@ -52,7 +52,6 @@ def run_drill(
         watcher=watcher,
         asked=asked,
     ) as session:
-        session.alter_tables(options.table_options)
         drill = Drill(session, options)
         book = _Book(drill, fault, besides, each_cut)
         try:

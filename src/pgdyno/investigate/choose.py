@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
+from pgdyno.dimension import fields_with, title_of
 from pgdyno.errors import PgdynoError
 from pgdyno.remedy import DurabilityClass, Remedy, catalogue, within
-from pgdyno.spec import Change
+from pgdyno.spec import Change, Spec
 from pgdyno.stats import EFFECT_MATTERS
 
 
@@ -40,14 +41,13 @@ class Bounds:
     """Whether settings of the server may be changed; always so on a server of ours."""
 
 
-def candidates(
-    findings: Sequence[Finding], state: Change, pools: Mapping[str, int | None]
-) -> list[Candidate]:
+def candidates(findings: Sequence[Finding], state: Change, spec: Spec) -> list[Candidate]:
     """Every proposal worth trying on ``state``: what guards the server, then by predicted gain; of
     one finding's, what may lose less comes first.
 
-    ``pools`` are the spec's, so that titles can say what a pool size is changed from.
+    ``spec`` is what changes are against, so that titles can say what was before.
     """
+    before = fields_with(spec, state)
     remedies = catalogue()
     found = []
     for finding in findings:
@@ -63,7 +63,7 @@ def candidates(
                     finding=finding.id,
                     remedy=remedy,
                     change=proposal.change,
-                    title=remedy.title(proposal.change, state.over(Change(pool_max=pools))),
+                    title=title_of(proposal.change, before),
                     predicted_ratio=proposal.predicted_ratio,
                     cycle_s=proposal.cycle_s,
                 )

@@ -106,7 +106,6 @@ class _Investigation:
         self._slice_s = _within_range(budget_s * _SLICE_SHARE, _SLICE_SECONDS_RANGE)
         self._baseline_s = _within_range(budget_s * _BASELINE_SHARE, _BASELINE_SECONDS_RANGE)
         self._rng = random.Random(session.spec.load.seed)
-        self._pools = {g.name: g.pool.max if g.pool else None for g in session.spec.clients}
         self._progress = Progress()
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
@@ -226,7 +225,7 @@ class _Investigation:
 
     def _untried(self) -> list[Candidate]:
         progress = self._progress
-        found = candidates(progress.findings, progress.state, self._pools)
+        found = candidates(progress.findings, progress.state, self._session.spec)
         # For good: a setting that keeps the server from failing is not to be had back later.
         self._guarded |= guarded_settings(found)
         return [each for each in found if progress.tried_key(each) not in progress.tried]

@@ -9,16 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from pgdyno.dimension import change_of, spec_with, title_of
 from pgdyno.errors import UsageError
 from pgdyno.remedy import DurabilityClass, Remedy, catalogue
-from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.spec.dotted import with_keys
+from pgdyno.spec import Change, Spec
 
-# Dotted keys of the spec begin with one of its tables; any other name is a setting's, which may
-# have a dot too (pg_stat_statements.track).
-_SPEC_TABLES = {"server", "disk", "standby", "workload", "load", "clients"}
 _NEXT_ASSIGNMENT = re.compile(r",(?=\s*[A-Za-z_][A-Za-z0-9_.]*\s*=)")
 _OFF = {"off", "false", "no", "0"}
 # Settings whose effect, or whose bill, comes with a checkpoint.
@@ -86,28 +82,6 @@ class Candidate:
         return spec_with(spec, self.in_force())
 
 
-def spec_with(spec: Spec, change: Change) -> Spec:
-    """``spec`` as if it had ``change`` in it. Raises :class:`UsageError`."""
-    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    fields = with_keys(fields, change.spec)
-    server = fields.setdefault("server", {})
-    server["settings"] = {**server.get("settings", {}), **change.settings}
-    for group in fields["clients"]:
-        name = group["name"]
-        if name in change.clients:
-            group["count"] = change.clients[name]
-        if name in change.pool_max:
-            _set_pool(group, change.pool_max[name])
-    return spec_from_fields(fields)
-
-
-def _set_pool(group: dict[str, Any], size: int | None) -> None:
-    if size is None:
-        group.pop("pool", None)
-    else:
-        group["pool"] = {**group.get("pool", {}), "max": size}
-
-
 def _of(
     candidate_id: str,
     remedy_id: str,
@@ -115,21 +89,20 @@ def _of(
     settings: Mapping[str, str] | None = None,
     spec: Mapping[str, str] | None = None,
     base: Mapping[str, str] | None = None,
-    title: str | None = None,
     bound: str | None = None,
 ) -> Candidate:
     """A candidate that a remedy of the catalogue stands behind."""
     remedy = catalogue()[remedy_id]
-    change = Change(settings=settings or {}, spec=spec or {})
+    change, both = Change(settings=settings or {}, spec=spec or {}), Change(spec=base or {})
     return Candidate(
         id=candidate_id,
-        title=title or remedy.title(change),
+        title=title_of(change.over(both)),
         durability_class=remedy.durability_class,
         bound=bound or remedy.bound,
         change=change,
         faults=faults_of([remedy_id]),
         remedy=remedy_id,
-        base=Change(spec=base or {}),
+        base=both,
     )
 
 
@@ -138,7 +111,6 @@ def _asynchronous(candidate_id: str, delay: str, bound: str) -> Candidate:
         candidate_id,
         "synchronous-commit-off",
         settings={"synchronous_commit": "off", "wal_writer_delay": delay},
-        title=f"synchronous_commit = off, wal_writer_delay = {delay}",
         bound=(
             "commits acknowledged within the last three times wal_writer_delay"
             f" ({bound}) may be lost after a crash; what remains is consistent"
@@ -157,26 +129,20 @@ def ladder() -> tuple[Candidate, ...]:
             change=Change(),
             faults=SAFE_FAULTS,
         ),
-        _of("commit-delay", "commit-delay", settings={"commit_delay": "100"},
-            title="commit_delay = 100us"),
+        _of("commit-delay", "commit-delay", settings={"commit_delay": "100"}),
         _asynchronous("async-10ms", "10ms", "30 ms"),
         _asynchronous("async-200ms", "200ms", "600 ms"),
         _asynchronous("async-2s", "2s", "6 s"),
         _of("fpw-off", "full-page-writes-off", settings={"full_page_writes": "off"},
-            base={"server.checksums": "true"}, title="full_page_writes = off, with checksums"),
+            base={"server.checksums": "true"}),
         _of("fpw-off-no-checksums", "full-page-writes-off",
-            settings={"full_page_writes": "off"}, base={"server.checksums": "false"},
-            title="full_page_writes = off, no checksums"),
-        _of("wal-tmpfs", "wal-on-tmpfs", spec={"disk.wal": WAL_TMPFS},
-            title="WAL on tmpfs"),
+            settings={"full_page_writes": "off"}, base={"server.checksums": "false"}),
+        _of("wal-tmpfs", "wal-on-tmpfs", spec={"disk.wal": WAL_TMPFS}),
         _of("wal-tmpfs-async", "wal-on-tmpfs-async-standby",
-            spec={"disk.wal": WAL_TMPFS, "standby.count": "1", "standby.mode": "async"},
-            title="WAL on tmpfs, asynchronous standby"),
+            spec={"disk.wal": WAL_TMPFS, "standby.count": "1", "standby.mode": "async"}),
         _of("wal-tmpfs-sync", "wal-on-tmpfs-sync-standby",
-            spec={"disk.wal": WAL_TMPFS, "standby.count": "1", "standby.mode": "on"},
-            title="WAL on tmpfs, synchronous standby"),
-        _of("unlogged", "unlogged-tables", spec={"workload.unlogged": "true"},
-            title="unlogged tables"),
+            spec={"disk.wal": WAL_TMPFS, "standby.count": "1", "standby.mode": "on"}),
+        _of("unlogged", "unlogged-tables", spec={"workload.unlogged": "true"}),
         _of("fsync-off", "fsync-off", settings={"fsync": "off"}),
     )  # fmt: skip
 
@@ -223,8 +189,7 @@ def _check_distinct(candidates: Iterable[Candidate]) -> None:
 
 def parse_candidate(text: str, *, where: str = "--candidate") -> Candidate:
     """``full_page_writes=off,wal_compression=on``: settings, and dotted keys of the spec."""
-    settings: dict[str, str] = {}
-    keys: dict[str, str] = {}
+    words: dict[str, str] = {}
     for part in _NEXT_ASSIGNMENT.split(text):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
@@ -233,10 +198,9 @@ def parse_candidate(text: str, *, where: str = "--candidate") -> Candidate:
                 code="bad-assignment",
                 hint="for example full_page_writes=off,wal_compression=on",
             )
-        table, dot, _ = name.partition(".")
-        (keys if dot and table in _SPEC_TABLES else settings)[name] = value
-    base = {key: keys.pop(key) for key in [*keys] if key == "server.checksums"}
-    change = Change(settings=settings, spec=keys)
+        words[name] = value
+    base = {key: words.pop(key) for key in [*words] if key == "server.checksums"}
+    change = change_of(words)
     if not change:
         raise UsageError(
             f'{where} "{text}" changes nothing that has a gain',
@@ -251,13 +215,10 @@ def of_change(change: Change, *, base: Change | None = None, title: str = "") ->
     remedies = [catalogue()[name] for name in _remedies_in(change)]
     worst = max(remedies, key=lambda remedy: remedy.durability_class, default=None)
     base = base or Change()
-    titled = {**change.settings, **change.spec, **base.spec}
-    parts = [f"{name} = {value}" for name, value in titled.items()]
-    parts += [f"pool of {size or 'any size'}" for size in change.pool_max.values()]
-    name = title or ", ".join(parts)
+    named = title or title_of(change.over(Change(spec=base.spec)))
     return Candidate(
-        id=name.replace(" = ", "=").replace(", ", ","),
-        title=name,
+        id=title.replace(" = ", "=").replace(", ", ",") or _id_of(change, base),
+        title=named,
         durability_class=worst.durability_class if worst else "D0",
         bound=_bound_of(worst, change),
         change=change,
@@ -265,6 +226,13 @@ def of_change(change: Change, *, base: Change | None = None, title: str = "") ->
         remedy=worst.id if worst else None,
         base=base,
     )
+
+
+def _id_of(change: Change, base: Change) -> str:
+    """The words that ask for it, as a user writes them."""
+    words = {**change.settings, **change.spec, **base.spec}
+    parts = [f"{name}={value}" for name, value in words.items()]
+    return ",".join(parts) or title_of(change)
 
 
 def _bound_of(worst: Remedy | None, change: Change) -> str:

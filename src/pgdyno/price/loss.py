@@ -89,7 +89,6 @@ def drill_all(
                 cuts=plan.cuts[fault],
                 seed=plan.seed,
                 budget_s=_share_s(plan, [each for _, each in asked[number:]]),
-                table_options=candidate.in_force().table_options,
             )
             book = _Book(session.recorder, options)
 

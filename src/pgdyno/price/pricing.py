@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.conduct import Session
+from pgdyno.dimension import spec_with
 from pgdyno.errors import Interrupted, PgdynoError, UsageError
 from pgdyno.investigate.compare import noise_json
 from pgdyno.investigate.trial import Measure, Noise
 from pgdyno.investigate.trust import distrust
 from pgdyno.price.against import Priced, comparison
-from pgdyno.price.candidates import Candidate, spec_with
+from pgdyno.price.candidates import Candidate
 from pgdyno.price.gain import Gain, begin_gains, check_real_disk, measure_gains, slice_seconds
 from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import sentence, verdict

@@ -52,20 +52,6 @@ class Remedy:
     guards: bool = False
     """It keeps the server from failing and need gain nothing: a trial is to show what it costs."""
 
-    def title(self, change: Change, before: Change | None = None) -> str:
-        """The change in one line: ``commit_delay = 100us``, ``pool 2 → 16``.
-
-        ``before`` holds what was in force for the same names, where the caller knows it.
-        """
-        earlier = before or Change()
-        parts = [_pool_title(group, size, earlier) for group, size in change.pool_max.items()]
-        parts += [f"{count} clients" for count in change.clients.values()]
-        parts += [f"{name} = {value}" for name, value in change.settings.items()]
-        for table, options in change.table_options.items():
-            parts += [f"{table}: {name} = {value}" for name, value in options.items()]
-        parts += [f"{key} = {value}" for key, value in change.spec.items()]
-        return ", ".join(parts)
-
     def lines_to_apply(self, change: Change) -> list[str]:
         """What to type to have this change for good: SQL, comments in SQL, or a pool's settings."""
         lines = [f"ALTER SYSTEM SET {_name(n)} = {_value(v)};" for n, v in change.settings.items()]
@@ -103,14 +89,6 @@ class Remedy:
         if self.kind == "restart":
             return ["-- then restart PostgreSQL: this setting is read at its start only"]
         return ["SELECT pg_reload_conf();"]
-
-
-def _pool_title(group: str, size: int | None, earlier: Change) -> str:
-    after = "no limit" if size is None else str(size)
-    if group not in earlier.pool_max:
-        return f"pool {after}"
-    before = earlier.pool_max[group]
-    return f"pool {'none' if before is None else before} → {after}"
 
 
 def _pool_line(group: str, size: int | None) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 
+from pgdyno.dimension import title_of
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, plain_figure, tip
@@ -66,10 +68,7 @@ def _by_setting(run: RunFile) -> dict[str, list[Interval]]:
 
 def _setting_name(change: Change) -> str:
     """A change in a few words. How many clients there are is what the charts are against."""
-    values = {**change.settings, **change.spec, **change.table_options}
-    parts = [f"{name} = {value}" for name, value in values.items()]
-    parts += [f"pool of {size}" for size in dict.fromkeys(change.pool_max.values())]
-    return ", ".join(parts) or AS_IT_WAS
+    return title_of(replace(change, clients={})) or AS_IT_WAS
 
 
 def _client_classes(intervals: Sequence[Interval]) -> dict[int, list[Interval]]:

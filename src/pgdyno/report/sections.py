@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pgdyno.dimension import title_of
 from pgdyno.record import FindingRow, RunFile
 from pgdyno.remedy import Remedy, catalogue
 from pgdyno.report import numbers, wording
@@ -326,7 +327,7 @@ def _proposal_cards(finding: FindingRow, story: Story) -> list[Card]:
         ]
         cards.append(
             Card(
-                title=remedy.title(change),
+                title=title_of(change),
                 tags=[Tag("predicted"), Tag(name, "plain" if name == "D0" else "warn"),
                       *_kind_tags(remedy)],
                 terms=[(term, text) for term, text in terms if text],

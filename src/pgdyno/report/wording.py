@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from pgdyno.diagnose.failures import failures
+from pgdyno.dimension import title_of
 from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
 from pgdyno.remedy import Remedy, catalogue
@@ -323,7 +324,7 @@ def _proposal(row: Mapping[str, Any], load: str) -> str:
     if remedy is None:
         return f"{row.get('remedy_id')} ({predicted})"
     price = "" if remedy.durability_class == "D0" else f"{remedy.durability_class}, "
-    title = remedy.title(Change.from_json(row.get("change") or {}))
+    title = title_of(Change.from_json(row.get("change") or {}))
     return f"{title} ({price}{predicted})"
 
 

@@ -1,52 +1,25 @@
 """Dotted keys of a spec, as ``load.protocol`` or ``clients.web.think``, for changes of one key.
 
-Only what can change between two slices of one run may be named: the load, the workload's scripts
-and variables, the client groups, the standbys, the WAL's disk, and data checksums. The rest of the
-server, and the data's disk, are other experiments.
+Which of them can differ between two slices of one run, the dimensions say.
 """
 
 from __future__ import annotations
 
-import copy
 import tomllib
-from collections.abc import Mapping
 from typing import Any
 
 from pgdyno.errors import UsageError
 
-_CHANGEABLE = ("load", "workload", "clients", "standby")
-_CHANGEABLE_KEYS = {"disk.wal", "server.checksums"}
-_TEXTS = {"disk.wal"}
-"""Keys whose values are texts, whatever they look like."""
-_FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
-_FIXED_TABLES = ("workload.init", "workload.setup", "workload.vacuum", "workload.initialize")
 
-
-def with_keys(fields: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """A copy of a TOML-shaped spec with dotted keys set. Raises :class:`UsageError`."""
-    changed = copy.deepcopy(dict(fields))
-    for key, value in values.items():
-        _set(changed, key, value)
-    return changed
-
-
-def _set(fields: dict[str, Any], key: str, value: str) -> None:
+def set_key(fields: dict[str, Any], key: str, value: str) -> None:
+    """Set a dotted key of a TOML-shaped spec in place. Raises :class:`UsageError`."""
     parts = key.split(".")
-    of_load = parts[0] in _CHANGEABLE and len(parts) > 1 and key not in _FIXED
-    of_load = of_load and ".".join(parts[:2]) not in _FIXED_TABLES
-    if not of_load and key not in _CHANGEABLE_KEYS:
-        raise UsageError(
-            f"{key}: not a key that can differ between slices",
-            code="key-not-variable",
-            hint="keys of load, workload, clients.GROUP and standby can, disk.wal and"
-            " server.checksums; for example load.protocol=simple",
-        )
     table: Any = fields
     for part in parts[:-1]:
         table = _below(table, part, key)
     if isinstance(table, list):
         table = _only_member(table, key)
-    table[parts[-1]] = value if key in _TEXTS else _typed(value)
+    table[parts[-1]] = _typed(value)
 
 
 def _below(table: Any, part: str, key: str) -> Any:

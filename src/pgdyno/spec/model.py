@@ -149,6 +149,11 @@ class WorkloadSpec(Part):
     unlogged: bool = Field(
         False, description="For kind = embedded: tables without WAL, which a crash empties"
     )
+    table_options: dict[str, dict[str, SettingValue]] = Field(
+        default_factory=dict,
+        description="For kind = embedded: storage parameters by table, set once the tables are"
+        " made, as { pgbench_accounts = { fillfactor = 90 } }",
+    )
 
     @model_validator(mode="after")
     def _text_of_a_file(self) -> WorkloadSpec:
@@ -389,11 +394,13 @@ class Spec(Part):
 
     @model_validator(mode="after")
     def _tables_are_ours(self) -> Spec:
-        if self.server.kind == "existing" and self.workload.unlogged:
-            raise ValueError(
-                "workload.unlogged is for a server that pgdyno starts; tables of an existing one"
-                " stay as they are"
-            )
+        if self.server.kind == "existing":
+            for key in ("unlogged", "table_options"):
+                if getattr(self.workload, key):
+                    raise ValueError(
+                        f"workload.{key} is for a server that pgdyno starts; tables of an existing"
+                        " one stay as they are"
+                    )
         return self
 
     @model_validator(mode="after")

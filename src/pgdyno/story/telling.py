@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
+from pgdyno.dimension import change_of, spec_with
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import check_drill, run_drill
@@ -17,9 +18,7 @@ from pgdyno.errors import UsageError
 from pgdyno.investigate import compare
 from pgdyno.investigate.trust import check_something_succeeded
 from pgdyno.record import RunFile
-from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.spec.dotted import with_keys
-from pgdyno.spec.read import lay_over
+from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration
 from pgdyno.story.luck import luck
@@ -66,14 +65,14 @@ def tell(
 
 def _spec_of(spec: Spec, chapter: Chapter) -> Spec:
     """The spec with what the chapter has different, checked."""
-    fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
-    fields = with_keys(fields, chapter.vary)
-    if chapter.settings:
-        fields = lay_over(fields, {"server": {"settings": chapter.settings}})
-    changed = spec_from_fields(fields, where=f'chapter "{chapter.title}"')
+    changed = spec_with(spec, _change_of(chapter), where=f'chapter "{chapter.title}"')
     if chapter.fault is not None:
         check_drill(changed, _options(chapter, spec), find_fault(chapter.fault))
     return changed
+
+
+def _change_of(chapter: Chapter) -> Change:
+    return change_of(settings=chapter.settings, keys=chapter.vary)
 
 
 def _options(chapter: Chapter, spec: Spec) -> DrillOptions:
@@ -96,7 +95,7 @@ def _compare(
     path: Path,
     of: Mapping[str, Any],
 ) -> dict[str, Any]:
-    change = Change(settings=chapter.settings, spec=chapter.vary)
+    change = _change_of(chapter)
     budget = ("--budget", format_duration(chapter.budget_ms))
     with open_session(
         spec,
@@ -104,7 +103,7 @@ def _compare(
         command="compare",
         spec_text=spec_text,
         watcher=watcher,
-        asked=(*_options_of(change), *budget),
+        asked=(*_options_of(chapter), *budget),
     ) as session:
         session.provide(change)
         result = compare(session, change, title=chapter.title, budget_s=chapter.budget_ms / 1000)
@@ -151,10 +150,10 @@ def _drill(
     return _drilled(result)
 
 
-def _options_of(change: Change) -> list[str]:
+def _options_of(chapter: Chapter) -> list[str]:
     """What ``pgdyno compare`` takes for a chapter's change."""
     words = []
-    for option, values in (("--set", change.settings), ("--vary", change.spec)):
+    for option, values in (("--set", chapter.settings), ("--vary", chapter.vary)):
         for name, value in values.items():
             words += [option, f"{name}={value}"]
     return words

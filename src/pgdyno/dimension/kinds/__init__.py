@@ -1,0 +1,1 @@
+"""The dimensions, one file each; ``listing.dimensions`` finds them here."""

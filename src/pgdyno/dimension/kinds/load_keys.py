@@ -1,0 +1,39 @@
+"""All other keys of the load, its workload and its clients, with which the load starts afresh.
+
+What a run has once (its length, its tables) cannot differ between its slices.
+"""
+
+from __future__ import annotations
+
+from pgdyno.dimension.dimension import KeyDimension
+
+_TABLES = ("load", "workload", "clients")
+_FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
+_FIXED_TABLES = {
+    "workload.init",
+    "workload.setup",
+    "workload.vacuum",
+    "workload.initialize",
+    "workload.table_options",
+}
+
+
+class LoadKeys(KeyDimension):
+    """The keys ``load.…``, ``workload.…`` and ``clients.GROUP.…`` that no other dimension takes."""
+
+    id = "load"
+    order = 200
+    keys = "load.*, workload.*, clients.GROUP.*"
+
+    def owns(self, key: str) -> bool:
+        """What is left."""
+        from pgdyno.dimension.listing import dimensions
+
+        parts = key.split(".")
+        of_load = parts[0] in _TABLES and len(parts) > 1 and key not in _FIXED
+        if not of_load or ".".join(parts[:2]) in _FIXED_TABLES:
+            return False
+        return not any(each.owns(key) for each in dimensions() if each is not self)
+
+
+DIMENSION = LoadKeys()

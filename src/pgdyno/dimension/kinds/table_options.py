@@ -1,0 +1,102 @@
+"""Storage parameters of tables, by ALTER TABLE … SET, put back to what the spec has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from pgdyno.dimension.dimension import Dimension, Fields, Need, Place, Step, run_sql
+from pgdyno.spec import Change, Spec
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+    from pgdyno.server import ConnInfo
+
+Options = Mapping[str, Mapping[str, str]]
+"""Table → its storage parameters."""
+_KEY = ("workload", "table_options")
+
+
+class TableOptions(Dimension):
+    """``Change.table_options``."""
+
+    id = "table options"
+    order = 20
+    live = True
+    keys = "workload.table_options.TABLE.NAME"
+
+    def owns(self, key: str) -> bool:
+        """``workload.table_options.pgbench_accounts.fillfactor``."""
+        parts = key.split(".")
+        return tuple(parts[:2]) == _KEY and len(parts) > 3
+
+    def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
+        """The table's name may have a schema before it."""
+        if not self.owns(key):
+            return None
+        *table, name = key.split(".")[2:]
+        return Change(table_options={".".join(table): {name: value}})
+
+    def enter(self, fields: Fields, change: Change) -> None:
+        """As what the tables have from the start."""
+        options = dict(change.table_options)
+        for key, value in change.spec.items():
+            if (read := self.read(key, value, None)) is not None:
+                options = dict(read.over(Change(table_options=options)).table_options)
+        if not options:
+            return
+        tables = fields.setdefault(_KEY[0], {}).setdefault(_KEY[1], {})
+        for table, values in options.items():
+            tables[table] = {**tables.get(table, {}), **values}
+
+    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+        """``pgbench_accounts: fillfactor = 90``."""
+        for table, options in change.table_options.items():
+            yield from (f"{table}: {name} = {value}" for name, value in options.items())
+
+    def needs(self, step: Step, place: Place) -> Need:
+        """The load runs on; rows that are there stay where they are."""
+        same = step.start.table_options == step.to.table_options
+        return Need.NOTHING if same else Need.RELOAD
+
+    def apply(self, step: Step, place: Place) -> None:
+        """Reset what the spec has no value for, set the rest."""
+        base = Change(table_options=place.base.workload.table_options)
+        now, wanted = (each.over(base).table_options for each in (step.start, step.to))
+        alter_tables(place.server.conninfo, now, wanted)
+
+
+DIMENSION = TableOptions()
+
+
+def alter_tables(conninfo: ConnInfo, now: Options, wanted: Options) -> None:
+    """Lead from ``now`` to ``wanted``. Raises SetupError when the server refuses."""
+    for statement in _statements(now, wanted):
+        run_sql(conninfo, statement)
+
+
+def _statements(now: Options, wanted: Options) -> Iterator[str]:
+    from psycopg import sql
+
+    for table, options in now.items():
+        if gone := sorted(set(options) - set(wanted.get(table, {}))):
+            names = sql.SQL(", ").join(sql.Identifier(name) for name in gone)
+            yield _alter(table, "reset", names)
+    for table, options in wanted.items():
+        known = now.get(table, {})
+        values = [
+            sql.Identifier(name) + sql.SQL(" = ") + sql.Literal(value)
+            for name, value in options.items()
+            if known.get(name) != value
+        ]
+        if values:
+            yield _alter(table, "set", sql.SQL(", ").join(values))
+
+
+def _alter(table: str, verb: LiteralString, listed: sql.Composed) -> str:
+    from psycopg import sql
+
+    named = sql.SQL("alter table {} ").format(sql.Identifier(*table.split(".")))
+    statement = named + sql.SQL(f"{verb} (") + listed + sql.SQL(")")
+    return statement.as_string(None)

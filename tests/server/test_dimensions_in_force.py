@@ -1,0 +1,161 @@
+"""Dimensions put in force on real servers, and one of a file of its own that nobody else knows."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.conduct import Session, Silent, open_session
+from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
+from pgdyno.dimension.listing import dimensions as listed
+from pgdyno.errors import SetupError
+from pgdyno.record import RunFile
+from pgdyno.spec import Change, Spec, spec_from_fields
+
+INDEX = '''"""Indexes of the load's tables, by column."""
+
+from pgdyno.dimension import KeyDimension, Need
+
+
+class Index(KeyDimension):
+    id, order, keys = "index", 70, "index.TABLE"
+
+    def owns(self, key):
+        return key.startswith("index.")
+
+    def on(self, change):
+        return {(key.partition(".")[2], column) for key, column in self.mine(change).items()}
+
+    def enter(self, fields, change):
+        events = [{"at": "0s", "sql": f"create index on {t} ({c})"} for t, c in self.on(change)]
+        fields.setdefault("events", []).extend(events)
+
+    def titles(self, change, before):
+        return [f"index on {table}({column})" for table, column in sorted(self.on(change))]
+
+    def needs(self, step, place):
+        return Need.NOTHING if self.on(step.start) == self.on(step.to) else Need.LOAD_RESTART
+
+    def apply(self, step, place):
+        for table, column in self.on(step.start) - self.on(step.to):
+            place.run_sql(f"drop index made_up_{table}_{column}")
+        for table, column in self.on(step.to) - self.on(step.start):
+            place.run_sql(f"create index made_up_{table}_{column} on {table} ({column})")
+
+
+DIMENSION = Index()
+'''
+
+
+@pytest.fixture
+def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The folder of dimensions with a file of one that is not there otherwise."""
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "made_up_index.py").write_text(INDEX)
+    monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(folder)])
+    importlib.invalidate_caches()
+    listed.cache_clear()
+    yield
+    listed.cache_clear()
+    sys.modules.pop("pgdyno.dimension.kinds.made_up_index", None)
+
+
+def spec_of(**fields: Any) -> Spec:
+    groups = [{"name": "web", "count": 4}]
+    return spec_from_fields({"workload": {"scale": 1}, "clients": groups, **fields})
+
+
+def session_of(path: Path, **fields: Any) -> Any:
+    return open_session(
+        spec_of(**fields), run_path=path, command="compare", spec_text="", watcher=Silent()
+    )
+
+
+def answer(session: Session, query: str) -> Any:
+    with session.connect() as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def indexes(session: Session) -> list[str]:
+    found = answer(session, "select indexname::text from pg_indexes where indexname ~ '^made_up'")
+    return [name for (name,) in found]
+
+
+@pytest.mark.usefixtures("one_more_file")
+def test_a_file_more_is_a_dimension_more(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    spec = spec_of()
+    change = change_of({"index.pgbench_accounts": "abalance", "work_mem": "8MB"}, spec=spec)
+    assert change == Change(
+        settings={"work_mem": "8MB"}, spec={"index.pgbench_accounts": "abalance"}
+    )
+    assert title_of(change, spec) == "work_mem = 8MB, index on pgbench_accounts(abalance)"
+    assert [event.sql for event in spec_with(spec, change).events] == [
+        "create index on pgbench_accounts (abalance)"
+    ]
+    with session_of(tmp_path / "run.db") as session:
+        session.provide(change)
+        for now, wanted in ((change, ["made_up_pgbench_accounts_abalance"]), (Change(), [])):
+            session.put_in_force(now)
+            assert indexes(session) == wanted
+            session.slice(0.2, kind="run")
+    with RunFile(tmp_path / "run.db") as run:
+        assert Change.from_json(run.slices("run")[0].change) == change
+        assert run.ledger().balanced
+
+
+def test_without_the_file_there_is_no_such_dimension() -> None:
+    assert "index" not in {each.id for each in dimensions()}
+
+
+def test_table_options_of_the_spec_are_had_again(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    query = "select reloptions from pg_class where relname = 'pgbench_tellers'"
+    mine = {"workload": {"scale": 1, "table_options": {"pgbench_tellers": {"fillfactor": 70}}}}
+    other = {"fillfactor": "50", "autovacuum_enabled": "false"}
+    with session_of(tmp_path / "run.db", **mine) as session:
+        assert answer(session, query) == [(["fillfactor=70"],)]
+        session.put_in_force(Change(table_options={"pgbench_tellers": other}))
+        (options,) = answer(session, query)[0]
+        assert sorted(options) == ["autovacuum_enabled=false", "fillfactor=50"]
+        session.put_in_force(Change())
+        assert answer(session, query) == [(["fillfactor=70"],)]
+
+
+def test_a_table_that_is_not_there_has_no_options(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    mine = {"workload": {"scale": 1, "table_options": {"nobody": {"fillfactor": 70}}}}
+    with (
+        pytest.raises(SetupError, match=r'"nobody".*relation "nobody" does not exist'),
+        session_of(tmp_path / "run.db", **mine),
+    ):
+        pass
+
+
+def test_what_a_key_says_of_clients_and_pools_stays_when_the_load_begins(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    with session_of(tmp_path / "run.db") as session:
+        session.put_in_force(Change(spec={"clients.web.count": "2"}))
+        session.slice(0.5, kind="fewer")
+        session.put_in_force(Change(spec={"clients.web.pool.max": "1"}))
+        session.slice(0.5, kind="pooled")
+    with RunFile(tmp_path / "run.db") as run:
+        fewer, pooled = (
+            run.intervals([piece.id for piece in run.slices(kind)]) for kind in ("fewer", "pooled")
+        )
+    assert {each.clients for each in fewer} == {2}
+    assert {(each.clients, each.connections) for each in pooled} == {(4, 1)}
