@@ -85,8 +85,7 @@ def row(candidate: Candidate) -> dict[str, Any]:
         cells = [not_drilled(fault, "needs root") for fault in candidate.faults]
     else:
         gain = {
-            "measured": True,
-        "set_by": {}, "throughput_ratio": ratio,
+            "measured": True, "set_by": {}, "throughput_ratio": ratio,
             "ci95": [ratio * 0.96, ratio * 1.04], "latency_p99_ratio": ratio**-0.6,
             "latency_p99_ci95": [ratio**-0.6 * 0.9, ratio**-0.6 * 1.1], "pairs": 6,
             "compared": "throughput", "baseline_tps": 480.0, "changed_tps": 480.0 * ratio,
