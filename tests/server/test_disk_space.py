@@ -11,10 +11,11 @@ import pytest
 from signature_runs import carried_out, status
 
 from pgdyno.conduct import Silent
-from pgdyno.disk import open_disk, parse_disk
+from pgdyno.disk import open_disk
 from pgdyno.probe.space import SpaceSampler, sample_space
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster
+from pgdyno.spec.disk import disk_plan
 
 pytestmark = [
     pytest.mark.server,
@@ -82,7 +83,7 @@ def test_space_of_a_server(pg: Cluster) -> None:
 def test_a_disk_that_fills_is_said_once_while_it_can_be_helped(
     open_dir: Path, tmp_path: Path
 ) -> None:
-    disk = open_disk(parse_disk("tmpfs:64MB"), open_dir)
+    disk = open_disk(disk_plan("tmpfs:64MB"), open_dir)
     try:
         data_dir = tmp_path / "pgdata"
         wal = disk.path / "pg_wal"

@@ -12,10 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.disk import OpenPlaces, dismantle, open_disk, open_places, parse_disk
+from pgdyno.disk import OpenPlaces, dismantle, open_disk, open_places
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.spec import DiskSpec
+from pgdyno.spec.disk import disk_plan
 
 pytestmark = pytest.mark.server
 
@@ -110,12 +111,12 @@ def test_emulated_disks_under_a_server(installation_of: Find, major: int) -> Non
 
 @needs_root
 def test_what_an_emulated_disk_says_of_itself(open_dir: Path) -> None:
-    disk = open_disk(parse_disk("slow:flush=2ms"), open_dir)
+    disk = open_disk(disk_plan("slow:flush=2ms"), open_dir)
     try:
         assert disk.emulated == "an emulated slow disk (a flush takes 2 ms)"
         room = os.statvfs(disk.path)
         assert room.f_blocks * room.f_frsize <= 4 << 30
-        assert open_disk(parse_disk("plain"), open_dir / "plain").emulated is None
+        assert open_disk(disk_plan("plain"), open_dir / "plain").emulated is None
     finally:
         disk.close()
 
@@ -123,7 +124,7 @@ def test_what_an_emulated_disk_says_of_itself(open_dir: Path) -> None:
 @needs_root
 def test_an_image_larger_than_what_is_free_is_refused(open_dir: Path) -> None:
     with pytest.raises(SetupError, match=r"a disk of \d+MB does not fit into"):
-        open_disk(parse_disk("slow:flush=2ms,size=900TB"), open_dir)
+        open_disk(disk_plan("slow:flush=2ms,size=900TB"), open_dir)
 
 
 @needs_root
@@ -241,8 +242,9 @@ def test_root_that_may_not_mount_is_told_so(tmp_path: Path, disk: str) -> None:
         pytest.skip("setpriv, which takes a capability away, is not installed")
     asked = (
         "import sys; from pathlib import Path\n"
-        "from pgdyno.disk import open_disk, parse_disk; from pgdyno.errors import SetupError\n"
-        "try: open_disk(parse_disk(sys.argv[1]), Path(sys.argv[2]))\n"
+        "from pgdyno.disk import open_disk; from pgdyno.errors import SetupError\n"
+        "from pgdyno.spec.disk import disk_plan\n"
+        "try: open_disk(disk_plan(sys.argv[1]), Path(sys.argv[2]))\n"
         "except SetupError as problem: print(problem.message)\n"
     )
     without = [setpriv, "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", sys.executable]

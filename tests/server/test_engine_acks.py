@@ -101,8 +101,6 @@ def test_every_acknowledged_transaction_is_in_the_ledger_and_in_the_table(
     assert set(failed["sqlstate"]) == {b"22012"}
     assert set(failed["statements"]) == {2}
     assert [script.statements for script in ledger.loads[0].scripts] == [4, 4]
-    ended_s = ledger.unix_ns("ended_ns") / 1e9
-    assert (abs(ended_s - time.time()) < 3600).all()
 
 
 def test_pipelines_and_rollbacks_commit_what_the_ledger_says(pg: Cluster, tmp_path: Path) -> None:

@@ -64,7 +64,6 @@ def test_files_of_threads_are_put_together_in_the_clients_order(tmp_path: Path) 
     assert ledger.records["txn"].tolist() == [0, 1, 0, 1, 0]
     assert ledger.records["group"].tolist() == [0, 0, 0, 0, 1]
     assert ledger.outcomes == {"acked": 5, "failed": 0}
-    assert ledger.unix_ns("ended_ns").tolist() == [0, 4010, 0, 4010, 0]
 
 
 def test_gaps_and_repetitions_are_named(tmp_path: Path) -> None:

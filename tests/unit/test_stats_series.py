@@ -1,4 +1,4 @@
-"""Series: warm-up, means of dependent values, changes of level, drops."""
+"""Series: warm-up, means of dependent values, changes of level."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pgdyno.stats import change_points, drops, effective_size, mean_with_interval, steady_from
+from pgdyno.stats import change_points, effective_size, mean_with_interval, steady_from
 
 Series = NDArray[np.float64]
 
@@ -75,7 +75,6 @@ def test_steadiness_has_no_unit(values: list[float], unit: float) -> None:
     scaled = [unit * value for value in values]
     assert steady_from(values) == steady_from(scaled)
     assert change_points(values) == change_points(scaled)
-    assert drops(values) == drops(scaled)
     assert effective_size(values) == pytest.approx(effective_size(scaled))
 
 
@@ -101,7 +100,6 @@ def test_effective_size_follows_theory() -> None:
 def test_a_mean_lies_within_its_interval(values: list[float]) -> None:
     estimate = mean_with_interval(values)
     assert estimate.lo <= estimate.mean <= estimate.hi
-    assert 1 <= estimate.effective_n <= len(values)
 
 
 def test_means_of_next_to_nothing() -> None:
@@ -148,20 +146,3 @@ def test_change_points_are_the_same_each_time_and_mirror_with_time() -> None:
     values = np.repeat([5.0, 9.0], 30) + generator.normal(size=60)
     assert change_points(values) == change_points(values)
     assert change_points(values[::-1]) == [60 - point for point in change_points(values)]
-
-
-def test_drops_are_stretches_below_a_fifth_of_the_median() -> None:
-    series = [100.0] * 5 + [0, 19, 25, 0] + [110.0] * 5 + [3]
-    assert drops(series) == [(5, 7), (8, 9), (14, 15)]
-    assert drops(series, fraction=0.3) == [(5, 9), (14, 15)]
-    assert drops([]) == []
-    assert drops([0.0] * 6 + [9.0]) == []
-    assert drops([100.0, 60.0, 140.0, 45.0, 100.0]) == []  # a factor of two is mere noise
-
-
-@given(st.lists(st.floats(0, 1000), max_size=60))
-def test_drops_are_apart_and_in_order(series: list[float]) -> None:
-    found = drops(series)
-    edges = [edge for stretch in found for edge in stretch]
-    assert edges == sorted(set(edges))
-    assert all(series[index] < np.median(series) for s, e in found for index in range(s, e))

@@ -110,22 +110,6 @@ impl Session {
         })
     }
 
-    /// Whether log-in is over.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        matches!(self.state, State::Cycles(_))
-    }
-
-    /// Cycles sent and not yet ended by ReadyForQuery.
-    #[must_use]
-    pub fn cycles_pending(&self) -> u32 {
-        if let State::Cycles(pending) = self.state {
-            pending
-        } else {
-            0
-        }
-    }
-
     /// What a cancel request for this connection needs.
     #[must_use]
     pub fn key(&self) -> &BackendKey {

@@ -135,7 +135,6 @@ fn connected() -> Session {
     ] {
         receive(&mut session, tag, body).expect("a log-in without password");
     }
-    assert!(session.is_connected());
     session
 }
 
@@ -260,10 +259,8 @@ fn a_whole_cycle_yields_its_events() {
         receive(&mut session, b'C', b"SELECT 1\0"),
         Ok(Event::Complete)
     ));
-    assert_eq!(session.cycles_pending(), 1);
     let ready = receive(&mut session, b'Z', b"T");
     assert!(matches!(ready, Ok(Event::Ready(TransactionStatus::Open))));
-    assert_eq!(session.cycles_pending(), 0);
 }
 
 #[test]
@@ -462,7 +459,6 @@ fn an_error_ends_its_own_cycle_of_a_pipeline_only() {
         session.execute(&mut out).expect("constant");
         session.sync(&mut out);
     }
-    assert_eq!(session.cycles_pending(), 2);
     let answers: [(u8, &[u8]); 6] = [
         (b'C', b"BEGIN\0"),
         (b'E', b"SERROR\0C22012\0Mm\0\0"),
@@ -481,7 +477,6 @@ fn an_error_ends_its_own_cycle_of_a_pipeline_only() {
         })
         .collect();
     assert_eq!(events, "cerccr");
-    assert_eq!(session.cycles_pending(), 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 from pgdyno.disk.device import Device, open_device
 from pgdyno.disk.keeping import keep_watch
-from pgdyno.disk.model import Disk, parse_disk
+from pgdyno.disk.model import Disk
 from pgdyno.disk.mounting import FileSystem, make_image, mount_image, sync_mount, unmount_all
 from pgdyno.disk.opening import OpenPlaces, dismantle, open_disk, open_places
 from pgdyno.spec.disk import DiskPlan
@@ -20,7 +20,6 @@ __all__ = [
     "open_device",
     "open_disk",
     "open_places",
-    "parse_disk",
     "sync_mount",
     "unmount_all",
 ]

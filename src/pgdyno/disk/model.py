@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from pgdyno.errors import UsageError
-from pgdyno.spec.disk import DiskKind, DiskPlan, disk_plan
+from pgdyno.spec.disk import DiskKind
 
 
 class Disk(Protocol):
@@ -26,11 +25,3 @@ class Disk(Protocol):
 
     def close(self) -> None:
         """Give the disk back with all that is on it. No process may use it any more."""
-
-
-def parse_disk(text: str) -> DiskPlan:
-    """The disk that ``text`` names, as ``tmpfs:1GB``. Raises :class:`UsageError`."""
-    try:
-        return disk_plan(text)
-    except ValueError as problem:
-        raise UsageError(str(problem), code="bad-disk") from None

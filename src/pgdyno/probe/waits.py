@@ -32,30 +32,14 @@ WAL_SYNC = _set("IO", "WALSync", "WALInitSync")
 """Within a sync of a WAL file."""
 WAL_WRITE = _set("IO", "WALWrite", "WALInitWrite")
 """Handing WAL to the kernel, new segments included."""
-WAL_INSERT = _set("LWLock", "WALInsert")
-"""Waiting for one of the few locks under which records are copied into the WAL buffers."""
-WAL_BUFFERS = _set("LWLock", "WALBufMapping")
-"""Waiting for room in the WAL buffers."""
 SYNC_REPLICATION = _set("IPC", "SyncRep") | _set("LWLock", "SyncRep")
 """Waiting for a standby to confirm a commit."""
-DATA_READ = _set("IO", "DataFileRead", "DataFilePrefetch", "AioIoCompletion")
-"""Reading table or index pages from files."""
-DATA_WRITE = _set("IO", "DataFileWrite", "DataFileExtend", "DataFileFlush")
-"""Handing table or index pages to the kernel."""
-DATA_SYNC = _set("IO", "DataFileSync", "DataFileImmediateSync")
-"""Syncing table or index files."""
 CHECKPOINT_SYNC = _set("IO", "DataFileSync", "SLRUSync")
 """What the checkpointer waits for in its sync phase."""
 CHECKPOINT_PACE = _set("Timeout", "CheckpointWriteDelay")
 """The checkpointer sleeping between writes to spread them."""
 SYNC_QUEUE = _set("Timeout", "RegisterSyncRequest") | _set("LWLock", "CheckpointerComm")
 """Waiting to hand a sync request to the checkpointer: its queue is full."""
-TEMP_FILES = _set("IO", "BufFileRead", "BufFileWrite", "BufFileTruncate")
-"""Sorts and hashes that spill to files."""
-BUFFER_CONTENT = _set("LWLock", "BufferContent") | _set("BufferPin", "BufferPin")
-"""Waiting for one page in memory that others are changing or pin."""
-BUFFER_MAPPING = _set("LWLock", "BufferMapping")
-"""Waiting for the table of what page is in which buffer."""
 BUFFER_IO = _set("IPC", "BufferIO")
 """Waiting for a page that another backend is reading or writing."""
 SNAPSHOT = _set("LWLock", "ProcArray") | _set("IPC", "ProcArrayGroupUpdate")
@@ -64,26 +48,8 @@ TRANSACTION_STATUS = _set("LWLock", "XactSLRU", "XactBuffer", "SubtransSLRU", "S
     _set("IPC", "XactGroupUpdate") | _set("LWLock", "XidGen")
 )
 """Transaction numbers and their status, subtransactions included."""
-MULTIXACT = _set(
-    "LWLock",
-    *("MultiXactGen", "MultiXactOffsetSLRU", "MultiXactMemberSLRU"),
-    *("MultiXactOffsetBuffer", "MultiXactMemberBuffer"),
-) | _set("IPC", "MultixactCreation")
-"""Rows locked by several transactions at a time."""
-LOCK_MANAGER = _set("LWLock", "LockManager", "LockFastPath")
-"""The table of heavyweight locks itself."""
 ROW_LOCK = _set("Lock", "transactionid", "tuple")
 """Waiting for another transaction to let go of a row."""
-RELATION_LOCK = _set("Lock", "relation", "object")
-"""Waiting for a lock on a whole table, index or other object."""
-EXTEND_LOCK = _set("Lock", "extend")
-"""Waiting for the right to add pages to a table or index."""
-CLIENT_READ = _set("Client", "ClientRead")
-"""Waiting for the client to say something."""
-CLIENT_WRITE = _set("Client", "ClientWrite")
-"""Waiting for the client to take an answer."""
-VACUUM_DELAY = _set("Timeout", "VacuumDelay")
-"""Vacuum sleeping to keep within its cost limit."""
 SPIN_DELAY = _set("Timeout", "SpinDelay")
 """Contending for a spinlock."""
 

@@ -56,8 +56,6 @@ class AckLoad:
     threads: int
     seed: int
     scripts: tuple[AckScript, ...]
-    unix_minus_monotonic_ns: int
-    """What to add to a time in a record to have nanoseconds since 1970."""
     label: int | None = None
     """What its witnesses in the database are marked with, if it leaves any."""
 
@@ -119,14 +117,6 @@ class AckLedger:
                     f"{where}: transactions {expected[index]} to {numbers[index] - 1} are missing"
                 )
         return found
-
-    def unix_ns(self, name: str) -> NDArray[np.int64]:
-        """A column of times in nanoseconds since 1970; 0 stays 0."""
-        import numpy as np
-
-        times = self.records[name].astype(np.int64)
-        offsets = np.array([load.unix_minus_monotonic_ns for load in self.loads], dtype=np.int64)
-        return np.where(times == 0, 0, times + offsets[self.records["load"]])
 
     def _group(self, record: np.void) -> str:
         return self.loads[int(record["load"])].scripts[int(record["row"])].group
@@ -244,12 +234,10 @@ def _read(path: Path) -> bytes:
 
 
 def _load(header: Mapping[str, Any]) -> AckLoad:
-    clock = header["clock"]
     return AckLoad(
         threads=header["threads"],
         seed=header["seed"],
         scripts=tuple(AckScript(**script) for script in header["scripts"]),
-        unix_minus_monotonic_ns=clock["unix_ns"] - clock["monotonic_ns"],
         label=header.get("label"),
     )
 

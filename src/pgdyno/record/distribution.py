@@ -26,7 +26,6 @@ class Distribution:
 
     count: int
     mean_ns: float
-    min_ns: int
     max_ns: int
     percentiles_ns: Mapping[float, int | None]
     """By per cent; None where fewer than ten samples lie beyond."""
@@ -39,7 +38,7 @@ class Distribution:
             p: histogram.percentile(p) if beyond(count, p) >= BEYOND_MIN else None
             for p in PERCENTILES
         }
-        return cls(count, histogram.mean, histogram.min, histogram.max, percentiles)
+        return cls(count, histogram.mean, histogram.max, percentiles)
 
     def to_json(self) -> dict[str, float | None]:
         """In milliseconds: p50 … p99.99 (None: too few samples), max, mean; and count."""

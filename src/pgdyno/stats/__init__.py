@@ -3,7 +3,7 @@
 The replicate is the pair of slices, not the second. Nothing here knows of servers or files.
 """
 
-from pgdyno.stats.changes import change_points, drops
+from pgdyno.stats.changes import change_points
 from pgdyno.stats.pairs import (
     EFFECT_MATTERS,
     PAIRS_MIN,
@@ -37,7 +37,6 @@ __all__ = [
     "Verdict",
     "change_points",
     "decide",
-    "drops",
     "effective_size",
     "knee",
     "mann_whitney",

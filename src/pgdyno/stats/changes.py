@@ -1,4 +1,4 @@
-"""Where a series changes its level, and where it drops towards zero."""
+"""Where a series changes its level."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ from pgdyno.stats.steady import winsorized
 P_MAX = 0.001
 SEGMENT_MIN = 5
 """Fewer values have no level of their own."""
-
-DROP_FRACTION = 0.2
-"""Of the median. Below the factor of two by which a shared machine varies by itself, with room to
-spare; above zero, because an interval of one second seldom lies wholly within a stall."""
 
 
 def change_points(
@@ -48,23 +44,6 @@ def change_points(
             break
         del found[weakest]
     return found
-
-
-def drops(
-    series: Sequence[float] | NDArray[np.float64], *, fraction: float = DROP_FRACTION
-) -> list[tuple[int, int]]:
-    """Stretches [start, end) in which throughput fell below ``fraction`` of the run's median.
-
-    A run that is idle half the time has no level to drop from: its median is 0, and so the answer
-    is empty.
-    """
-    values = np.asarray(series, dtype=float)
-    if not len(values):
-        return []
-    low = (values < fraction * np.median(values)).astype(np.int8)
-    edges = np.diff(low, prepend=0, append=0)
-    starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-    return [(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
 
 
 def _bisect(

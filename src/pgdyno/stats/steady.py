@@ -32,8 +32,6 @@ class Estimate:
     mean: float
     lo: float
     hi: float
-    effective_n: float
-    """How many independent values would tell as much."""
 
 
 def steady_from(series: Sequence[float] | NDArray[np.float64]) -> int | None:
@@ -70,10 +68,10 @@ def mean_with_interval(series: Sequence[float] | NDArray[np.float64]) -> Estimat
         raise ValueError("a mean needs at least one value")
     mean, size = float(values.mean()), effective_size(values)
     if len(values) < 2:
-        return Estimate(mean, math.nan, math.nan, size)
+        return Estimate(mean, math.nan, math.nan)
     error = float(values.std(ddof=1)) / math.sqrt(size)
     half = student_t_quantile(max(size - 1, 1.0), 0.975) * error
-    return Estimate(mean, mean - half, mean + half, size)
+    return Estimate(mean, mean - half, mean + half)
 
 
 def effective_size(series: Sequence[float] | NDArray[np.float64]) -> float:

@@ -251,12 +251,6 @@ impl Variables {
         }
     }
 
-    /// Whether the variable has a value.
-    #[must_use]
-    pub fn is_defined(&self, slot: Slot) -> bool {
-        !matches!(self.values[usize::from(slot.0)], Stored::Undefined)
-    }
-
     /// Appends the variable's text; false, and nothing appended, if it is undefined.
     pub fn write_text(&self, slot: Slot, out: &mut Vec<u8>) -> bool {
         match &self.values[usize::from(slot.0)] {
