@@ -12,6 +12,7 @@ import report_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.diagnose.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import headlines, waitevents
 from pgdyno.report.chart import log_ticks
@@ -19,7 +20,7 @@ from pgdyno.report.clientcharts import client_charts
 from pgdyno.report.clockwork import clockwork
 from pgdyno.report.html import make_page
 from pgdyno.report.series import break_gaps, pieces, rate
-from pgdyno.report.timeline import Timeline, timed
+from pgdyno.report.timeline import Timeline
 
 
 def interval(at_ms: int, duration_ms: float, done: int, slice_id: int | None = 1) -> Interval:

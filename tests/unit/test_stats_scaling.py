@@ -74,3 +74,16 @@ def test_the_unit_does_not_matter() -> None:
     assert other is not None
     assert one.clients_at_peak == pytest.approx(other.clients_at_peak, rel=1e-3)
     assert one.peak_tps * 1e4 == pytest.approx(other.peak_tps, rel=1e-3)
+
+
+def test_the_interval_of_the_knee_covers_the_true_one() -> None:
+    exact = knee(CLIENTS, [law(count, 500, 0.05, 0.002) for count in CLIENTS])
+    assert exact is not None
+    generator = np.random.default_rng(2)
+    covered = []
+    for _ in range(40):
+        noisy = [law(n, 500, 0.05, 0.002) * math.exp(generator.normal(0, 0.05)) for n in CLIENTS]
+        found = knee(CLIENTS, noisy)
+        assert found is not None
+        covered.append(found.knee_ci95[0] <= exact.clients_at_knee <= found.knee_ci95[1])
+    assert np.mean(covered) >= 0.8

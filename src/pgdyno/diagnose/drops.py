@@ -17,6 +17,7 @@ from pgdyno.diagnose.finding import Skip, Window
 from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.waits import WaitClass, wait_class
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
+from pgdyno.record import Interval
 
 Reason = Literal[
     "lock", "checkpoint sync", "kernel writeback", "vacuum", "WAL device", "unexplained"
@@ -37,6 +38,9 @@ DIRTY_FALL = 0.3
 PRESSURE_SHARE = 0.3
 FLUSHING_SHARE = 0.5
 
+EVENTS = ("checkpoint", "vacuum", "sql", "setting", "restart", "standby")
+"""Kinds of event that can have a part in a drop."""
+
 
 @dataclass(frozen=True)
 class Drop:
@@ -47,6 +51,19 @@ class Drop:
     """Transactions that the median throughput would have done beyond those done."""
     reason: Reason
     detail: str
+    done_tps: float
+    events: tuple[str, ...] = ()
+    """Labels of the checkpoints, vacuums and other events that overlap it."""
+
+    @property
+    def explained(self) -> bool:
+        """True if the samples show something that overlaps it."""
+        return self.reason != "unexplained"
+
+    @property
+    def overlapped(self) -> bool:
+        """True if anything is known to overlap it."""
+        return self.explained or bool(self.events)
 
     @property
     def lasted_ms(self) -> int:
@@ -87,7 +104,7 @@ def find_drops(s: Situation) -> Drops:
         raise Skip(f"{len(settled)} intervals are too few to tell a drop from the usual")
     rates = [i.throughput_tps for i in settled]
     median = float(np.median(rates))
-    low = [rate < DROP_SHARE * median for rate in rates]
+    low = [i.throughput_tps < DROP_SHARE * median and not _at_rest(s, i, median) for i in settled]
     overlap = _Overlap(s)
     drops = []
     start = None
@@ -106,11 +123,19 @@ def find_drops(s: Situation) -> Drops:
     )
 
 
-def _drop(intervals: list[Any], median_tps: float, overlap: _Overlap) -> Drop:
+def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
+    """True if hardly anything came due: all clients send at rates, and these were low by plan."""
+    due_tps = 1000 * interval.intended / interval.duration_ms
+    open_loops = all(account.arrival is not None for account in s.accounts if not account.idle)
+    return open_loops and due_tps < DROP_SHARE * median_tps
+
+
+def _drop(intervals: list[Interval], median_tps: float, overlap: _Overlap) -> Drop:
     window = (intervals[0].at_ms, round(intervals[-1].at_ms + intervals[-1].duration_ms))
     lost = sum(median_tps * i.duration_ms / 1000 - i.done for i in intervals)
     reason, detail = overlap.reason(window)
-    return Drop(window, lost, reason, detail)
+    done_tps = 1000 * sum(i.done for i in intervals) / sum(i.duration_ms for i in intervals)
+    return Drop(window, lost, reason, detail, done_tps, overlap.events(window))
 
 
 class _Overlap:
@@ -141,6 +166,17 @@ class _Overlap:
             if detail is not None:
                 return reason, detail
         return "unexplained", "nothing that was watched overlaps it"
+
+    def events(self, window: Window) -> tuple[str, ...]:
+        """Labels of the events that overlap the window, each once."""
+        found = (
+            event.label
+            for event in self._s.run.events()
+            if event.kind in EVENTS
+            and event.at_ms < window[1]
+            and event.at_ms + (event.duration_ms or 0) >= window[0]
+        )
+        return tuple(dict.fromkeys(found))
 
     def _sessions(self, window: Window) -> dict[WaitClass, float]:
         """Client sessions in a transaction by class, averaged over the window's samples."""

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
+from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.failures import failures
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.investigate.trust import distrust
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.incidents import incidents
@@ -54,6 +56,8 @@ def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) 
         "ledger_measured": _columns(run.ledger(slice_ids), "measured"),
         "throughput_tps": round(throughput_tps(run, slice_ids), 2),
         "steadiness": steadiness(run, slice_ids),
+        "throughput_over_time": course_of(run, slice_ids).to_json(),
+        "throughput_by_clients": scaling.to_json() if (scaling := scaling_of(run)) else None,
         "latency_ms": _latencies(run, slice_ids),
         "groups": [_group(run, slice_ids, account) for account in group_accounts(run, slice_ids)],
         "statements": [

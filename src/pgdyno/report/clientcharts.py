@@ -11,13 +11,21 @@ from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFo
 from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 
+from pgdyno.diagnose.intervals import timed
+from pgdyno.diagnose.scaling import (
+    Scaling,
+    client_classes,
+    clients_decide,
+    mean_tps,
+    scaling_of,
+    under_load,
+)
 from pgdyno.dimension import title_of
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, plain_figure, tip
 from pgdyno.report.loadcharts import merged_histograms
 from pgdyno.report.tables import Table, figures_table
-from pgdyno.report.timeline import timed
 from pgdyno.spec.change import Change
 
 if TYPE_CHECKING:
@@ -25,8 +33,6 @@ if TYPE_CHECKING:
 
 LEVELS_MIN = 3
 """Fewer numbers of clients than this make no curve."""
-LEVELS_MAX = 40
-"""A longer ramp is put into that many classes."""
 AS_IT_WAS = "as it was"
 
 
@@ -35,29 +41,30 @@ def client_charts(run: RunFile) -> list[Chart]:
 
     Where some send at a rate, what is done follows the rate and not the clients.
     """
-    groups = run.run.spec.get("clients") or []
-    if any(isinstance(group.get("arrival"), Mapping) for group in groups):
+    if not clients_decide(run):
         return []
     curves = {
         name: classes
         for name, intervals in _by_setting(run).items()
-        if len(classes := _client_classes(timed(intervals))) >= LEVELS_MIN
+        if len(classes := client_classes(timed(intervals))) >= LEVELS_MIN
     }
     if not curves:
         return []
     colours = dict(zip(curves, palette.SERIES, strict=False))
     curves = {name: curves[name] for name in colours}
-    return [_tps_against_clients(curves, colours), *_latency_against_clients(run, curves)]
+    return [
+        _tps_against_clients(curves, colours, scaling_of(run)),
+        *_latency_against_clients(run, curves),
+    ]
 
 
 def _by_setting(run: RunFile) -> dict[str, list[Interval]]:
     """Setting → its intervals. Between the slices of trials nobody can say which was in force; in a
     run without trials the one setting holds from the first client on."""
     slices = {piece.id: piece for piece in run.slices()}
-    intervals = [interval for interval in run.intervals() if interval.clients]
     if all(piece.trial_id is None for piece in slices.values()):
-        measured = [n for n, each in enumerate(intervals) if each.slice_id is not None]
-        return {"": intervals[: measured[-1] + 1] if measured else intervals}
+        return {"": under_load(run)}
+    intervals = [interval for interval in run.intervals() if interval.clients]
     found: dict[str, list[Interval]] = defaultdict(list)
     for interval in intervals:
         if interval.slice_id is not None:
@@ -71,26 +78,15 @@ def _setting_name(change: Change) -> str:
     return title_of(replace(change, clients={})) or AS_IT_WAS
 
 
-def _client_classes(intervals: Sequence[Interval]) -> dict[int, list[Interval]]:
-    """Number of clients → its intervals; many numbers are rounded up to multiples."""
-    most = max((i.clients for i in intervals), default=0)
-    width = max(1, -(-most // LEVELS_MAX))
-    classes: dict[int, list[Interval]] = defaultdict(list)
-    for interval in intervals:
-        classes[min(-(-interval.clients // width) * width, most)].append(interval)
-    return dict(sorted(classes.items()))
-
-
 def _tps_against_clients(
-    curves: Mapping[str, Mapping[int, Sequence[Interval]]], colours: Mapping[str, str]
+    curves: Mapping[str, Mapping[int, Sequence[Interval]]],
+    colours: Mapping[str, str],
+    scaling: Scaling | None,
 ) -> Chart:
     plot = _against_clients(max(level for classes in curves.values() for level in classes))
     said, rows, key = [], [], []
     for name, classes in curves.items():
-        means = {
-            level: 1000 * sum(i.done for i in members) / sum(i.duration_ms for i in members)
-            for level, members in classes.items()
-        }
+        means = {level: mean_tps(members) for level, members in classes.items()}
         intervals = [each for members in classes.values() for each in members][-1500:]
         plot.scatter(
             [i.clients for i in intervals], [i.throughput_tps for i in intervals],
@@ -108,6 +104,9 @@ def _tps_against_clients(
         )
         rows += [[name, str(level), numbers.tps(mean)] for level, mean in means.items()]
         key.append(Key(name or "mean", colours[name], "line"))
+    if scaling:
+        said.append(f"Knee: {scaling.sentence}.")
+        key += _draw_knee(plot, scaling)
     return Chart(
         id="tps-clients",
         title="Throughput against clients, transactions per second",
@@ -116,6 +115,25 @@ def _tps_against_clients(
         table=_setting_table("Throughput against clients", ["Clients", "tps"], rows),
         key=[*key, Key("one interval", palette.GREY)],
     )
+
+
+def _draw_knee(plot: figure, scaling: Scaling) -> list[Key]:
+    """The fitted curve, the knee and its interval, behind the data; what they add to the key."""
+    if scaling.fit is None:
+        return []
+    most = scaling.clients_max
+    at = [clients for step in range(101) if (clients := most * step / 100) >= 1]
+    fitted = [scaling.fit.throughput_tps(clients) for clients in at]
+    plot.line(at, fitted, line_color=palette.GREY, line_dash="dashed", line_width=1.5)
+    key = [Key("fitted curve", palette.GREY, "dash")]
+    if scaling.knee_clients is not None:
+        lo, hi = scaling.fit.knee_ci95
+        band = plot.vstrip([lo], [min(hi, most * 1.03)], fill_color=palette.RED, fill_alpha=0.12,
+                           line_color=None)  # fmt: skip
+        line = plot.vspan([scaling.knee_clients], line_color=palette.RED, line_width=1.8)
+        band.level = line.level = "underlay"
+        key += [Key("knee", palette.RED, "line"), Key("its 95 % interval", palette.RED, "shade")]
+    return key
 
 
 def _setting_table(caption: str, head: list[str], rows: Sequence[list[str]]) -> Table:

@@ -10,11 +10,13 @@ import numpy as np
 from bokeh.models import DataRange1d, Range1d
 from bokeh.plotting import figure
 
+from pgdyno.diagnose.course import Course
+from pgdyno.diagnose.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report.chart import read_off, source_of, time_figure, time_range
 from pgdyno.report.marks import Marks, marks_of
 from pgdyno.report.series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
-from pgdyno.report.timeline import Timeline, timed
+from pgdyno.report.timeline import Timeline
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,11 @@ class Clockwork:
         return bool(self.marks.changed)
 
 
-def clockwork(run: RunFile) -> Clockwork:
-    """Reads what all time charts need. What ends while the load is being stopped is left out: it
-    would look like a drop."""
+def clockwork(run: RunFile, course: Course | None = None) -> Clockwork:
+    """Reads what all time charts need; ``course`` is marked on them.
+
+    What ends while the load is being stopped is left out: it would look like a drop.
+    """
     intervals = run.intervals()
     measured = max((n for n, each in enumerate(intervals) if each.slice_id is not None), default=-1)
     intervals = intervals[: measured + 1] or intervals
@@ -68,7 +72,8 @@ def clockwork(run: RunFile) -> Clockwork:
     ends += [s.ended_ms for s in run.slices() if s.ended_ms is not None]
     end_ms = max(ends, default=float(run.run.ended_ms or 1000))
     timeline = Timeline.of(intervals, end_ms)
-    return Clockwork(run, timed(intervals), marks_of(run, end_ms), time_range(end_ms), timeline)
+    marks = marks_of(run, end_ms, course)
+    return Clockwork(run, timed(intervals), marks, time_range(end_ms), timeline)
 
 
 def finish(clock: Clockwork, plot: figure) -> figure:

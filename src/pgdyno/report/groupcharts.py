@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from bokeh.plotting import figure
 
+from pgdyno.diagnose.intervals import timed
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, read_off, source_of, time_figure
 from pgdyno.report.clockwork import Clockwork, finish
 from pgdyno.report.series import Buckets, Floats
 from pgdyno.report.tables import figures_table
-from pgdyno.report.timeline import timed
 
 GROUPS_MAX = 8
 """Groups drawn; the report's table has all of them."""

@@ -29,6 +29,7 @@ from pgdyno.report import (
 from pgdyno.report.chart import Chart
 from pgdyno.report.clientcharts import client_charts
 from pgdyno.report.clockwork import Clockwork, clockwork
+from pgdyno.report.coursewords import course_in
 from pgdyno.report.drillpage import DrillPage
 from pgdyno.report.loadcharts import budget_chart
 from pgdyno.report.overtime import time_charts
@@ -99,7 +100,9 @@ def _rendered(page: Page | DrillPage | StoryPage, template: str) -> str:
 
 def make_page(run: RunFile) -> Page:
     """Everything that the report says."""
-    story, clock = Story(run), clockwork(run)
+    story = Story(run)
+    course = course_in(run, story)
+    clock = clockwork(run, course)
     info = story.info
     verdict, lead = headlines.headline_and_rest(story)
     ledger, compared = run.ledger(), story.comparison
@@ -132,6 +135,7 @@ def make_page(run: RunFile) -> Page:
         ladder_against=[numbers.sentence(said) for said in pricelist.differences(story)],
         zooms=sections.zooms(run, story, clock.marks.end_ms),
         absent=sections.unmeasured(run),
+        course=sections.course_texts(course) if course else [],
         rates=[f"{name}: {said}." for name, said in rates.items()],
         groups=accounts.groups_table(run, measured),
         connects=accounts.connects_table(run, measured),

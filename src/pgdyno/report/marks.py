@@ -7,13 +7,14 @@ the shading says already, so such changes are left to the chart of events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 
+from pgdyno.diagnose.course import Course
 from pgdyno.record import Event, FindingRow, RunFile, Slice
 from pgdyno.report import numbers, palette
 from pgdyno.report.chart import Chart, Key, hover_clock, plain_figure, time_figure, tip
@@ -22,7 +23,8 @@ from pgdyno.report.tables import Table
 LISTED_MAX = 60
 """Rows of the table of events; a page is not a log file."""
 
-ONE = {"sql": "SQL event", "setting": "change of a setting"}
+ONE = {"sql": "SQL event", "setting": "change of a setting", "change": "sudden change"}
+SEVERAL = {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}
 
 SHADE = Key("change in force", palette.GREY, "shade")
 
@@ -75,10 +77,11 @@ class Marks:
         strips.level = "underlay"
 
 
-def marks_of(run: RunFile, end_ms: float) -> Marks:
-    """The marks of ``run``; stalls are taken from the evidence of what was found."""
+def marks_of(run: RunFile, end_ms: float, course: Course | None = None) -> Marks:
+    """The marks of ``run``, with those of its ``course``; without it, stalls are taken from the
+    evidence of what was found."""
     marks = [_mark(event) for event in run.events() if not tells_of_missing_probe(event)]
-    marks += _stalls(run.findings())
+    marks += _stalls(run.findings()) if course is None else _course_marks(course)
     changed = [s for s in run.slices(kind="trial") if s.side == "b"]
     in_order = sorted(marks, key=lambda mark: mark.from_ms)
     return Marks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
@@ -134,14 +137,21 @@ def _mark(event: Event) -> Mark:
     return Mark(event.kind, event.label, event.at_ms, event.at_ms + (event.duration_ms or 0))
 
 
+def _course_marks(course: Course) -> Iterator[Mark]:
+    for change in course.changes:
+        yield Mark("change", change.sentence, change.at_ms, change.at_ms)
+    for drop in course.drops:
+        yield Mark("drop", course.drop_sentence(drop), *drop.window_ms)
+
+
 def _stalls(findings: Iterable[FindingRow]) -> Iterable[Mark]:
     """Windows in the evidence of a found stall; each window once, whoever mentions it."""
     windows = {
         (window[0], window[1]): str(evidence.get("name", "stall"))
         for finding in findings
-        if "stall" in finding.finding and finding.rank is not None
+        if finding.finding == "stall" and finding.rank is not None
         for evidence in finding.evidence
-        if (window := evidence.get("window_ms"))
+        if evidence.get("unit") == "ms" and (window := evidence.get("window_ms"))
     }
     return (Mark("stall", name, start, end) for (start, end), name in windows.items())
 
@@ -160,6 +170,8 @@ def _source(marks: Sequence[Mark]) -> ColumnDataSource:
 
 def _label(mark: Mark) -> str:
     lasting = mark.to_ms - mark.from_ms
+    if mark.kind == "drop":  # its sentence says how long
+        return mark.label
     return f"{mark.label}, {numbers.duration(lasting)}" if lasting >= 1 else mark.label
 
 
@@ -172,7 +184,9 @@ def _hover(renderers: list[DataRenderer]) -> HoverTool:
 
 
 def _plural(kind: str) -> str:
-    return {"sql": "SQL events", "setting": "changes of settings"}.get(kind, f"{kind}s")
+    return {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}.get(
+        kind, f"{kind}s"
+    )
 
 
 def _says(marks: Sequence[Mark], kinds: Sequence[str]) -> str:

@@ -122,6 +122,8 @@ class Page(Frame):
     ladder_against: Sequence[str]
     zooms: Sequence[Zoom]
     absent: str
+    course: Sequence[tuple[str, Sequence[str]]]
+    """Sudden changes and drops of a single run: a label and its sentences."""
     rates: Sequence[str]
     groups: Table | None
     connects: Table | None

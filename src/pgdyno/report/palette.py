@@ -38,6 +38,8 @@ EVENTS = {
     "sql": TEAL,
     "fault": RED,
     "stall": RED,
+    "drop": RED,
+    "change": PINK,
     "warning": ORANGE,
     "step": GREEN,
     "probe": GREY,

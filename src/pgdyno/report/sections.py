@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
 from pgdyno.record import FindingRow, RunFile
 from pgdyno.remedy import Remedy, catalogue
 from pgdyno.report import numbers, wording
 from pgdyno.report.chapters import expectation
+from pgdyno.report.coursewords import change_sentences, drop_sentences
 from pgdyno.report.marks import tells_of_missing_probe
 from pgdyno.report.page import Banner, Card, Headline, StepText, Tag, Zoom
 from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
@@ -359,6 +361,14 @@ def zooms(run: RunFile, story: Story, end_ms: float) -> list[Zoom]:
             name = label.get(attempt.trial.kind, attempt.title)
             buttons.append(Zoom(name, slices[0].started_ms / 1000, last_ms / 1000))
     return buttons
+
+
+def course_texts(course: Course) -> list[tuple[str, list[str]]]:
+    """Sudden changes and drops, each under its label."""
+    return [
+        ("Sudden changes of throughput", change_sentences(course)),
+        ("Drops, throughput below a fifth of its median", drop_sentences(course)),
+    ]
 
 
 def unmeasured(run: RunFile) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 
 from pgdyno.diagnose.groups import group_accounts
+from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import ErrorTotal, RunFile, told
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import accounts, numbers, pricelist, wording
 from pgdyno.report.chapters import chapter_lines
+from pgdyno.report.coursewords import change_sentences, course_in, drop_sentences
 from pgdyno.report.drillterminal import drill_lines
 from pgdyno.report.lines import (
     GAP,
@@ -278,6 +280,7 @@ def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     lines += _open_loop_lines(run, ids, width)
     if said := story.info.result.get("steadiness"):
         lines += labelled("steadiness", str(said), width)
+    lines += _course_lines(run, story, width)
     lines += [Line(""), *_latency_lines(run, story, width)]
     lines += [Line(""), *_group_lines(run, ids, width)]
     lines += [Line(""), *_statement_lines(run, ids, width)]
@@ -292,6 +295,22 @@ def _single_run(run: RunFile, story: Story, width: int) -> list[Line]:
     lines.append(Line(""))
     lines += _found_lines(story, width)
     lines += labelled("run file", str(run.path), width)
+    return lines
+
+
+def _course_lines(run: RunFile, story: Story, width: int) -> list[Line]:
+    """Sudden changes, drops, and the knee of a ramp."""
+    lines = []
+    if course := course_in(run, story):
+        for label, said, found in (
+            ("changes", change_sentences(course), course.changes),
+            ("drops", drop_sentences(course), course.drops),
+        ):
+            for number, sentence in enumerate(said):
+                name = "" if number else label
+                lines += labelled(name, sentence, width, style="yellow" if found else "")
+    if scaling := scaling_of(run):
+        lines += labelled("knee", scaling.sentence, width)
     return lines
 
 

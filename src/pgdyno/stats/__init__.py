@@ -17,7 +17,7 @@ from pgdyno.stats.pairs import (
     wants_more,
 )
 from pgdyno.stats.ranks import mann_whitney
-from pgdyno.stats.scaling import Knee, knee
+from pgdyno.stats.scaling import ERROR_MAX, Knee, knee
 from pgdyno.stats.steady import (
     POINTS_MIN,
     Estimate,
@@ -28,6 +28,7 @@ from pgdyno.stats.steady import (
 
 __all__ = [
     "EFFECT_MATTERS",
+    "ERROR_MAX",
     "PAIRS_MIN",
     "POINTS_MIN",
     "Effect",

@@ -15,6 +15,10 @@ POINTS_MIN = 4
 ERROR_MAX = 0.25
 """A curve that misses the measurements by more than this on average describes nothing."""
 
+RESAMPLES = 400
+LEAST_FACTOR = 0.05
+"""A resampled throughput stays above zero."""
+
 
 @dataclass(frozen=True)
 class Knee:
@@ -34,6 +38,8 @@ class Knee:
     """The most that can be had; infinite if nothing limits."""
     relative_error: float
     """Root mean square of the relative misfit."""
+    knee_ci95: tuple[float, float]
+    """95 % interval of ``clients_at_knee``; its upper end is infinite where none is in sight."""
 
     def throughput_tps(self, clients: float) -> float:
         """X(N) = λ N / (1 + σ (N - 1) + κ N (N - 1))."""
@@ -64,7 +70,25 @@ def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
     if relative_error > ERROR_MAX:
         return None
     at_peak, peak = _peak(single, contention, coherence)
-    return Knee(single, contention, coherence, peak / single, at_peak, peak, relative_error)
+    bounds = _knee_ci95(counts, measured, (single, contention, coherence))
+    return Knee(single, contention, coherence, peak / single, at_peak, peak, relative_error, bounds)
+
+
+def _knee_ci95(
+    counts: NDArray[np.float64], measured: NDArray[np.float64], fitted: tuple[float, float, float]
+) -> tuple[float, float]:
+    """Percentiles of the knee over refits to resampled residuals (B. Efron and R. Tibshirani, "An
+    Introduction to the Bootstrap", 1993, chapter 9), widened for the three parameters fitted."""
+    curve = _usl(counts, *fitted)
+    freedom = max(len(counts) - len(fitted), 1)
+    residuals = (measured / curve - 1) * math.sqrt(len(counts) / freedom)
+    drawn = np.random.default_rng(0).choice(residuals, (RESAMPLES, len(counts)))
+    knees = []
+    for resampled in curve * np.maximum(1 + drawn, LEAST_FACTOR):
+        single, *others = _fit(counts, resampled)
+        knees.append(_peak(single, *others)[1] / single)
+    ordered = sorted(knees)
+    return ordered[int(0.025 * RESAMPLES)], ordered[int(0.975 * RESAMPLES)]
 
 
 def _fit(counts: NDArray[np.float64], measured: NDArray[np.float64]) -> tuple[float, float, float]:

@@ -1,0 +1,54 @@
+"""Intervals of load made fit for rates: those too short for one are merged with a neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from statistics import median
+
+from pgdyno.record import Interval
+
+GAP_MS = 400
+"""Intervals follow each other; further apart than this, the load was down in between."""
+SHORT_SHARE = 0.5
+"""A rate over less than this part of the usual interval jumps."""
+_SUMMED = ("intended", "sent", "done", "failed", "skipped", "cancelled", "retried")
+_TAKEN_LAST = ("clients", "connections", "backlog")
+
+
+def timed(intervals: Sequence[Interval]) -> list[Interval]:
+    """``intervals`` of one series, the short ones merged with a neighbour in their slice, or left
+    out where they have none."""
+    if not intervals:
+        return []
+    least_ms = SHORT_SHARE * median(each.duration_ms for each in intervals)
+    return [each for each in _merged(intervals, least_ms) if each.duration_ms >= least_ms]
+
+
+def follows(before: Interval, after: Interval) -> bool:
+    """True if ``after`` goes on where ``before`` ends, in the same slice."""
+    gap_ms = after.at_ms - before.at_ms - before.duration_ms
+    return before.slice_id == after.slice_id and gap_ms <= GAP_MS
+
+
+def _merged(intervals: Sequence[Interval], least_ms: float) -> Iterator[Interval]:
+    before: Interval | None = None
+    for each in intervals:
+        if before is None:
+            before = each
+        elif min(before.duration_ms, each.duration_ms) < least_ms and follows(before, each):
+            before = _together(before, each)
+        else:
+            yield before
+            before = each
+    if before is not None:
+        yield before
+
+
+def _together(before: Interval, after: Interval) -> Interval:
+    names = {each.name for each in fields(Interval)}
+    summed = {
+        name: getattr(before, name) + getattr(after, name) for name in _SUMMED if name in names
+    }
+    last = {name: getattr(after, name) for name in _TAKEN_LAST}
+    return replace(before, duration_ms=before.duration_ms + after.duration_ms, **summed, **last)
