@@ -12,7 +12,7 @@ from record_samples import add_second, at, error_row, group_row, new_recorder, s
 
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.failing import failed_wholly
-from pgdyno.record.incidents import incidents
+from pgdyno.record.incidents import NEAR_MS, incidents
 from pgdyno.record.void import void_reason
 
 SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001}
@@ -115,6 +115,17 @@ def test_another_server_between_the_edges(
     after = [second(server=changed) for _ in range(5)]
     assert run.why(run.slice(*well(5), *after)) == why
     assert run.said() == [why]
+
+
+def test_connections_lost_long_before_the_server_is_seen_again_belong_to_its_restart(
+    made: Callable[..., Made],
+) -> None:
+    run = made()
+    lost = second(answered=False, errors=[error("08006", 4, message="connection lost")])
+    unseen = [second(answered=False) for _ in range(2 * NEAR_MS // 1000)]
+    restarted = {"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}
+    run.slice(*well(5), lost, *unseen, second(server=restarted))
+    assert run.said() == ["the server was restarted"]
 
 
 def test_a_checkpointer_that_is_hidden_tells_nothing(made: Callable[..., Made]) -> None:

@@ -49,9 +49,13 @@ def incidents(run: RunFile) -> list[Incident]:
     if info.command == "drill":
         return []
     ours = [event.at_ms for event in run.events("restart")]
-    found = [Incident(after.at_ms, said) for after, said in restarts(run, run.sightings())]
+    restarted = list(restarts(run, run.sightings()))
+    found = [Incident(each.after.at_ms, each.sentence) for each in restarted]
+    # A restart happened at some moment between two sightings, which a busy machine sets far apart.
+    spans = [(each.before.at_ms, each.after.at_ms - each.before.at_ms) for each in restarted]
     for each in (*_absences(run), *_losses(run)):
-        told = any(each.is_near(other.at_ms, other.lasted_ms) for other in found)
+        spans_told = [*spans, *((other.at_ms, other.lasted_ms) for other in found)]
+        told = any(each.is_near(at_ms, lasted_ms) for at_ms, lasted_ms in spans_told)
         if not told and not any(each.is_near(at_ms) for at_ms in ours):
             found.append(each)
     return sorted(found, key=lambda incident: incident.at_ms)

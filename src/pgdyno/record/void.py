@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgdyno.record.failing import commonest, is_answer
 from pgdyno.record.reader import RunFile
@@ -176,14 +176,23 @@ def _restarted(run: RunFile, each: Slice) -> str | None:
     return next((said for code, said in _CRASHED.items() if code in codes), None)
 
 
-def restarts(run: RunFile, seen: list[Sighting]) -> Iterator[tuple[Sighting, str]]:
-    """Between which of ``seen`` somebody else restarted or replaced the server: what was seen of it
-    afterwards, and how it differs. What pgdyno does itself (an event ``restart``) is left out."""
+class Restart(NamedTuple):
+    """The server was restarted or replaced between two sightings of it."""
+
+    before: Sighting
+    after: Sighting
+    sentence: str
+    """How the two differ."""
+
+
+def restarts(run: RunFile, seen: list[Sighting]) -> Iterator[Restart]:
+    """Between which of ``seen`` somebody else restarted or replaced the server. What pgdyno does
+    itself (an event ``restart``) is left out."""
     ours = [event.at_ms for event in run.events("restart")]
     for before, after in pairwise(seen):
         said = difference(before, after)
         if said and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
-            yield after, said
+            yield Restart(before, after, said)
 
 
 def _restarted_before(run: RunFile, each: Slice) -> str | None:
@@ -196,7 +205,9 @@ def _restarted_before(run: RunFile, each: Slice) -> str | None:
     seen = run.sightings()
     last = [sighting for sighting in seen if sighting.at_ms <= since_ms][-1:]
     then = [sighting for sighting in seen if since_ms < sighting.at_ms <= until_ms]
-    return next((f"{said} before it began" for _, said in restarts(run, [*last, *then])), None)
+    return next(
+        (f"{each.sentence} before it began" for each in restarts(run, [*last, *then])), None
+    )
 
 
 def _lost_all(run: RunFile, each: Slice) -> str | None:
