@@ -177,8 +177,23 @@ def test_without_saturation_there_is_no_knee_within_the_range(tmp_path: Path) ->
     assert scaling.sentence.startswith("no knee within 1 to 8 clients")
 
 
-def test_constant_clients_have_no_curve(tmp_path: Path) -> None:
-    assert scaling_of(written(tmp_path, falling)) is None
+@pytest.mark.parametrize("load", [{"hold": "60s"}, {"hold": "60s", "ramp": "0ms", "steps": []}])
+def test_without_ramp_or_steps_there_is_no_curve(tmp_path: Path, load: Mapping[str, Any]) -> None:
+    """Also where clients come to their last transaction at different times."""
+    run = written(
+        tmp_path, lambda w: saturating(w, most=4, counts=(8, 6, 4, 2)), seconds=12, load=load
+    )
+    assert scaling_of(run) is None
+
+
+def test_a_statement_of_the_spec_that_overlaps_a_drop_is_quoted(tmp_path: Path) -> None:
+    def locked(writer: Writer) -> None:
+        for second in range(40):
+            writer.second(FREE, dip=0.01 if second in (20, 21) else 1.0)
+        writer.event("sql", "lock table a", at_ms=20_000, duration_ms=2_000)
+
+    (drop,) = course(written(tmp_path, locked, seconds=40)).drops
+    assert drop.events == ('the event "lock table a"',)
 
 
 @pytest.mark.parametrize("load", [{"hold": "60s"}, STEPS])

@@ -170,7 +170,7 @@ class _Overlap:
     def events(self, window: Window) -> tuple[str, ...]:
         """Labels of the events that overlap the window, each once."""
         found = (
-            event.label
+            f'the event "{event.label}"' if event.kind == "sql" else event.label
             for event in self._s.run.events()
             if event.kind in EVENTS
             and event.at_ms < window[1]

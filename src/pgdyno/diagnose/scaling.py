@@ -15,6 +15,7 @@ from typing import Any
 from pgdyno.diagnose.intervals import timed
 from pgdyno.diagnose.words import counted
 from pgdyno.record import Interval, RunFile
+from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import ERROR_MAX, Knee, knee
 from pgdyno.stats.scaling import POINTS_MIN
 
@@ -87,7 +88,7 @@ class Scaling:
 def scaling_of(run: RunFile) -> Scaling | None:
     """The curve of a single run; None if its clients do not vary by a ramp or steps."""
     load = run.run.spec.get("load") or {}
-    varied = bool(load.get("steps")) or load.get("ramp") not in (None, 0, "0s", "0")
+    varied = bool(load.get("steps")) or parse_duration_ms(load.get("ramp") or "0s") > 0
     idle = any(group.get("idle") for group in run.run.spec.get("clients") or [])
     if run.run.command != "run" or not varied or idle or not clients_decide(run):
         return None
