@@ -11,7 +11,6 @@ import ctypes
 import gc
 import json
 import resource
-import sqlite3
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from pgdyno.conduct.load import RunningLoad
 from pgdyno.conduct.standstill import Standstill
 from pgdyno.errors import PgdynoError
 from pgdyno.record import Recorder
+from pgdyno.record.writer import Writer
 
 _PATIENCE_S = 120.0
 _LOOK_EVERY_S = 0.02
@@ -34,8 +34,8 @@ _WARM, _MEASURED = 1, 2
 class Counting(Recorder):
     """A recorder that also keeps the intervals at hand."""
 
-    def __init__(self, path: Path, db: sqlite3.Connection, started_ns: int) -> None:
-        super().__init__(path, db, started_ns)
+    def __init__(self, writer: Writer) -> None:
+        super().__init__(writer)
         self.intervals: list[Mapping[str, Any]] = []
 
     def add_interval(self, interval: Mapping[str, Any]) -> None:

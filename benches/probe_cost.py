@@ -38,7 +38,7 @@ def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:
         tempfile.TemporaryDirectory() as folder,
         open_session(
             spec,
-            run_path=Path(folder) / "bench.db",
+            run=Path(folder) / "bench.db",
             command="run",
             spec_text="",
             watcher=Silent(),

@@ -138,6 +138,6 @@ def test_the_process_of_a_disk_is_killed(
             spec_from_fields(fields),
             DrillOptions(fault="kill", cuts=1, load_s=0.5),
             watcher=Silent(),
-            run_path=tmp_path / "run.db",
+            run=tmp_path / "run.db",
         )
     assert mounts_below(clusters_dir()) == []

@@ -62,7 +62,7 @@ def drilled(
             spec_from_fields(fields),
             DrillOptions(fault=fault, seed=3, cuts=1, load_s=0.6, **options),
             watcher=Silent(),
-            run_path=tmp_path / "run.db",
+            run=tmp_path / "run.db",
         )
 
     return run

@@ -50,7 +50,7 @@ def drilled(
             spec_from_fields(fields),
             DrillOptions(**{"fault": "power", "seed": 4, "load_s": 1.3, **options}),
             watcher=Silent(),
-            run_path=tmp_path / f"run-{len(list(tmp_path.iterdir()))}.db",
+            run=tmp_path / f"run-{len(list(tmp_path.iterdir()))}.db",
         )
         assert not mounts_below(clusters_dir())
         assert not loops_below(clusters_dir())

@@ -48,7 +48,7 @@ def carried_out(
     )
     path = folder / "run.db"
     with open_session(
-        spec, run_path=path, command="run", spec_text="", watcher=watcher or Silent()
+        spec, run=path, command="run", spec_text="", watcher=watcher or Silent()
     ) as session:
         slice_ids = carry_out(session)
     with RunFile(path) as run:

@@ -73,7 +73,7 @@ def spec_of(**fields: Any) -> Spec:
 
 def session_of(path: Path, **fields: Any) -> Any:
     return open_session(
-        spec_of(**fields), run_path=path, command="compare", spec_text="", watcher=Silent()
+        spec_of(**fields), run=path, command="compare", spec_text="", watcher=Silent()
     )
 
 

@@ -49,7 +49,7 @@ def drilled(
             spec,
             DrillOptions(**{"fault": "wal-device", "cuts": 1, "load_s": 0.8, **options}),
             watcher=Silent(),
-            run_path=tmp_path / "run.db",
+            run=tmp_path / "run.db",
         )
 
     return run

@@ -24,7 +24,7 @@ from pgdyno.drill.stored import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.price.candidates import of_change
 from pgdyno.price.loss import Drilled, DrillPlan, drill_all
-from pgdyno.record import RunFile
+from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.safefiles import make_folder
 from pgdyno.spec import Change, Spec, spec_from_fields
@@ -55,7 +55,7 @@ def drilled(
             spec_of(major, **dict(settings)),
             DrillOptions(**given),
             watcher=Silent(),
-            run_path=tmp_path / "run.db",
+            run=tmp_path / "run.db",
         )
 
     return run
@@ -156,7 +156,7 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
         spec_of(),
         DrillOptions("kill", cuts=2, load_s=LOAD_S),
         watcher=Silent(),
-        run_path=tmp_path / "run.db",
+        run=tmp_path / "run.db",
     )
     first, second = result.cuts
     assert first.outcome == "refused"
@@ -166,10 +166,39 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
     assert result.summary()["refused"] == 1
 
 
+def test_a_drill_within_another_run_has_no_file_of_its_own(
+    installation_of: Callable[[int], Installation], tmp_path: Path
+) -> None:
+    installation_of(18)
+    seen: list[list[int]] = []
+
+    def look(_: DrillResult) -> None:
+        recorder.flush()
+        with RunFile(recorder.path) as run:
+            seen.append([cut.number for cut in run.cuts(1)])
+
+    recorder = Recorder.create(tmp_path / "run.db", name="list", command="price")
+    with recorder:
+        options = DrillOptions("kill", cuts=2, load_s=LOAD_S)
+        run = recorder.for_drill()
+        result = run_drill(spec_of(), options, watcher=Silent(), run=run, each_cut=look)
+        recorder.finish("done")
+    assert [each.name for each in tmp_path.iterdir()] == ["run.db"]
+    assert result.run_file == str(recorder.path)
+    assert seen == [[1], [1, 2]]
+    with RunFile(recorder.path) as kept:
+        assert kept.run.status == "done"
+        assert kept.intervals() == kept.events() == []
+        (stored,) = stored_drills(kept)
+        assert [cut.to_json() for cut in stored.cuts] == [cut.to_json() for cut in result.cuts]
+        faults = [event for event in kept.drill_events(1) if event.kind == "fault"]
+        assert [event.at_ms for event in faults] == [cut.at_ms for cut in kept.cuts(1)]
+
+
 def test_a_server_of_the_users_is_never_the_target(tmp_path: Path) -> None:
     spec = spec_from_fields({"server": {"kind": "existing", "conninfo": "host=127.0.0.1"}})
     with pytest.raises(UsageError, match="only for servers that pgdyno starts"):
-        run_drill(spec, DrillOptions("kill"), watcher=Silent(), run_path=tmp_path / "run.db")
+        run_drill(spec, DrillOptions("kill"), watcher=Silent(), run=tmp_path / "run.db")
     assert not (tmp_path / "run.db").exists()
 
 
@@ -210,7 +239,7 @@ def test_table_options_of_an_investigation_are_in_its_drills(
     loose = Change(settings={"synchronous_commit": "off"})
     candidate = dataclasses.replace(of_change(loose, base=kept), faults=("kill",))
     with open_session(
-        spec_of(), run_path=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
+        spec_of(), run=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
     ) as session:
         plan = DrillPlan({"kill": 1}, 1, time.monotonic() + 60)
         drill_all(session, [candidate], plan, Drilled())

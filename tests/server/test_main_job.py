@@ -42,9 +42,7 @@ def on(cluster: Cluster, **fields: Any) -> Spec:
 
 
 def run(spec: Spec, path: Path, command: str = "run", **options: Any) -> Any:
-    return open_session(
-        spec, run_path=path, command=command, spec_text="", watcher=Silent(), **options
-    )
+    return open_session(spec, run=path, command=command, spec_text="", watcher=Silent(), **options)
 
 
 @pytest.mark.parametrize("script", ["tpcb-like", "simple-update", "select-only", "mixed"])

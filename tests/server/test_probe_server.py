@@ -44,8 +44,9 @@ class Written:
 
     def rows(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """What the run file holds now."""
-        with self.recorder._lock:
-            cursor = self.recorder._db.execute(sql, values)
+        writer = self.recorder._writer
+        with writer.together():
+            cursor = writer._db.execute(sql, values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 

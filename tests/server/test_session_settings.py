@@ -108,7 +108,7 @@ def test_no_right_and_no_apply_is_needed_for_them(
 
     with open_session(
         spec_for(limited, tmp_path),
-        run_path=tmp_path / "r.db",
+        run=tmp_path / "r.db",
         command="run",
         spec_text="",
         watcher=Notes(),
@@ -141,7 +141,7 @@ def test_settings_that_the_server_needs_are_refused_at_once(pg: Cluster, tmp_pat
         pytest.raises(UsageError, match=r"^checkpoint_timeout: settings of your server"),
         open_session(
             spec_for(pg.conninfo, tmp_path),
-            run_path=tmp_path / "r.db",
+            run=tmp_path / "r.db",
             command="compare",
             spec_text="",
             watcher=Silent(),

@@ -28,9 +28,7 @@ def settings_of(session: Session) -> tuple[str, str]:
 def test_standbys_come_and_go_between_slices(tmp_path: Path) -> None:
     spec = spec_from_fields({"clients": [{"count": 2}]})
     path = tmp_path / "run.db"
-    with open_session(
-        spec, run_path=path, command="compare", spec_text="", watcher=Silent()
-    ) as session:
+    with open_session(spec, run=path, command="compare", spec_text="", watcher=Silent()) as session:
         for change in (ONE, Change(), ONE):
             session.put_in_force(change)
             session.slice(0.3, kind="trial")
@@ -56,7 +54,7 @@ def test_a_run_with_standbys_has_them_among_its_facts(tmp_path: Path) -> None:
     table = {"count": 1, "mode": "remote_apply", "delay": "2ms"}
     spec = spec_from_fields({"server": {"version": 15}, "standby": table})
     path = tmp_path / "run.db"
-    with open_session(spec, run_path=path, command="run", spec_text="", watcher=Silent()):
+    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()):
         pass
     facts = RunFile(path).run.server
     assert facts["settings"]["synchronous_commit"] == "remote_apply"

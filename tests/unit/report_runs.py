@@ -132,7 +132,7 @@ class Writer:
         }  # fmt: skip
         self.recorder = Recorder.create(path, **(facts | run))
         self.seconds = seconds
-        self.recorder.started_ns -= int(seconds * 1000) * MS
+        self.recorder._writer.started_ns -= int(seconds * 1000) * MS
         self.at_ms = 0
         self.left = 0
         self.cpu = {"user": 1e6, "system": 5e5, "iowait": 2e5, "steal": 1e3, "idle": 9e6}
@@ -258,7 +258,7 @@ class Writer:
 
     def finish(self, status: str = "done", detail: str = "") -> Path:
         # What is written lies back in time; this sets the moment of the end, whatever writing took.
-        self.recorder.started_ns = time.monotonic_ns() - int(self.seconds * 1000) * MS
+        self.recorder._writer.started_ns = time.monotonic_ns() - int(self.seconds * 1000) * MS
         self.recorder.finish(status, detail)
         return self.recorder.path
 

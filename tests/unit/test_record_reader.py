@@ -392,6 +392,16 @@ def test_a_file_from_before_there_were_drills_is_read(run: RunFile) -> None:
         assert len(older.series("cut")["at_ms"]) == 0
 
 
+def test_a_file_from_before_drills_recorded_into_others_is_read(run: RunFile) -> None:
+    with sqlite3.connect(run.path) as db:
+        db.execute("pragma user_version = 4")
+        db.execute("alter table event drop column drill_id")
+        db.execute("insert into event (at_ms, kind, label) values (1, 'sql', 'x')")
+    db.close()
+    with RunFile(run.path) as older:
+        assert [event.label for event in older.events()] == ["x"]
+
+
 def test_a_truncated_file_is_refused(tmp_path: Path, run: RunFile) -> None:
     data = run.path.read_bytes()
     for size in (50, 100, 4096, len(data) // 2, len(data) - 1):

@@ -255,7 +255,7 @@ def test_a_full_disk_is_told_once_and_what_was_recorded_is_kept(tmp_path: Path) 
 def test_a_failure_of_the_committing_thread_reaches_the_next_caller(tmp_path: Path) -> None:
     recorder = new_recorder(tmp_path / "run.db")
     recorder.add_event("sql", "x")
-    recorder._fail(sqlite3.OperationalError("database or disk is full"))
+    recorder._writer._fail(sqlite3.OperationalError("database or disk is full"))
     with pytest.raises(RunError, match="database or disk is full"):
         recorder.add_event("sql", "y")
     recorder.add_event("sql", "z")
@@ -265,6 +265,28 @@ def test_a_failure_of_the_committing_thread_reaches_the_next_caller(tmp_path: Pa
     with RunFile(recorder.path) as run:
         assert [event.label for event in run.events()] == ["x"]
         assert run.run.status == "failed"
+
+
+def test_a_drill_within_a_run_keeps_its_load_and_samples_out_of_it(tmp_path: Path) -> None:
+    recorder = new_recorder(tmp_path / "run.db")
+    drill = recorder.for_drill()
+    add_second(drill, 0, [script_row()])
+    drill.add_rows("metric_host", [{"load1": 1.0}])
+    drill.add_event("restart", "of the drill")
+    drill.update_run(result={"of": "the drill"})
+    drill_id = drill.add_drill(fault="kill", title="", seed=1, sham=0, bound="")
+    drill.close()
+    assert recorder.for_drill().add_drill(fault="stop", title="", seed=1, sham=0, bound="") == 2
+    recorder.add_event("restart", "of the run")
+    recorder.finish("done")
+    with RunFile(recorder.path) as run:
+        assert run.run.status == "done"
+        assert run.run.result == {}
+        assert run.intervals() == []
+        assert len(run.series("metric_host")["at_ms"]) == 0
+        assert [each.fault for each in run.drills()] == ["kill", "stop"]
+        assert [event.label for event in run.events()] == ["of the run"]
+        assert [event.label for event in run.drill_events(drill_id)] == ["of the drill"]
 
 
 def test_the_generator_audits_itself(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def until(happened: Callable[[], object]) -> None:
 def two_hours_in(path: Path, service: bytes) -> Recorder:
     """A recorder that has, by its clock, run for two hours, of which one minute left rows."""
     recorder = new_recorder(path)
-    recorder.started_ns -= 2 * HOUR_MS * 1_000_000
+    recorder._writer.started_ns -= 2 * HOUR_MS * 1_000_000
     for second in range(60):
         add_second(recorder, second, [script_row(intended=1, done=1, service=service)])
     recorder.flush()

@@ -92,7 +92,7 @@ def command(**given: Any) -> None:
                 spec,
                 options,
                 watcher=watcher,
-                run_path=each,
+                run=each,
                 spec_text=text,
                 asked=own,
                 besides=besides,

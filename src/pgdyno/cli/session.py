@@ -49,7 +49,7 @@ def session_for(
             watcher.note(note)
         with open_session(
             spec,
-            run_path=path,
+            run=path,
             command=command,
             spec_text=spec_text,
             watcher=watcher,

@@ -45,7 +45,7 @@ from pgdyno.workload import (
 def open_session(
     spec: Spec,
     *,
-    run_path: Path,
+    run: Path | Recorder,
     command: str,
     spec_text: str,
     watcher: Watcher,
@@ -55,8 +55,10 @@ def open_session(
 ) -> Iterator[Session]:
     """Set ``spec`` up and yield its session; see the module's text for how it ends.
 
-    ``asked`` are the words of the command line that, with the spec, would make ``command`` again.
-    ``settings`` are those that are to be changed, so that one that may not be is refused at once.
+    ``run`` is where a new run file is to be, or a recorder that is there already and outlives the
+    session. ``asked`` are the words of the command line that, with the spec, would make ``command``
+    again. ``settings`` are those that are to be changed, so that one that may not be is refused at
+    once.
 
     Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
     breaks off, :class:`Interrupted` on a stop signal.
@@ -65,7 +67,8 @@ def open_session(
     spec = with_texts(spec)
     workloads = load_workloads(spec)
     with ExitStack() as stack:
-        stack.enter_context(stop_signals(hint=_kept(run_path)))
+        path = run if isinstance(run, Path) else run.path
+        stack.enter_context(stop_signals(hint=_kept(path)))
         for line in sweep(dismantle):
             watcher.note(line)
         undone = undo_left(quick=True)
@@ -78,7 +81,11 @@ def open_session(
         stack.callback(hold_stop_signals)
         prepared = make_tables(spec, target, workloads.values(), watcher, stack)
         spec = spec.with_scale(prepared.scale)
-        recorder = _new_run_file(run_path, spec, target, command=command, spec_text=spec_text)
+        recorder = (
+            run
+            if isinstance(run, Recorder)
+            else _new_run_file(run, spec, target, command=command, spec_text=spec_text)
+        )
         recorder.update_run(asked=list(asked))
         with _finished(recorder), ExitStack() as inner:
             tell_of_tables(prepared, recorder, watcher)
@@ -192,12 +199,12 @@ def _finished(recorder: Recorder) -> Iterator[None]:
 def _advise(problem: BaseException, path: Path) -> None:
     """Say in the hint where what was recorded is."""
     if isinstance(problem, Interrupted):
-        # One that came up from a session within this one names that one's file, which goes.
         problem.hint = _kept(path)
     elif isinstance(problem, PgdynoError) and not isinstance(problem, UsageError):
         kept = _kept(path)
-        if problem.hint and problem.exit_status == RunError.exit_status:
-            problem.hint = f"{problem.hint}; {kept}"
+        said = problem.hint or ""  # By a session within this one, perhaps.
+        if said and kept not in said and problem.exit_status == RunError.exit_status:
+            problem.hint = f"{said}; {kept}"
         problem.hint = problem.hint or kept
 
 

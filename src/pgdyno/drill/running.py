@@ -16,6 +16,7 @@ from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
+from pgdyno.record import Recorder
 from pgdyno.spec import Spec
 
 Besides = Callable[[DrillResult], Mapping[str, Any]]
@@ -29,24 +30,26 @@ def run_drill(
     options: DrillOptions,
     *,
     watcher: Watcher,
-    run_path: Path,
+    run: Path | Recorder,
     command: str = "drill",
     spec_text: str = "",
     asked: Sequence[str] = (),
     besides: Besides | None = None,
     each_cut: EachCut | None = None,
 ) -> DrillResult:
-    """Carry a drill out on a server of its own, recorded cut by cut in ``run_path``.
+    """Carry a drill out on a server of its own, recorded cut by cut in ``run``.
 
-    What ``besides`` makes of the drill is kept in its result. Raises UsageError or SetupError when
-    the drill cannot be, and what ends a session otherwise; cuts until then are kept.
+    That is a new run file there, or the run of another command, as its ``for_drill`` gives it. Of a
+    run of its own, what ``besides`` makes of the drill is kept in the result. Raises UsageError or
+    SetupError when the drill cannot be, and what ends a session otherwise; cuts until then are
+    kept.
     """
     fault = find_fault(options.fault)
     check_drill(spec, options, fault)
     spec = fault.adapt(spec, options)
     with open_session(
         spec,
-        run_path=run_path,
+        run=run,
         command=command,
         spec_text=spec_text,
         watcher=watcher,

@@ -10,11 +10,9 @@ from typing import Any
 from pgdyno.conduct import Session
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
-from pgdyno.drill.stored import store_cut, store_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
-from pgdyno.record import Recorder
 
 _SECONDS_MIN = {"kill": 10.0, "power": 25.0, "wal-device": 20.0}
 """What a drill has at least, however late it is: enough for a cut or two. Their shares of the time
@@ -79,8 +77,6 @@ def drill_all(
     """
     asked = [(candidate, fault) for candidate in candidates for fault in candidate.faults]
     assert session.target.cluster is not None, "drills are for servers that pgdyno started"
-    folder = session.target.cluster.folder / "drills"
-    folder.mkdir(exist_ok=True)
     with session.server_down():
         for number, (candidate, fault) in enumerate(asked):
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
@@ -90,47 +86,26 @@ def drill_all(
                 seed=plan.seed,
                 budget_s=_share_s(plan, [each for _, each in asked[number:]]),
             )
-            book = _Book(session.recorder, options)
 
-            def keep(result: DrillResult, book: _Book = book, whose: Candidate = candidate) -> None:
-                book.enter(result)
+            def keep(result: DrillResult, whose: Candidate = candidate) -> None:
                 drilled.enter(whose, result.fault, result)
                 changed()
 
-            path = folder / f"{number}.db"
             try:
-                spec = candidate.spec(session.spec)
-                result = run_drill(
-                    spec, options, watcher=session.watcher, run_path=path, each_cut=keep
+                keep(
+                    run_drill(
+                        candidate.spec(session.spec),
+                        options,
+                        watcher=session.watcher,
+                        run=session.recorder.for_drill(),
+                        each_cut=keep,
+                    )
                 )
-                keep(result)
             except (PgdynoError, Interrupted) as problem:
                 drilled.break_off(candidate, fault, _why(problem))
-                if isinstance(problem, Interrupted):
+                if isinstance(problem, Interrupted) or session.recorder.failure is not None:
                     raise
                 session.watcher.note(f"{candidate.title}, {fault}: {problem.message}")
-            path.unlink(missing_ok=True)
-
-
-class _Book:
-    """Keeps a drill, which has a run file of its own, in that of the price list as well.
-
-    Cut by cut, so that a price list that is killed has the cuts made until then.
-    """
-
-    def __init__(self, recorder: Recorder, options: DrillOptions) -> None:
-        self._recorder = recorder
-        self._options = options
-        self._drill_id: int | None = None
-        self._entered = 0
-
-    def enter(self, result: DrillResult) -> None:
-        """The cuts of the drill so far that are new."""
-        if self._drill_id is None:
-            self._drill_id = store_drill(self._recorder, result, self._options)
-        for cut in result.cuts[self._entered :]:
-            store_cut(self._recorder, self._drill_id, cut, ns=time.monotonic_ns())
-        self._entered = len(result.cuts)
 
 
 def _why(problem: PgdynoError | Interrupted) -> str:

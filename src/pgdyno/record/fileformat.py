@@ -13,13 +13,14 @@ from pathlib import Path
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Raised with every change of the schema.
 
 1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
 full the disks are. 4: programs of others, and load of others on the server; how a run was asked
 for, and the texts of its scripts within the spec; slices that are void, and which server answered,
 as what; where errors happened, and all that the server said; how a trial's settings were set.
+5: events of drills within another run.
 """
 
 OLDEST_READ = 2

@@ -367,9 +367,15 @@ class RunFile(Latencies):
         return [(pair["a"], pair["b"]) for pair in sides.values() if {"a", "b"} <= pair.keys()]
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """What happened, in time order, of one kind if given."""
+        """What happened, in time order, of one kind if given; not in drills within the run."""
         condition, values = clause("event", {"kind": kind}, skip_none=True)
-        return self._db.all(Event, f"select * from event {condition} order by at_ms, rowid", values)
+        query = f"select * from event {condition} order by at_ms, rowid"
+        return [each for each in self._db.all(Event, query, values) if each.drill_id is None]
+
+    def drill_events(self, drill_id: int) -> list[Event]:
+        """What happened in a drill within the run of another command, in time order."""
+        every = self._db.all(Event, "select * from event order by at_ms, rowid")
+        return [each for each in every if each.drill_id == drill_id]
 
     def findings(self, step: int | None = None) -> list[FindingRow]:
         """Findings by step and rank, those without a rank after the others."""

@@ -230,6 +230,7 @@ class Event:
     kind: str
     label: str
     detail: dict[str, Any]
+    drill_id: int | None = None
 
 
 @dataclass(frozen=True)

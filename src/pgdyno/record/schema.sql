@@ -277,7 +277,8 @@ create table event (
     slice_id integer,
     kind text not null,       -- setting, checkpoint, vacuum, sql, restart, fault, warning, step, probe
     label text not null,      -- short enough for an axis
-    detail_json text not null default '{}'
+    detail_json text not null default '{}',
+    drill_id integer          -- of a drill within the run, which has a server of its own
 );
 create table finding (
     id integer primary key,
@@ -313,7 +314,8 @@ create table trial (
     decision text,                        -- kept, rejected, offered, taken back, still earns
     sentence text not null default ''
 );
--- A drill: the server was broken again and again, and looked at each time.
+-- A drill: the server was broken again and again, and looked at each time. Where it is one of several
+-- in the run of another command, neither its load nor its probes' samples are kept.
 create table drill (
     id integer primary key,
     fault text not null,                  -- 'kill'

@@ -99,7 +99,7 @@ def _compare(
     budget = ("--budget", format_duration(chapter.budget_ms))
     with open_session(
         spec,
-        run_path=path,
+        run=path,
         command="compare",
         spec_text=spec_text,
         watcher=watcher,
@@ -137,7 +137,7 @@ def _drill(
         changed,
         options,
         watcher=watcher,
-        run_path=path,
+        run=path,
         command="drill",
         spec_text=spec_text,
         asked=(
