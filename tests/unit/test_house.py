@@ -10,8 +10,10 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rust_modules import function_lengths, uses_of_modules
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pgdyno"
@@ -48,6 +50,7 @@ FILE_LINES_MAX = 500
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
+CRATES = sorted(path.parent for path in (ROOT / "crates").glob("*/Cargo.toml"))
 
 
 def room_of(path: Path) -> str:
@@ -90,6 +93,29 @@ def test_rust_files_keep_the_rules(path: Path) -> None:
     text = path.read_text()
     assert text.lstrip().startswith(("//!", "#![no_main]")), "says nothing about what it is for"
     assert text.count("\n") <= FILE_LINES_MAX + 100, "too long a file"
+    for name, lines in function_lengths(text):
+        assert lines <= FUNCTION_LINES_MAX, f"{name} has {lines} lines"
+
+
+@pytest.mark.parametrize("crate", CRATES, ids=lambda path: path.name)
+def test_no_rust_modules_use_each_other_in_a_circle(crate: Path) -> None:
+    assert_no_circle(uses_of_modules(crate / "src"))
+
+
+def test_rust_that_breaks_a_rule_is_seen(tmp_path: Path) -> None:
+    texts = {
+        "lib.rs": "mod a;\nmod b;\npub use a::Shown;\n",
+        "a.rs": "use crate::b::c::D;\nfn f() {\n    1;\n}\n",
+        "b.rs": "mod c;\n",
+        "b/c.rs": "// crate::a\nuse crate::{Shown, Other};\n",
+    }
+    (tmp_path / "b").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    assert uses_of_modules(tmp_path) == {("a",): {("b",)}, ("b",): {("a",)}}
+    with pytest.raises(pytest.fail.Exception, match="circle"):
+        assert_no_circle(uses_of_modules(tmp_path))
+    assert list(function_lengths(texts["a.rs"])) == [("f", 3)]
 
 
 def imported_modules(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
@@ -117,11 +143,11 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert_no_circle(graph)
 
 
-def assert_no_circle(graph: Mapping[str, Collection[str]]) -> None:
+def assert_no_circle(graph: Mapping[Any, Collection[Any]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as circle:
-        pytest.fail(f"a circle of imports: {' <- '.join(circle.args[1])}")
+        pytest.fail(f"a circle of imports: {' <- '.join(map(str, circle.args[1]))}")
 
 
 def test_a_circle_of_imports_is_seen() -> None:

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::hosts::Address;
-use crate::net::connect;
 use crate::reactor::Stream;
+use crate::socket::connect;
 
 /// How soon a server whose queue is full is asked again.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(2);

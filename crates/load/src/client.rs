@@ -1,11 +1,56 @@
 //! One simulated client: its variables, its randomness, and where it is in its script.
 
-use crate::acks::Progress;
-use crate::plan::GroupPlan;
+use crate::plan::{GroupPlan, Plan, ScriptPlan};
 use crate::script::{
     Command, Datum, EvalError, Names, Rng, Rows, Statement, Value, Variables, eval, eval_truth,
 };
 use crate::times::Times;
+
+/// How far a transaction has come on the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// When that was sent last which could commit; 0 if nothing was.
+    pub commit_sent_ns: u64,
+    /// Statements acknowledged, in the last try.
+    pub statements: u16,
+    /// Times that something was committed for sure, in all tries.
+    pub commits: u8,
+    /// In a pipeline: statements were executed since the last Sync,
+    piped: bool,
+    /// and undone.
+    undone: bool,
+}
+
+impl Progress {
+    /// A statement was acknowledged; `commits` if that committed something.
+    pub fn acknowledged(&mut self, commits: bool) {
+        self.statements = self.statements.saturating_add(1);
+        self.commits = self.commits.saturating_add(u8::from(commits));
+    }
+
+    /// A statement of a pipeline was executed.
+    pub fn executed(&mut self, undoes: bool) {
+        self.statements = self.statements.saturating_add(1);
+        self.piped = true;
+        self.undone |= undoes;
+    }
+
+    /// A Sync was answered; `commits` if that left no transaction open and nothing failed.
+    pub fn synchronized(&mut self, commits: bool) {
+        let commits = commits && self.piped && !self.undone;
+        self.commits = self.commits.saturating_add(u8::from(commits));
+        self.piped = false;
+        self.undone = false;
+    }
+
+    /// The transaction is tried again.
+    pub fn restart(&mut self) {
+        *self = Self {
+            commits: self.commits,
+            ..Self::default()
+        };
+    }
+}
 
 /// A client, whether it executes, waits or thinks.
 #[derive(Debug)]
@@ -270,5 +315,54 @@ impl Client {
     #[must_use]
     pub fn is_in_pipeline(&self) -> bool {
         self.in_pipeline
+    }
+}
+
+/// What a plan says of clients.
+impl Plan {
+    /// Who a client is and what it executes.
+    #[must_use]
+    pub fn client_in_words(&self, client: &Client) -> String {
+        let group = &self.groups[client.group];
+        let of_group = if self.groups.len() > 1 {
+            format!(" of group {}", group.name)
+        } else {
+            String::new()
+        };
+        let script = match group.scripts.get(client.script) {
+            Some(script) if client.open => format!(", script {}", script.script.name),
+            _ => String::new(),
+        };
+        format!("client {}{of_group}{script}", client.id)
+    }
+
+    /// The script that a client executes.
+    #[must_use]
+    pub fn script_of(&self, client: &Client) -> &ScriptPlan {
+        &self.groups[client.group].scripts[client.script]
+    }
+
+    /// What a client executes at a place among its script's commands, if that is a statement; and
+    /// the script.
+    #[must_use]
+    pub fn statement_of(
+        &self,
+        client: &Client,
+        command: usize,
+    ) -> Option<(&ScriptPlan, &Statement)> {
+        let script = self.script_of(client);
+        match &script.script.commands[command] {
+            Command::Sql(statement) => Some((script, statement)),
+            _ => None,
+        }
+    }
+
+    /// By row: how many of these clients have an open transaction.
+    pub fn count_open<'a>(&self, clients: impl Iterator<Item = &'a Client>) -> Vec<u64> {
+        let mut counts = vec![0; self.rows()];
+        for client in clients.filter(|client| client.open) {
+            counts[self.script_of(client).row] += 1;
+        }
+        counts
     }
 }

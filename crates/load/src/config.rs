@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use crate::error::LoadError;
 use crate::reactor::Wanted;
-use crate::translog::LogConfig;
 
 pub use group::{ArrivalConfig, GroupConfig, PoolConfig, check_rate, default_pool_wait};
 pub use target::{
@@ -91,6 +90,37 @@ pub struct AcksConfig {
     pub directory: PathBuf,
     #[serde(default)]
     pub label: Option<u64>,
+}
+
+/// What the log of transactions is to hold.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the keys are documented in the Python stub
+pub struct LogConfig {
+    pub prefix: String,
+    #[serde(default)]
+    pub sampling_rate: Option<f64>,
+    #[serde(default)]
+    pub aggregate_s: Option<u64>,
+    #[serde(default)]
+    pub failures_detailed: bool,
+}
+
+impl LogConfig {
+    /// What is wrong with it.
+    ///
+    /// # Errors
+    /// A rate or a time that means nothing.
+    pub fn check(&self) -> Result<(), String> {
+        let is_share = |rate: f64| rate > 0.0 && rate <= 1.0;
+        if self.sampling_rate.is_some_and(|rate| !is_share(rate)) {
+            return Err("the log's sampling_rate is not above 0 and at most 1".into());
+        }
+        if self.aggregate_s == Some(0) {
+            return Err("the log's aggregate_s is 0".into());
+        }
+        Ok(())
+    }
 }
 
 fn one() -> u32 {

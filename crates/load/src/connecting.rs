@@ -17,8 +17,8 @@ use pgdyno_wire::{
 
 use crate::config::SessionAttrs;
 use crate::hosts::{Address, Encryption, Route};
-use crate::net::{Peer, Target};
 use crate::script::Rng;
+use crate::target::{Peer, Target};
 use crate::times::ConnectMarks;
 use crate::tls::Tls;
 use trouble::Next;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::error::LoadError;
 use crate::schedule::Schedule;
-use crate::shared::{Mail, Shared, lock};
+use crate::shared::{Mail, Shared};
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
 
 /// Length of an interval that nobody cuts short.

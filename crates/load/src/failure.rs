@@ -2,12 +2,38 @@
 
 use pgdyno_wire::ServerMessage;
 
-use crate::tally::Code;
-
 /// Longest text that is kept of what a server says: its messages can hold a whole row.
 const TEXT_BYTES_MAX: usize = 2000;
 /// Characters shown before and after the place in a line that an error is at.
 const EXCERPT_CHARACTERS: usize = 40;
+
+/// A SQLSTATE or a code of the engine's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// Five characters from the server.
+    Sqlstate([u8; 5]),
+    /// The engine's own word.
+    Own(&'static str),
+}
+
+impl Code {
+    /// From the server's text, which is five characters long by the time it comes here.
+    #[must_use]
+    pub fn sqlstate(text: &str) -> Self {
+        text.as_bytes()
+            .try_into()
+            .map_or(Self::Own("sqlstate-invalid"), Self::Sqlstate)
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Sqlstate(code) => std::str::from_utf8(code).unwrap_or("?????"),
+            Self::Own(code) => code,
+        }
+    }
+}
 
 /// A failure, by code and in words.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::config::{HostConfig, LoadBalance, SessionAttrs, SslMode, TargetConfig};
 use crate::script::Rng;
-use crate::shared::lock;
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
 
 /// Names are looked up again at most this often.

@@ -8,8 +8,8 @@
 //! Arrivals (arrival/)  when the transactions of an open loop are due, and who gets which
 //! Ack ledger (acks/)   the clients' own record of how each transaction ended
 //! Log (translog.rs)    pgbench's log of transactions
-//! Target (net.rs)      the servers: which one a connection gets (hosts.rs), how it is made, encrypted
-//!                      and logged in (connecting.rs, tls.rs)
+//! Target (target.rs)   the servers: which one a connection gets (hosts.rs), how it is made (socket.rs),
+//!                      encrypted and logged in (connecting.rs, tls.rs), tried and cancelled (net.rs)
 //! SlowStart            who of a group may connect again after a failure (slow_start.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
@@ -45,8 +45,10 @@ pub mod script;
 mod seeds;
 mod shared;
 mod slow_start;
+mod socket;
 mod sys;
 mod tally;
+mod target;
 mod threads;
 mod times;
 mod tls;

@@ -9,7 +9,7 @@ use crate::capture::Capturing;
 use crate::client::Client;
 use crate::connecting::Connecting;
 use crate::failure::Failure;
-use crate::net::Peer;
+use crate::target::Peer;
 use crate::times::ConnectMarks;
 use crate::tls::Tls;
 

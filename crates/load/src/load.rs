@@ -8,13 +8,14 @@ use crate::acks::AckFile;
 use crate::config::check_rate;
 use crate::coordinator::{Control, Coordinator, State};
 use crate::error::LoadError;
-use crate::net::Target;
 use crate::plan::{Plan, PlanError};
 use crate::reactor::{Choice, Reactor};
 use crate::report::{Interval, Reporter};
 use crate::schedule::Schedule;
-use crate::shared::{Mail, Mailbox, Records, Shared, lock};
+use crate::shared::{Mail, Mailbox, Records, Shared};
+use crate::sys::lock;
 use crate::sys::{Bell, monotonic_ns, raise_open_files};
+use crate::target::Target;
 use crate::threads::{no_reactor, no_thread, spawn_workers};
 use crate::translog::TransactionLog;
 

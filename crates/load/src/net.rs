@@ -1,62 +1,23 @@
-//! The server, or servers, as a load sees them: sockets to them, the one connection that is made
-//! before a load begins, and cancel requests.
+//! What is done with a server outside of the event loop: the one connection that is made before a load
+//! begins, and cancel requests.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use pgdyno_wire::{
-    BackendKey, Binding, Identity, ProtocolVersion, TlsAnswer, read_tls_answer, write_cancel,
-    write_tls_request,
-};
+use pgdyno_wire::{BackendKey, TlsAnswer, read_tls_answer, write_cancel, write_tls_request};
 
 use crate::blocking::Blocking;
-use crate::config::{ChannelBinding, ProtocolVersionConfig, SslNegotiation, TargetConfig};
+use crate::config::TargetConfig;
 use crate::connecting::{Connecting, Trouble};
 use crate::error::LoadError;
-use crate::hosts::{Address, Hosts};
-use crate::reactor::Stream;
 use crate::script::Rng;
+use crate::socket::CLOSED;
 use crate::sys::monotonic_ns;
-use crate::tls::{Tls, TlsPlan};
-
-/// The servers, and who logs in there.
-pub struct Target {
-    /// Where they are.
-    pub hosts: Hosts,
-    /// For the log-in.
-    pub identity: Identity,
-    /// How connections are encrypted.
-    pub tls: TlsPlan,
-    /// Whether encryption begins without being asked for.
-    pub direct_tls: bool,
-}
-
-/// The server that a connection is to.
-#[derive(Debug, Clone)]
-pub struct Peer {
-    /// Number of the host.
-    pub host: usize,
-    /// Where that is.
-    pub address: Address,
-    /// Whether the connection is encrypted.
-    pub encrypted: bool,
-}
+use crate::target::{Peer, Target};
+use crate::tls::Tls;
 
 impl Target {
-    /// Reads the files that are needed and looks the hosts' names up.
-    ///
-    /// # Errors
-    /// The configuration names a file that cannot be used, or a way to log in that there is not.
-    pub fn new(config: &TargetConfig) -> Result<Self, LoadError> {
-        Ok(Self {
-            tls: TlsPlan::new(config)?,
-            hosts: Hosts::new(config),
-            identity: identity(config)?,
-            direct_tls: config.sslnegotiation == SslNegotiation::Direct,
-        })
-    }
-
     /// Makes one connection, to the first server that will do, and closes it again. Each place may
     /// take as long as `timeout`.
     ///
@@ -167,67 +128,4 @@ impl Target {
                 .map_err(|error| io::Error::other(error.message))?;
         }
     }
-}
-
-/// What is said of a server that ends a connection without a word.
-pub const CLOSED: &str = "the server closed the connection";
-
-/// Begins a connection without waiting for it.
-///
-/// # Errors
-/// It fails at once; as [`io::ErrorKind::WouldBlock`] where the server's queue is full, so that it
-/// can be tried again shortly.
-pub fn connect(address: &Address) -> io::Result<Stream> {
-    match address {
-        Address::Unix(path) => mio::net::UnixStream::connect(path).map(Stream::Unix),
-        Address::Tcp(address) => {
-            let stream = mio::net::TcpStream::connect(*address)?;
-            stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
-        }
-    }
-}
-
-fn identity(config: &TargetConfig) -> Result<Identity, LoadError> {
-    let mut parameters = vec![(
-        "application_name".to_owned(),
-        config.application_name.clone(),
-    )];
-    if let Some(options) = &config.options {
-        parameters.push(("options".to_owned(), options.clone()));
-    }
-    let require_auth = config
-        .require_auth
-        .as_deref()
-        .unwrap_or_default()
-        .parse()
-        .map_err(|error: String| LoadError::new("config-invalid", error))?;
-    Ok(Identity {
-        user: config.user.clone(),
-        database: config.database.clone(),
-        password: config.password.clone(),
-        parameters,
-        version: version(config.max_protocol_version),
-        version_min: version(config.min_protocol_version),
-        binding: match config.channel_binding {
-            ChannelBinding::Disable => Binding::Disable,
-            ChannelBinding::Prefer => Binding::Prefer,
-            ChannelBinding::Require => Binding::Require,
-        },
-        require_auth,
-    })
-}
-
-fn version(version: ProtocolVersionConfig) -> ProtocolVersion {
-    match version {
-        ProtocolVersionConfig::V3_0 => ProtocolVersion::V3_0,
-        ProtocolVersionConfig::V3_2 => ProtocolVersion::V3_2,
-    }
-}
-
-/// The system's words without its number for them.
-#[must_use]
-pub fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

@@ -1,18 +1,17 @@
 //! What a load is to do: the configuration as given (JSON), checked and resolved into a [`Plan`].
 
 mod block;
+mod effect;
 mod hold;
 mod witness;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-use crate::acks::Effect;
 use crate::arrival::{Arrivals, Policy, Queue};
-use crate::client::Client;
 use crate::config::{
-    AcksConfig, ArrivalConfig, Config, GroupConfig, Parameters, PoolConfig, Protocol, TargetConfig,
-    default_pool_wait,
+    AcksConfig, ArrivalConfig, Config, GroupConfig, LogConfig, Parameters, PoolConfig, Protocol,
+    TargetConfig, default_pool_wait,
 };
 use crate::error::LoadError;
 use crate::mix::Mix;
@@ -23,8 +22,11 @@ use crate::script::{
     Variables,
 };
 use crate::seeds::Seeds;
-use crate::tally::NO_LIMIT_NS;
-use crate::translog::LogConfig;
+
+pub use effect::Effect;
+
+/// The latency limit of a group that has none.
+pub const NO_LIMIT_NS: u64 = u64::MAX;
 
 /// Why a configuration is refused.
 #[derive(Debug, Clone)]
@@ -245,52 +247,6 @@ impl Plan {
     #[must_use]
     pub fn statements(&self) -> usize {
         self.statements
-    }
-
-    /// Who a client is and what it executes.
-    #[must_use]
-    pub fn client_in_words(&self, client: &Client) -> String {
-        let group = &self.groups[client.group];
-        let of_group = if self.groups.len() > 1 {
-            format!(" of group {}", group.name)
-        } else {
-            String::new()
-        };
-        let script = match group.scripts.get(client.script) {
-            Some(script) if client.open => format!(", script {}", script.script.name),
-            _ => String::new(),
-        };
-        format!("client {}{of_group}{script}", client.id)
-    }
-
-    /// The script that a client executes.
-    #[must_use]
-    pub fn script_of(&self, client: &Client) -> &ScriptPlan {
-        &self.groups[client.group].scripts[client.script]
-    }
-
-    /// What a client executes at a place among its script's commands, if that is a statement; and
-    /// the script.
-    #[must_use]
-    pub fn statement_of(
-        &self,
-        client: &Client,
-        command: usize,
-    ) -> Option<(&ScriptPlan, &Statement)> {
-        let script = self.script_of(client);
-        match &script.script.commands[command] {
-            Command::Sql(statement) => Some((script, statement)),
-            _ => None,
-        }
-    }
-
-    /// By row: how many of these clients have an open transaction.
-    pub fn count_open<'a>(&self, clients: impl Iterator<Item = &'a Client>) -> Vec<u64> {
-        let mut counts = vec![0; self.rows];
-        for client in clients.filter(|client| client.open) {
-            counts[self.script_of(client).row] += 1;
-        }
-        counts
     }
 
     /// Whether the types of a statement's parameters are to be asked for.

@@ -1,9 +1,10 @@
 //! Finished intervals as they are handed out: the threads' counts put together, histograms encoded.
 
 use crate::collect::Finished;
+use crate::failure::Code;
 use crate::plan::Plan;
 use crate::script::{Command, Origin};
-use crate::tally::{Code, ErrorKey, Place, Seen, Tally, ThreadTally};
+use crate::tally::{ErrorKey, Place, Seen, Tally, ThreadTally};
 
 /// A finished interval, summed over threads.
 #[derive(Debug)]

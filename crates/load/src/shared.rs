@@ -1,7 +1,7 @@
 //! What the threads of a load share: groups, mailboxes, the number of the current interval.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::acks::AckFile;
 use crate::arrival::Queue;
@@ -9,19 +9,13 @@ use crate::client::Client;
 use crate::collect::Collector;
 use crate::error::LoadError;
 use crate::failure::Failure;
-use crate::net::Target;
 use crate::plan::{GroupPlan, Plan};
 use crate::pool::{LinkRef, Pool};
 use crate::script::Rng;
 use crate::slow_start::SlowStart;
-use crate::sys::{Bell, monotonic_ns};
+use crate::sys::{Bell, lock, monotonic_ns};
+use crate::target::Target;
 use crate::translog::TransactionLog;
-
-/// Locks, also after another thread panicked with the lock held: its counts may then be short by
-/// one, which is better than to stop the world.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A message to a worker thread.
 #[derive(Debug)]

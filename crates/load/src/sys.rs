@@ -1,12 +1,19 @@
 //! What the standard library does not ask of the operating system: the monotonic clock as a number,
 //! this thread's CPU time, its CPU and its priority, how long it waited for a CPU, more open files, a
-//! bell that wakes another thread, and an alarm to the nanosecond.
+//! bell that wakes another thread, an alarm to the nanosecond, and locks that outlive a panic.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, also after another thread panicked with the lock held: its counts may then be short by
+/// one, which is better than to stop the world.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Nanoseconds of CLOCK_MONOTONIC: the same number that Python's `time.monotonic_ns()` gives.
 #[must_use]

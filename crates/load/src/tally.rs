@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::arrival::Counts;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::histogram::Histogram;
 use crate::plan::Plan;
 use crate::sys::CpuTime;
@@ -16,8 +16,6 @@ use crate::times::{ConnectTimes, Times};
 const KINDS_MAX: usize = 1000;
 /// Most errors that a thread hands out one by one within an interval.
 const REPORTS_MAX: usize = 1000;
-/// The limit of a group that has none.
-pub const NO_LIMIT_NS: u64 = u64::MAX;
 
 /// Counts of one script in one group.
 #[derive(Debug, Default)]
@@ -284,34 +282,6 @@ pub struct Seen {
     pub failure: Failure,
     /// The client, by number in its group.
     pub client: Option<u32>,
-}
-
-/// A SQLSTATE or a code of the engine's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
-    /// Five characters from the server.
-    Sqlstate([u8; 5]),
-    /// The engine's own word.
-    Own(&'static str),
-}
-
-impl Code {
-    /// From the server's text, which is five characters long by the time it comes here.
-    #[must_use]
-    pub fn sqlstate(text: &str) -> Self {
-        text.as_bytes()
-            .try_into()
-            .map_or(Self::Own("sqlstate-invalid"), Self::Sqlstate)
-    }
-
-    /// As text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Sqlstate(code) => std::str::from_utf8(code).unwrap_or("?????"),
-            Self::Own(code) => code,
-        }
-    }
 }
 
 /// A thread's audit of itself.

@@ -4,10 +4,10 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use crate::error::LoadError;
-use crate::net::reason;
 use crate::plan::Plan;
 use crate::reactor::{Reactor, Wanted};
 use crate::shared::{Mail, Shared};
+use crate::socket::reason;
 use crate::sys::{pin_to_cpu, set_nice};
 use crate::worker::Worker;
 

@@ -12,14 +12,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Deserialize;
-
 use crate::acks::Column;
+use crate::config::LogConfig;
 use crate::error::LoadError;
-use crate::plan::Plan;
+use crate::failure::Code;
+use crate::plan::{NO_LIMIT_NS, Plan};
 use crate::script::Rng;
 use crate::sys::monotonic_ns;
-use crate::tally::{Code, NO_LIMIT_NS};
 
 /// Lines are written when there are this many bytes of them,
 const BUFFER_BYTES: usize = 64 << 10;
@@ -28,37 +27,6 @@ const WRITE_EVERY_NS: u64 = 100_000_000;
 /// Room for one more line.
 const LINE_BYTES: usize = 512;
 const US_PER_S: u64 = 1_000_000;
-
-/// What the log is to hold.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(missing_docs)] // the keys are documented in the Python stub
-pub struct LogConfig {
-    pub prefix: String,
-    #[serde(default)]
-    pub sampling_rate: Option<f64>,
-    #[serde(default)]
-    pub aggregate_s: Option<u64>,
-    #[serde(default)]
-    pub failures_detailed: bool,
-}
-
-impl LogConfig {
-    /// What is wrong with it.
-    ///
-    /// # Errors
-    /// A rate or a time that means nothing.
-    pub fn check(&self) -> Result<(), String> {
-        let is_share = |rate: f64| rate > 0.0 && rate <= 1.0;
-        if self.sampling_rate.is_some_and(|rate| !is_share(rate)) {
-            return Err("the log's sampling_rate is not above 0 and at most 1".into());
-        }
-        if self.aggregate_s == Some(0) {
-            return Err("the log's aggregate_s is 0".into());
-        }
-        Ok(())
-    }
-}
 
 /// A transaction that is over.
 #[derive(Debug, Clone, Copy)]

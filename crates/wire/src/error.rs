@@ -56,33 +56,14 @@ impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length { tag, length } => {
-                write!(
-                    f,
-                    "the server sent a message of type {} with the impossible length {length}",
-                    Tag(*tag)
-                )
+                let sent = Sent("a message of", *tag);
+                write!(f, "{sent} with the impossible length {length}")
             }
-            Self::UnknownMessage(tag) => {
-                write!(
-                    f,
-                    "the server sent a message of the unknown type {}",
-                    Tag(*tag)
-                )
-            }
+            Self::UnknownMessage(tag) => Sent("a message of the unknown", *tag).fmt(f),
             Self::Unexpected { tag, during } => {
-                write!(
-                    f,
-                    "the server sent a message of type {} during {during}",
-                    Tag(*tag)
-                )
+                write!(f, "{} during {during}", Sent("a message of", *tag))
             }
-            Self::Malformed { tag } => {
-                write!(
-                    f,
-                    "the server sent a malformed message of type {}",
-                    Tag(*tag)
-                )
-            }
+            Self::Malformed { tag } => Sent("a malformed message of", *tag).fmt(f),
             Self::PasswordMissing => {
                 f.write_str("the server asks for a password and none was given")
             }
@@ -135,6 +116,15 @@ impl fmt::Display for ProtocolError {
 }
 
 impl std::error::Error for ProtocolError {}
+
+/// What kind of message the server sent, and its type byte.
+struct Sent(&'static str, u8);
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server sent {} type {}", self.0, Tag(self.1))
+    }
+}
 
 /// Prints a type byte as a character where it is one.
 struct Tag(u8);

@@ -7,8 +7,6 @@
 //! a buffer for at most [`WRITE_EVERY_NS`] and are written by the thread itself; nothing is allocated
 //! per transaction.
 
-mod effect;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,11 +16,9 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::error::LoadError;
+use crate::failure::Code;
 use crate::plan::Plan;
 use crate::sys::monotonic_ns;
-use crate::tally::Code;
-
-pub use effect::Effect;
 
 /// First bytes of a file.
 const MAGIC: [u8; 8] = *b"pgdynoAL";
@@ -42,7 +38,7 @@ pub enum Outcome {
     /// The server acknowledged all of it.
     Acked = 1,
     /// What was under way surely had no effect. What the script committed before is counted in
-    /// [`Progress::commits`].
+    /// [`crate::client::Progress::commits`].
     Failed = 2,
     /// The connection ended while something was under way that could commit: nobody can know.
     Unknown = 3,
@@ -63,21 +59,6 @@ pub enum Column {
     Cancelled = 4,
 }
 
-/// How far a transaction has come on the server.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// When that was sent last which could commit; 0 if nothing was.
-    pub commit_sent_ns: u64,
-    /// Statements acknowledged, in the last try.
-    pub statements: u16,
-    /// Times that something was committed for sure, in all tries.
-    pub commits: u8,
-    /// In a pipeline: statements were executed since the last Sync,
-    piped: bool,
-    /// and undone.
-    undone: bool,
-}
-
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending {
@@ -89,37 +70,6 @@ pub struct Ending {
     pub code: Option<Code>,
     /// When.
     pub ended_ns: u64,
-}
-
-impl Progress {
-    /// A statement was acknowledged; `commits` if that committed something.
-    pub fn acknowledged(&mut self, commits: bool) {
-        self.statements = self.statements.saturating_add(1);
-        self.commits = self.commits.saturating_add(u8::from(commits));
-    }
-
-    /// A statement of a pipeline was executed.
-    pub fn executed(&mut self, undoes: bool) {
-        self.statements = self.statements.saturating_add(1);
-        self.piped = true;
-        self.undone |= undoes;
-    }
-
-    /// A Sync was answered; `commits` if that left no transaction open and nothing failed.
-    pub fn synchronized(&mut self, commits: bool) {
-        let commits = commits && self.piped && !self.undone;
-        self.commits = self.commits.saturating_add(u8::from(commits));
-        self.piped = false;
-        self.undone = false;
-    }
-
-    /// The transaction is tried again.
-    pub fn restart(&mut self) {
-        *self = Self {
-            commits: self.commits,
-            ..Self::default()
-        };
-    }
 }
 
 /// One thread's file.

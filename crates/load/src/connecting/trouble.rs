@@ -6,8 +6,8 @@ use pgdyno_wire::{ProtocolError, ServerMessage};
 
 use crate::config::SessionAttrs;
 use crate::error::LoadError;
-use crate::net::reason;
-use crate::tally::Code;
+use crate::failure::Code;
+use crate::socket::reason;
 
 const NOT_THERE: &str = "is the server running there, and does it accept connections from here?";
 

@@ -104,20 +104,35 @@ impl Users {
         (count > 0).then(|| self.at_work.swap_remove(index.index(count)))
     }
 
+    fn ask(&mut self) {
+        let (client, deadline_ns) = (self.client(), self.now_ns + 10);
+        let id = client.id;
+        match self.pool.acquire(0, client, deadline_ns) {
+            Grant::Link(link, client) => {
+                assert!(self.idle.remove(&link.id));
+                self.at_work.push((link, client.id));
+            }
+            Grant::Queued => self.queue.push_back((id, deadline_ns)),
+        }
+    }
+
+    fn expire(&mut self, later_ns: u64) {
+        self.now_ns += later_ns;
+        while let Some(client) = self.pool.take_expired(self.now_ns) {
+            let first = self.queue.pop_front();
+            assert!(first.is_some_and(|(id, at)| id == client.id && at <= self.now_ns));
+        }
+        assert!(
+            self.pool
+                .next_deadline_ns()
+                .is_none_or(|at| at > self.now_ns)
+        );
+    }
+
     fn act(&mut self, act: &Act) {
         self.now_ns += 1;
         match act {
-            Act::Ask => {
-                let (client, deadline_ns) = (self.client(), self.now_ns + 10);
-                let id = client.id;
-                match self.pool.acquire(0, client, deadline_ns) {
-                    Grant::Link(link, client) => {
-                        assert!(self.idle.remove(&link.id));
-                        self.at_work.push((link, client.id));
-                    }
-                    Grant::Queued => self.queue.push_back((id, deadline_ns)),
-                }
-            }
+            Act::Ask => self.ask(),
             Act::Opened if self.opening > 0 => {
                 self.opening -= 1;
                 self.pool.opened();
@@ -163,18 +178,7 @@ impl Users {
                     assert!(self.idle.remove(&link.id));
                 }
             }
-            Act::Expire(later_ns) => {
-                self.now_ns += later_ns;
-                while let Some(client) = self.pool.take_expired(self.now_ns) {
-                    let first = self.queue.pop_front();
-                    assert!(first.is_some_and(|(id, at)| id == client.id && at <= self.now_ns));
-                }
-                assert!(
-                    self.pool
-                        .next_deadline_ns()
-                        .is_none_or(|at| at > self.now_ns)
-                );
-            }
+            Act::Expire(later_ns) => self.expire(*later_ns),
             _ => {}
         }
         while self.pool.begin_opening(2, self.now_ns).is_some() {

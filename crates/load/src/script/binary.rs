@@ -3,8 +3,7 @@
 //! What does not fit the type goes as text, so that the server's own error is the same either way: a
 //! whole number out of range is 22003. A double goes whole, while its text has 15 digits.
 
-use super::rows::Datum;
-use super::value::Value;
+use super::value::{Datum, Value};
 
 /// A type whose binary form is known here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,15 +1,49 @@
 //! A script on its way: commands in turn, blocks as jumps, and what may stand where.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::error::{Fault, place};
 use super::expr::Expr;
 use super::meta::{self, Meta};
 use super::names::{Names, Scope, Slot, Uses};
-use super::parse::{Assigned, Source};
 use super::rows::Rows;
 use super::sql::{self, RawStatement, Stop};
 use super::{Capture, Command, Origin, SCRIPT_BYTES_MAX, Script, Statement};
+
+/// A script to parse.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// What results call it.
+    pub name: &'a str,
+    /// The script.
+    pub text: &'a str,
+    /// What error messages call it.
+    pub file: &'a str,
+}
+
+/// Names that can have a value when a script runs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Assigned {
+    pub(super) names: HashSet<String>,
+    /// Of `\gset` and `\aset`: any name that starts like this.
+    pub(super) prefixes: HashSet<String>,
+}
+
+impl Assigned {
+    pub(super) fn add(&mut self, names: &[&str]) {
+        self.names.extend(names.iter().map(|&name| name.to_owned()));
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        let mut starts = name
+            .char_indices()
+            .map(|(end, _)| &name[..end])
+            .chain([name]);
+        self.names.contains(name)
+            || (!self.prefixes.is_empty() && starts.any(|start| self.prefixes.contains(start)))
+    }
+}
 
 /// A script whose statements are not yet looked into.
 #[derive(Default)]

@@ -9,13 +9,20 @@ use super::error::{Fault, closest};
 use super::functions::{self, FUNCTIONS, Function};
 use super::lexer::{Lexer, Token};
 use super::names::{Names, Scope, Slot};
-use super::rows::Column;
 use super::value::Value;
 use super::{HEIGHT_MAX, NESTING_MAX};
 
 /// A parsed expression.
 #[derive(Debug, Clone)]
 pub struct Expr(pub(super) Node);
+
+/// A value of each row of `\rows`.
+#[derive(Debug, Clone)]
+pub(super) enum Column {
+    Expr(Expr),
+    Variable(Slot),
+    Text(String),
+}
 
 /// A node of the tree.
 #[derive(Debug, Clone)]

@@ -51,14 +51,15 @@ mod value;
 
 pub use binary::BinaryType;
 pub use builtin::{BUILTIN_NAMES, builtin};
+pub use draft::Source;
 pub use error::{EvalError, ScriptError};
 pub use eval::{eval, eval_truth};
 pub use expr::Expr;
 pub use names::{Names, Slot, Variables, is_valid_name};
-pub use parse::{Group, Source, parse};
+pub use parse::{Group, parse};
 pub use random::Rng;
-pub use rows::{Datum, ROW_VALUES_MAX, Rows};
-pub use value::Value;
+pub use rows::{ROW_VALUES_MAX, Rows};
+pub use value::{Datum, Value};
 
 use std::time::Duration;
 

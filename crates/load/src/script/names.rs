@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::VARIABLES_MAX;
 use super::error::{EvalError, Fault};
-use super::rows::Datum;
-use super::value::Value;
+use super::value::{Datum, Value};
 
 /// Place of a variable among those of a client group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,27 +5,15 @@
 //! or set by one of the scripts. Any other stays as written (`a[1:n]`, `'{"a":true}'`), as it does
 //! in pgbench's simple protocol, where a variable that is not defined is left alone.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Script;
-use super::draft::Draft;
+use super::draft::{Assigned, Draft, Source};
 use super::error::ScriptError;
 use super::names::{Names, Scope, Uses};
 
 /// The parser goes as deep as an expression does, whatever stack its caller has.
 const STACK_BYTES: usize = 32 << 20;
-
-/// A script to parse.
-#[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
-    /// What results call it.
-    pub name: &'a str,
-    /// The script.
-    pub text: &'a str,
-    /// What error messages call it.
-    pub file: &'a str,
-}
 
 /// The scripts of a client group, and their variables.
 #[derive(Debug, Clone)]
@@ -95,27 +83,4 @@ fn parse_all(sources: &[Source<'_>], defined: &[&str]) -> Result<Group, ScriptEr
         scripts,
         names: Arc::new(scope.names),
     })
-}
-
-/// Names that can have a value when a script runs.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Assigned {
-    pub(super) names: HashSet<String>,
-    /// Of `\gset` and `\aset`: any name that starts like this.
-    pub(super) prefixes: HashSet<String>,
-}
-
-impl Assigned {
-    pub(super) fn add(&mut self, names: &[&str]) {
-        self.names.extend(names.iter().map(|&name| name.to_owned()));
-    }
-
-    pub(super) fn contains(&self, name: &str) -> bool {
-        let mut starts = name
-            .char_indices()
-            .map(|(end, _)| &name[..end])
-            .chain([name]);
-        self.names.contains(name)
-            || (!self.prefixes.is_empty() && starts.any(|start| self.prefixes.contains(start)))
-    }
 }

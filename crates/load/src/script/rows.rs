@@ -13,12 +13,12 @@
 //! simple protocol, as literals.
 
 use super::error::{EvalError, Fault};
-use super::expr::Expr;
+use super::expr::Column;
 use super::lexer::Lexer;
 use super::names::{Names, Scope, Slot, Variables};
 use super::random::Rng;
 use super::sql::RawStatement;
-use super::value::Value;
+use super::value::{Datum, Value};
 use super::{Piece, Statement, eval};
 
 /// Most parameters of one statement in the protocol. Rows of literals keep to it as well.
@@ -51,44 +51,11 @@ pub(super) enum Count {
     Variable(Slot),
 }
 
-/// A value of each row.
-#[derive(Debug, Clone)]
-pub(super) enum Column {
-    Expr(Expr),
-    Variable(Slot),
-    Text(String),
-}
-
 /// Before which piece, and at which byte of the parameterized text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stand {
     pub piece: usize,
     pub parameterized: usize,
-}
-
-/// A value to be sent.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Datum<'a> {
-    /// A value of the language.
-    Value(Value),
-    /// Text as it is.
-    Text(&'a [u8]),
-}
-
-impl Datum<'_> {
-    /// Whether it is NULL.
-    #[must_use]
-    pub fn is_null(&self) -> bool {
-        *self == Datum::Value(Value::Null)
-    }
-
-    /// Appends its text.
-    pub fn write_text(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Value(value) => value.write_text(out),
-            Self::Text(text) => out.extend_from_slice(text),
-        }
-    }
 }
 
 impl Rows {

@@ -269,6 +269,31 @@ fn write_uuid(value: [u8; 16], out: &mut Vec<u8>) {
     }
 }
 
+/// A value to be sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Datum<'a> {
+    /// A value of the language.
+    Value(Value),
+    /// Text as it is.
+    Text(&'a [u8]),
+}
+
+impl Datum<'_> {
+    /// Whether it is NULL.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        *self == Datum::Value(Value::Null)
+    }
+
+    /// Appends its text.
+    pub fn write_text(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Value(value) => value.write_text(out),
+            Self::Text(text) => out.extend_from_slice(text),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

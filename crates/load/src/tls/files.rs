@@ -13,7 +13,7 @@ use rustls::pki_types::{
 
 use crate::config::{SslCertMode, SslMode, TargetConfig};
 use crate::error::LoadError;
-use crate::net::reason;
+use crate::socket::reason;
 
 /// Whom the client trusts.
 pub(super) struct Trusted {

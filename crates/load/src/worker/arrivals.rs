@@ -12,7 +12,8 @@ use super::{Timer, Worker};
 use crate::acks::Column;
 use crate::arrival::{Arrival, Queue, Turn};
 use crate::client::Client;
-use crate::shared::{Mail, Shared, lock};
+use crate::shared::{Mail, Shared};
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
 use crate::tally::Tally;
 

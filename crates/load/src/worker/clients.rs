@@ -9,7 +9,7 @@ use super::{Timer, Worker};
 use crate::acks::Column;
 use crate::client::Client;
 use crate::link::Doing;
-use crate::shared::lock;
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
 
 /// How long the server may take to hear all cancel requests at the end.

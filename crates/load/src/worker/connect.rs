@@ -5,13 +5,14 @@ use std::io;
 
 use super::{Timer, Worker};
 use crate::connecting::{Connecting, Trouble};
+use crate::failure::Code;
 use crate::failure::{Besides, Failure};
 use crate::link::{Doing, Link};
-use crate::net::connect;
 use crate::pool::LinkRef;
-use crate::shared::lock;
+use crate::socket::connect;
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
-use crate::tally::{Code, ErrorKey, Place};
+use crate::tally::{ErrorKey, Place};
 
 /// Most sockets that are opened in one pass of the loop.
 const OPENED_PER_PASS: usize = 64;

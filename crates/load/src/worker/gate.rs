@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use super::Worker;
 use crate::link::Doing;
 use crate::pool::LinkRef;
-use crate::shared::{Mail, lock};
+use crate::shared::Mail;
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
 
 /// A thread's share of the connections that may be on their way.

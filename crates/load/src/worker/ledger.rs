@@ -6,13 +6,14 @@
 use pgdyno_wire::TransactionStatus;
 
 use super::Worker;
-use crate::acks::{Column, Effect, Ending, Outcome};
+use crate::acks::{Column, Ending, Outcome};
 use crate::client::Client;
 use crate::error::LoadError;
+use crate::failure::Code;
 use crate::link::{Awaited, Doing, Link};
+use crate::plan::Effect;
 use crate::plan::Plan;
 use crate::sys::monotonic_ns;
-use crate::tally::Code;
 
 impl Worker {
     /// A statement of the client's, by its place in the script's commands, leaves.

@@ -3,10 +3,10 @@
 use super::Worker;
 use crate::acks::Column;
 use crate::client::Client;
+use crate::failure::Code;
 use crate::plan::Plan;
-use crate::shared::lock;
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
-use crate::tally::Code;
 use crate::translog::Entry;
 
 impl Worker {

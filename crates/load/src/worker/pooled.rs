@@ -12,7 +12,8 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::link::Doing;
 use crate::pool::{Grant, LinkRef, Pool};
-use crate::shared::{Mail, lock};
+use crate::shared::Mail;
+use crate::sys::lock;
 use crate::sys::monotonic_ns;
 use crate::tally::{ErrorKey, Place};
 

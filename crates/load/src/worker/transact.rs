@@ -6,12 +6,13 @@ use super::Worker;
 use crate::acks::Column;
 use crate::client::Step;
 use crate::config::Protocol;
+use crate::failure::Code;
 use crate::failure::Failure;
 use crate::link::{Awaited, Doing};
 use crate::plan::ScriptPlan;
 use crate::script::{BinaryType, Rows, Statement};
 use crate::sys::monotonic_ns;
-use crate::tally::{Code, ErrorKey, Place, ScriptTally};
+use crate::tally::{ErrorKey, Place, ScriptTally};
 
 /// Failures that are worth another try: serialization failure and deadlock.
 const RETRIED: [Code; 2] = [Code::Sqlstate(*b"40001"), Code::Sqlstate(*b"40P01")];

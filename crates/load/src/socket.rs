@@ -1,0 +1,32 @@
+//! Sockets to servers: how one is begun, and what the system says of one.
+
+use std::io;
+
+use crate::hosts::Address;
+use crate::reactor::Stream;
+
+/// What is said of a server that ends a connection without a word.
+pub const CLOSED: &str = "the server closed the connection";
+
+/// Begins a connection without waiting for it.
+///
+/// # Errors
+/// It fails at once; as [`io::ErrorKind::WouldBlock`] where the server's queue is full, so that it
+/// can be tried again shortly.
+pub fn connect(address: &Address) -> io::Result<Stream> {
+    match address {
+        Address::Unix(path) => mio::net::UnixStream::connect(path).map(Stream::Unix),
+        Address::Tcp(address) => {
+            let stream = mio::net::TcpStream::connect(*address)?;
+            stream.set_nodelay(true)?;
+            Ok(Stream::Tcp(stream))
+        }
+    }
+}
+
+/// The system's words without its number for them.
+#[must_use]
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
