@@ -83,7 +83,7 @@ def test_a_setting_that_the_server_does_not_have(pgdyno: Pgdyno) -> None:
 
 def test_a_price_list(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.price.gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
-    monkeypatch.setattr("pgdyno.price.candidates.SAFE_FAULTS", ("kill",))
+    monkeypatch.setattr("pgdyno.remedy.assessment.SAFE_FAULTS", ("kill",))
     said = pgdyno("price", *SHORT, "--ladder", "unlogged", "--cuts", "1", "--format", "json",
                   "-o", "list.db")  # fmt: skip
     assert said.status in (0, 4), said.err
@@ -113,7 +113,7 @@ def test_what_fails_is_one_line_and_not_the_end(
     pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgdyno.price.gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
-    monkeypatch.setattr("pgdyno.price.candidates.SAFE_FAULTS", ("kill",))
+    monkeypatch.setattr("pgdyno.remedy.assessment.SAFE_FAULTS", ("kill",))
 
     def cuts(drill: Drill) -> Iterator[Cut]:
         yield next(kill.FAULT.cuts(drill))

@@ -25,6 +25,7 @@ from pgdyno.errors import UsageError
 from pgdyno.price.candidates import of_change
 from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.record import Recorder, RunFile
+from pgdyno.remedy import Circumstances
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.safefiles import make_folder
 from pgdyno.spec import Change, Spec, spec_from_fields
@@ -237,10 +238,12 @@ def test_table_options_of_an_investigation_are_in_its_drills(
     monkeypatch.setattr("pgdyno.drill.running.find_fault", lambda name: looking)
     kept = Change(table_options={"pgbench_tellers": {"fillfactor": "50"}})
     loose = Change(settings={"synchronous_commit": "off"})
-    candidate = dataclasses.replace(of_change(loose, base=kept), faults=("kill",))
+    candidate = of_change(loose, Circumstances(), base=kept)
+    killed = dataclasses.replace(candidate.assessment, faults=("kill",))
+    candidate = dataclasses.replace(candidate, assessment=killed)
     with open_session(
         spec_of(), run=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
     ) as session:
-        plan = DrillPlan({"kill": 1}, 1, time.monotonic() + 60)
+        plan = DrillPlan(1, 1, time.monotonic() + 60)
         drill_all(session, [candidate], plan, Drilled())
     assert found == [(["fillfactor=50"],)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from report_runs import FREE, Level, Tried, Writer, write_trial
 
+from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
 from pgdyno.price.candidates import Candidate, ladder
 from pgdyno.price.cells import cells_of, not_drilled
@@ -37,15 +38,16 @@ def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillRes
     """The result of a drill of ``cuts``."""
     return DrillResult(
         fault=fault, title=fault, spec={}, server={}, settings={}, cuts=tuple(cuts),
-        bound_ms=bound_ms, bound="",
+        bound_ms=bound_ms, bound="", pooled=find_fault(fault).pooled,
     )  # fmt: skip
 
 
 def losses(candidate: Candidate) -> list[dict[str, Any]]:
     """What the candidate's drills took, as they might have."""
-    bound = None if candidate.durability_class in NO_BOUND else BOUNDS_MS.get(candidate.id, 0.0)
+    lossy = candidate.assessment.durability_class in NO_BOUND
+    bound = None if lossy else BOUNDS_MS.get(candidate.id, 0.0)
     cells: list[dict[str, Any]] = []
-    for fault in candidate.faults:
+    for fault in candidate.assessment.faults:
         cells += cells_of(drilled(fault, _cuts(candidate.id, fault), bound))
     return cells
 
@@ -82,7 +84,7 @@ def row(candidate: Candidate) -> dict[str, Any]:
     if candidate.is_baseline:
         gain = None
     elif ratio is None:
-        cells = [not_drilled(fault, "needs root") for fault in candidate.faults]
+        cells = [not_drilled(fault, "needs root") for fault in candidate.assessment.faults]
     else:
         gain = {
             "measured": True, "set_by": {}, "throughput_ratio": ratio,
@@ -93,9 +95,9 @@ def row(candidate: Candidate) -> dict[str, Any]:
         }  # fmt: skip
     made = {
         "candidate": candidate.id, "title": candidate.title,
-        "durability_class": candidate.durability_class, "remedy": candidate.remedy,
+        "durability_class": candidate.assessment.durability_class, "remedy": candidate.remedy,
         "change": candidate.change.to_json(), "base": candidate.base.to_json(),
-        "bound": candidate.bound, "gain": gain, "losses": cells,
+        "bound": candidate.assessment.bound, "gain": gain, "losses": cells,
     }  # fmt: skip
     return {**made, "sentence": sentence(made)}
 
@@ -121,7 +123,7 @@ def price_run(path: Path, **run: Any) -> Path:
             continue
         faster = Level(int(FREE.tps * ratio), 2.0, 0.0, 16, FREE.waits)
         columns = {
-            "remedy": candidate.remedy, "durability_class": candidate.durability_class,
+            "remedy": candidate.remedy, "durability_class": candidate.assessment.durability_class,
             "verdict": "better" if ratio > 1.1 else "no difference",
         }  # fmt: skip
         write_trial(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.drill.bounds import documented_bound
+from pgdyno.drill.bounds import Bound
+from pgdyno.drill.fault import find_fault
+from pgdyno.remedy import Circumstances
+from pgdyno.spec import DiskSpec
+from pgdyno.spec.inforce import SettingsInForce
 
 DEFAULTS = {
     "synchronous_commit": "on",
@@ -14,6 +18,14 @@ DEFAULTS = {
     "full_page_writes": "on",
     "synchronous_standby_names": "",
 }
+
+
+def documented_bound(fault: str, settings: dict[str, str], *, wal: str = "data") -> Bound:
+    """What the fault may take where these settings are in force and the WAL lies there."""
+    in_force = Circumstances(SettingsInForce(settings), disk=DiskSpec(wal=wal))
+    return find_fault(fault).bound(in_force)
+
+
 CRASHES = ["kill", "immediate", "during-recovery", "disk-full", "power"]
 
 
@@ -59,4 +71,4 @@ def test_without_the_wal_a_standby_decides(
 ) -> None:
     settings = {**DEFAULTS, "synchronous_commit": level, "synchronous_standby_names": standby}
     assert documented_bound("wal-device", settings).ms == bound_ms
-    assert documented_bound("power", settings, wal_volatile=True).ms == bound_ms
+    assert documented_bound("power", settings, wal="tmpfs:1GB").ms == bound_ms

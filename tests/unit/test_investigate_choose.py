@@ -3,16 +3,20 @@ more, for the same finding."""
 
 from __future__ import annotations
 
+import pytest
+
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.investigate.choose import candidates
 from pgdyno.investigate.observe import _safer_first
 from pgdyno.spec import Change, spec_from_fields
+from pgdyno.spec.durability import DurabilityClass
 
 SYNC_OFF = Proposal(
     "synchronous-commit-off", Change(settings={"synchronous_commit": "off"}), 1.7, ""
 )
 DELAY = Proposal("commit-delay", Change(settings={"commit_delay": "100"}), 1.1, "")
 FPW = Proposal("full-page-writes-off", Change(settings={"full_page_writes": "off"}), 2.5, "")
+FSYNC = Proposal("fsync-off", Change(settings={"fsync": "off"}), 2.1, "")
 POOL = Proposal("pool-size", Change(pool_max={"web": 16}), 1.3, "")
 
 
@@ -28,12 +32,22 @@ def test_the_remedy_of_a_lower_class_is_tried_first_for_the_same_finding() -> No
 
 def test_between_findings_the_larger_gain_still_comes_first() -> None:
     findings = [found("commit-flush", SYNC_OFF, DELAY), found("client-pool", POOL)]
-    ids = [each.remedy.id for each in candidates(findings, Change(), {"web": 2})]
+    ids = [each.remedy.id for each in candidates(findings, Change(), spec_from_fields({}))]
     assert ids == ["commit-delay", "pool-size", "synchronous-commit-off"]
 
 
+@pytest.mark.parametrize(("allow", "listed"), [("D0", False), ("D2", False), ("D3", True)])
+def test_what_may_lose_all_is_proposed_only_where_it_is_allowed(
+    allow: DurabilityClass, listed: bool
+) -> None:
+    flush = _safer_first(found("commit-flush", SYNC_OFF, FSYNC), allow)
+    assert ("fsync-off" in {each.remedy_id for each in flush.proposals}) is listed
+    tried = [each.remedy.id for each in candidates([flush], Change(), spec_from_fields({}))]
+    assert ("fsync-off" in tried) is listed
+
+
 def test_the_list_of_a_finding_is_in_the_same_order() -> None:
-    listed = _safer_first(found("checkpoint-fpi", FPW, SYNC_OFF, DELAY)).proposals
+    listed = _safer_first(found("checkpoint-fpi", FPW, SYNC_OFF, DELAY), "D0").proposals
     assert [each.remedy_id for each in listed] == [
         "commit-delay",
         "synchronous-commit-off",

@@ -46,13 +46,14 @@ def test_every_rung_can_be_put_into_a_spec(candidate: Candidate) -> None:
     assert spec.server.settings["work_mem"] == "8MB"
     for name, value in candidate.change.settings.items():
         assert spec.server.settings[name] == value
-    assert candidate.faults
+    assert candidate.assessment.faults
     if candidate.remedy:
-        assert candidate.durability_class == catalogue()[candidate.remedy].durability_class
+        known = catalogue()[candidate.remedy].durability_class
+        assert candidate.assessment.durability_class == known
 
 
 def test_the_ladder_climbs_from_losing_nothing_to_losing_all() -> None:
-    classes = [candidate.durability_class for candidate in ladder()]
+    classes = [candidate.assessment.durability_class for candidate in ladder()]
     assert (classes[0], classes[-1]) == ("D0", "D3")
     assert set(classes) == {"D0", "D1", "D2", "D3"}
     bases = {rung(n).base.spec["server.checksums"] for n in ("fpw-off", "fpw-off-no-checksums")}
@@ -97,15 +98,15 @@ def test_a_candidate_of_the_users_own() -> None:
         settings={"full_page_writes": "off", "wal_compression": "on"},
         spec={"disk.wal": "tmpfs:1GB"},
     )
-    assert (made.durability_class, made.remedy) == ("D3", "wal-on-tmpfs")
-    assert made.faults == ("power", "wal-device")
-    assert made.checkpoint_bound
+    assert (made.assessment.durability_class, made.remedy) == ("D3", "wal-on-tmpfs")
+    assert made.assessment.faults == ("power", "wal-device")
+    assert made.assessment.checkpoint_bound
 
 
 def test_a_list_in_a_value_is_one_value() -> None:
     made = parse_candidate("synchronous_standby_names=a,b,commit_delay=100")
     assert made.change.settings == {"synchronous_standby_names": "a,b", "commit_delay": "100"}
-    assert made.durability_class == "D0"
+    assert made.assessment.durability_class == "D0"
 
 
 def test_checksums_are_for_both_sides() -> None:

@@ -116,7 +116,7 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         "rejected: no difference",
         "D1: may lose the last acknowledged commits; measured price: kill: lost at most 16 commits",
         "power not drilled: needs root",
-        "three times wal_writer_delay (600 ms by default)",
+        "three times wal_writer_delay (600 ms)",
         "ALTER SYSTEM SET synchronous_commit = 'off';",
         "taken back in turn: pool 2 → 16 still earns 2.14x",
         "next limit: commit flush",

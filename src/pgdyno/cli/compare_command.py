@@ -17,17 +17,6 @@ from pgdyno.cli.positional import sort_out
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
 
-# Settings whose effect, or whose bill, comes with a checkpoint.
-_CHECKPOINT_SETTINGS = {
-    "max_wal_size",
-    "min_wal_size",
-    "checkpoint_timeout",
-    "checkpoint_completion_target",
-    "checkpoint_flush_after",
-    "full_page_writes",
-    "wal_compression",
-}
-
 
 @click.command("compare")
 @load_options
@@ -76,8 +65,6 @@ def command(**given: Any) -> None:
     path = run_path(given["output"], spec.name)
     own = words_of("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
     with session_for("compare", given, spec, spec_text, path, own, settings) as session:
-        bound = bool(_CHECKPOINT_SETTINGS & set(settings))
-        session.provide(change, checkpoint=bound)
         result = compare(
             session,
             change,
@@ -85,7 +72,6 @@ def command(**given: Any) -> None:
             budget_s=given["budget"] / 1000,
             slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
             pairs_max=given["pairs"],
-            checkpoint_bound=bound,
         )
     print_result(given["output_format"], path, result, _pairs(path))
     check_trust(result)

@@ -64,10 +64,10 @@ def command(**given: Any) -> None:
     wishes = specs[0][0].price
     ladder = wishes.ladder if given["ladder"] is None else given["ladder"].split(",")
     if given["own"]:
-        candidates = choose(ladder, given["own"])
+        candidates = choose(ladder, given["own"], specs[0][0])
     else:
         own = wishes.candidates if given["ladder"] is None else ()
-        candidates = choose(ladder, own, where="price.candidates")
+        candidates = choose(ladder, own, specs[0][0], where="price.candidates")
     for spec, _ in specs:
         check_price(spec, candidates)
     cuts = wishes.cuts if given["cuts"] is None else given["cuts"]

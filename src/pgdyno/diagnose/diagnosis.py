@@ -19,24 +19,17 @@ from pgdyno.diagnose.situation import Situation
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
-    from pgdyno.spec.model import DurabilityClass
 
 NOTHING = "nothing-found"
 
 
-def diagnose(
-    run: RunFile,
-    slice_ids: list[int],
-    *,
-    step: int = 0,
-    allow: DurabilityClass = "D0",
-) -> list[Finding]:
+def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Finding]:
     """Findings on ``slice_ids``, which should be slices under one change, as one stretch.
 
     Found first, rank 1 being the limit; then what was checked and cleared; then what could not be
-    checked. ``allow`` matters only for remedies that are never proposed unless they are allowed.
+    checked. Which proposals are allowed is for those to say who choose among them.
     """
-    situation = Situation(run, slice_ids, allow=allow)
+    situation = Situation(run, slice_ids)
     answers = [_answer(signature, situation) for signature in signatures()]
     found = sorted((f for f in answers if f.status == "found"), key=lambda f: -f.weight)
     ids = {finding.id for finding in found}

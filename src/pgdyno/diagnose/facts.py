@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.diagnose.groups import GroupAccount, group_accounts
-from pgdyno.diagnose.settings import SettingsInForce
 from pgdyno.diagnose.waits import IN_TRANSACTION, WaitClass, wait_class
 from pgdyno.dimension import fields_with
 from pgdyno.spec.change import Change
+from pgdyno.spec.inforce import SettingsInForce
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
-    from pgdyno.spec.model import DurabilityClass
 
 CLIENT_BACKEND = "client backend"
 
@@ -114,12 +113,9 @@ class Wal:
 class Facts:
     """The facts of ``slice_ids`` of ``run``. Attributes are worked out when first asked for."""
 
-    def __init__(
-        self, run: RunFile, slice_ids: list[int], *, allow: DurabilityClass = "D0"
-    ) -> None:
+    def __init__(self, run: RunFile, slice_ids: list[int]) -> None:
         self.run = run
         self.slice_ids = slice_ids
-        self.allow = allow
 
     # -- the stretch of the run ------------------------------------------------------------------
 

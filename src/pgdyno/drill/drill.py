@@ -11,13 +11,14 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.drill.bounds import documented_bound
+from pgdyno.drill.bounds import Bound
 from pgdyno.drill.evidence import Said
 from pgdyno.drill.model import Cut, DrillOptions, Proof, Verified
 from pgdyno.drill.outside import killed, outside_hand
@@ -32,10 +33,10 @@ from pgdyno.drill.witnesses import (
 )
 from pgdyno.errors import PgdynoError, TrustError
 from pgdyno.record import AckLedger, read_acks
+from pgdyno.remedy import Circumstances, circumstances
 from pgdyno.server import Cluster
 from pgdyno.server.places import shared_folder
 from pgdyno.server.receivers import Receivers
-from pgdyno.spec import Spec
 
 LOAD_S = 1.1
 """How long the load runs before a fault, when nothing else is asked for."""
@@ -43,29 +44,35 @@ LOAD_S = 1.1
 _LOAD_SPREAD = (0.75, 1.25)
 _ENDING_S_MAX = 2.0
 _LOOK_S = 0.02
-_KILLS_NOBODY = ("stop", "disk-full")
-"""Faults that end no process, so that whoever is killed was killed by somebody else."""
 
 
 class Drill:
     """What a fault needs to break a loaded server and see what became of it."""
 
-    def __init__(self, session: Session, options: DrillOptions) -> None:
-        """``session`` has a server of pgdyno's own, which runs."""
+    def __init__(
+        self,
+        session: Session,
+        options: DrillOptions,
+        bound: Callable[[Circumstances], Bound],
+        *,
+        ends_processes: bool,
+    ) -> None:
+        """``session`` has a server of pgdyno's own, which runs; ``bound`` and whether the fault
+        ``ends_processes`` are the fault's own."""
         assert session.target.cluster is not None, "drills are for servers that pgdyno started"
         self.session = session
         self.options = options
+        self._fault_ends_processes = ends_processes
         self.cluster: Cluster = session.target.cluster
         self.folder = self.cluster.folder / "drill"
         """For what a drill keeps while it lasts; goes with the cluster."""
         shared_folder(self.folder)
-        self.bound = documented_bound(
-            options.fault,
-            session.target.facts["settings"],
-            wal_volatile=_in_memory(session.spec),
-            unlogged=session.spec.workload.unlogged,
+        self.circumstances = replace(
+            circumstances(session.spec, session.target.facts["settings"]),
             scripts_choose=scripts_choose(session.workloads),
         )
+        """What is in force while nothing is broken."""
+        self.bound = bound(self.circumstances)
         """What the documentation allows the fault to take."""
         self.witnesses: Witnesses
         """What is known of the database from before the present load."""
@@ -224,7 +231,7 @@ class Drill:
             raise
         except (PgdynoError, psycopg.Error) as problem:
             hand = self._disturbed
-            if not self._struck or self.options.fault in _KILLS_NOBODY:
+            if not self._struck or not self._fault_ends_processes:
                 hand = hand or self._killed_within(_ENDING_S_MAX)
             if isinstance(problem, PgdynoError) and problem.code == "server-killed":
                 hand = hand or problem.message
@@ -260,8 +267,3 @@ def disturbed_from_outside(hand: str) -> TrustError:
 def cut_seed(seed: int, number: int) -> int:
     """The seed of a cut in a drill of ``seed``."""
     return random.Random(f"{seed}/{number}").getrandbits(31)
-
-
-def _in_memory(spec: Spec) -> bool:
-    """Whether the WAL lies on a disk that a power cut empties."""
-    return (spec.disk.wal_plan or spec.disk.data_plan).kind == "tmpfs"

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgdyno.drill.bounds import Bound, of_a_crash
 from pgdyno.errors import UsageError
+from pgdyno.remedy import Circumstances
 from pgdyno.spec import Spec
 
 if TYPE_CHECKING:
@@ -32,6 +34,17 @@ class Fault:
     """Carries the cuts out, one after the other, each recorded as it is yielded."""
     variants: tuple[str, ...] = ()
     """What ``--variant`` may name; empty where there is one way only."""
+    pooled: bool = False
+    """Whether the variants are drawn by seed out of one lot, so that they are judged together."""
+    bound: Callable[[Circumstances], Bound] = of_a_crash
+    """What PostgreSQL's documentation allows it to take."""
+    ends_processes: bool = True
+    """Whether processes of the server end by it; otherwise who is killed was killed by another."""
+    seconds_min: float = 10.0
+    """What a drill with a cut or two takes, about, on two cores; drills that share a time share it
+    in this proportion."""
+    cuts_usual: int = 5
+    """As many as an investigation has of it to price a remedy."""
 
 
 def fault_names() -> list[str]:

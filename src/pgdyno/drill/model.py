@@ -23,8 +23,6 @@ SCHEMA_VERSION = 1
 CONFIDENCE = 0.95
 _BOUND_CUTS_MIN = 5
 """Of fewer cuts, what they allow to be said of all crashes is not worth a sentence."""
-_POOLED = ("power",)
-"""Faults whose variants are drawn by seed out of one lot, so that they are judged together."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +207,8 @@ class DrillResult:
     run_file: str = ""
     seed: int = 0
     sham: bool = False
+    pooled: bool = False
+    """Whether variants are drawn by seed out of one lot, so that they are judged together."""
 
     def summary(self) -> dict[str, Any]:
         """The figures over all cuts; see ``result-drill.schema.json``."""
@@ -225,7 +225,7 @@ class DrillResult:
         """The cuts by the variant that they answer for; all under '' where that is one question."""
         found: dict[str, list[Cut]] = {}
         for cut in self.cuts:
-            found.setdefault("" if self.fault in _POOLED else cut.variant, []).append(cut)
+            found.setdefault("" if self.pooled else cut.variant, []).append(cut)
         return found
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Watcher, open_session
-from pgdyno.drill.bounds import POWER, SETTINGS
+from pgdyno.drill.bounds import SETTINGS
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
@@ -18,6 +18,9 @@ from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder
 from pgdyno.spec import Spec
+
+POWER = "power"
+"""The fault whose cuts are made of one recorded load."""
 
 Besides = Callable[[DrillResult], Mapping[str, Any]]
 """Further parts of a drill's result, made of its cuts."""
@@ -55,7 +58,7 @@ def run_drill(
         watcher=watcher,
         asked=asked,
     ) as session:
-        drill = Drill(session, options)
+        drill = Drill(session, options, fault.bound, ends_processes=fault.ends_processes)
         book = _Book(drill, fault, besides, each_cut)
         try:
             with drill.undisturbed():
@@ -149,6 +152,7 @@ class _Book:
             run_file=str(session.recorder.path),
             seed=options.seed,
             sham=options.sham,
+            pooled=fault.pooled,
         )
         self._drill_id = store_drill(session.recorder, self._empty, options)
         self._cuts: list[Cut] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
 from pgdyno.record import CutRow, DrillRow, Recorder, RunFile, RunInfo
 from pgdyno.record.opening import damaged
@@ -72,6 +73,7 @@ def _results(run: RunFile, info: RunInfo) -> list[DrillResult]:
             run_file=str(run.path),
             seed=row.seed,
             sham=bool(row.sham),
+            pooled=find_fault(row.fault).pooled,
         )
         for row in run.drills()
     ]

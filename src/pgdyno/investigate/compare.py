@@ -8,8 +8,10 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.errors import TrustError
+from pgdyno.investigate.question import PAIRS_MAX, Question, question_of
 from pgdyno.investigate.result import ci95_json, effect_json, head_json
-from pgdyno.investigate.trial import PAIRS_MAX, Answer, Measure, Noise, Question, run_trial
+from pgdyno.investigate.trial import Answer, Measure, Noise, run_trial
+from pgdyno.remedy import Circumstances, assess, circumstances
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, noise_floor
 from pgdyno.stats.words import kept
@@ -27,38 +29,50 @@ def compare(
     budget_s: float,
     slice_s: float | None = None,
     pairs_max: int | None = None,
-    checkpoint_bound: bool = False,
 ) -> dict[str, Any]:
     """Compare the session's spec with itself under ``change``; the JSON result.
 
     The noise floor is measured first, from pairs of identical slices; it may take at most half of
-    ``budget_s``. A result without a verdict says why.
+    ``budget_s``. A result without a verdict says why. Raises what is missing for the trial before
+    the load begins.
     """
     began_s = time.monotonic()
     rng = random.Random(session.spec.load.seed)
     seconds = slice_s or slice_seconds(budget_s)
+    server = circumstances(session.spec, session.target.facts["settings"])
+    question = compare_question(change, server, title=title, seconds=seconds, pairs_max=pairs_max)
+    session.provide(change, checkpoint=question.checkpoint_bound)
     session.watcher.phase("warming up")
     session.start_load()
     session.wait_connected()
     session.wait(WARM_UP_SECONDS)
-    question = Question(
-        kind="compare",
-        title=title,
-        a=Change(),
-        b=change,
-        seconds=seconds,
-        pairs_max=pairs_max or PAIRS_MAX,
-        checkpoint_bound=checkpoint_bound,
-    )
     try:
         noise = measure_noise(session, seconds, rng, deadline_s=began_s + budget_s / 2)
         session.watcher.phase(title)
         answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
     except TrustError as problem:
         session.stop_load()
-        return _record(session, _no_answer(session, change, problem.message))
+        return _record(session, _no_answer(session, question, problem.message))
     session.stop_load()
-    return _record(session, _told(session, answer, noise, change))
+    return _record(session, _told(session, answer, noise, question))
+
+
+def compare_question(
+    change: Change,
+    server: Circumstances,
+    *,
+    title: str,
+    seconds: float,
+    pairs_max: int | None = None,
+) -> Question:
+    """Whether it is better with ``change`` on a server that is as ``server`` says."""
+    return question_of(
+        assess(change, server),
+        kind="compare",
+        title=title,
+        seconds=seconds,
+        pairs_max=pairs_max or PAIRS_MAX,
+    )
 
 
 def slice_seconds(budget_s: float) -> float:
@@ -105,13 +119,19 @@ def _record(session: Session, result: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _no_answer(session: Session, change: Change, why: str) -> dict[str, Any]:
+def _asked(question: Question) -> dict[str, Any]:
+    """The change, and what the catalogue has of it."""
+    assert question.assessment is not None, "a comparison is of a change"
+    return {"change": question.b.to_json(), "catalogue": question.assessment.to_json()}
+
+
+def _no_answer(session: Session, question: Question, why: str) -> dict[str, Any]:
     """The result of a comparison without a verdict: too many of its slices were void."""
     run = session.reader()
     figures = ("effect", "latency_p99", "compared", "noise_floor", "pairs_needed")
     return {
         **head_json(run, [], no_verdict=why),
-        "change": change.to_json(),
+        **_asked(question),
         "set_by": next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
         "decision": "no verdict",
         "sentence": f"no verdict: {why}",
@@ -119,12 +139,12 @@ def _no_answer(session: Session, change: Change, why: str) -> dict[str, Any]:
     }
 
 
-def _told(session: Session, answer: Answer, noise: Noise, change: Change) -> dict[str, Any]:
+def _told(session: Session, answer: Answer, noise: Noise, question: Question) -> dict[str, Any]:
     run = session.reader()
     withheld = answer.verdict.outcome == "not comparable"
     return {
         **head_json(run, [], no_verdict=answer.verdict.sentence if withheld else None),
-        "change": change.to_json(),
+        **_asked(question),
         "set_by": dict(answer.set_by),
         "effect": effect_json(answer.throughput),
         "latency_p99": {

@@ -26,18 +26,13 @@ from pgdyno.investigate.choose import (
 )
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise, noise_json
 from pgdyno.investigate.observe import record_diagnosis
+from pgdyno.investigate.question import SLICE_OVERHEAD_SECONDS, Question, question_of
 from pgdyno.investigate.result import effect_json, head_json
-from pgdyno.investigate.trial import (
-    SLICE_OVERHEAD_SECONDS,
-    Answer,
-    Measure,
-    Noise,
-    Question,
-    run_trial,
-)
+from pgdyno.investigate.trial import Answer, Measure, Noise, run_trial
 from pgdyno.record import RunFile, throughput_tps
-from pgdyno.remedy import DurabilityClass, within
+from pgdyno.remedy import circumstances
 from pgdyno.spec import Change
+from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor, words
 
 # Shares of the time budget. With six pairs of slices a trial then takes about a seventh of it, so
@@ -106,6 +101,7 @@ class _Investigation:
         self._slice_s = _within_range(budget_s * _SLICE_SHARE, _SLICE_SECONDS_RANGE)
         self._baseline_s = _within_range(budget_s * _BASELINE_SHARE, _BASELINE_SECONDS_RANGE)
         self._rng = random.Random(session.spec.load.seed)
+        self._server = circumstances(session.spec, session.target.facts["settings"])
         self._progress = Progress()
         self._unmeasured: list[tuple[Candidate, str]] = []
         self._out_of_time = False
@@ -177,7 +173,7 @@ class _Investigation:
         """The best that is left within the durability budget and can be measured."""
         below_floor = []
         for candidate in self._untried():
-            if not within(candidate.remedy, self._bounds.allow):
+            if not within(candidate.durability_class, self._bounds.allow):
                 continue
             why_not = self._obstacle(candidate)
             if why_not is not None:
@@ -225,7 +221,7 @@ class _Investigation:
 
     def _untried(self) -> list[Candidate]:
         progress = self._progress
-        found = candidates(progress.findings, progress.state, self._session.spec)
+        found = candidates(progress.findings, progress.state, self._session.spec, self._server)
         # For good: a setting that keeps the server from failing is not to be had back later.
         self._guarded |= guarded_settings(found)
         return [each for each in found if progress.tried_key(each) not in progress.tried]
@@ -304,7 +300,7 @@ class _Investigation:
     def _offer(self) -> None:
         """Measure what lies above the durability budget on the final state, and keep none of it."""
         for candidate in self._untried():
-            if within(candidate.remedy, self._bounds.allow):
+            if within(candidate.durability_class, self._bounds.allow):
                 continue
             why_not = self._obstacle(candidate)
             question = self._question(candidate)
@@ -324,23 +320,8 @@ class _Investigation:
 
     def _question(self, candidate: Candidate) -> Question:
         progress = self._progress
-        bound = candidate.remedy.checkpoint_bound
-        cycles_s = min(2 * (candidate.cycle_s or 0.0), _CYCLE_SLICE_SECONDS_MAX) if bound else 0.0
-        return Question(
-            kind="remedy",
-            title=candidate.title,
-            a=progress.state,
-            b=candidate.change.over(progress.state),
-            seconds=max(self._slice_s, cycles_s),
-            predicted_ratio=None if candidate.remedy.guards else candidate.predicted_ratio,
-            pairs_max=2 * PAIRS_MIN,
-            checkpoint_bound=bound,
-            labels={
-                "step": len(progress.steps) + 1,
-                "finding": candidate.finding,
-                "remedy": candidate.remedy.id,
-                "durability_class": candidate.remedy.durability_class,
-            },
+        return remedy_question(
+            candidate, progress.state, slice_s=self._slice_s, step=len(progress.steps) + 1
         )
 
     def _run(self, question: Question) -> Answer:
@@ -388,7 +369,7 @@ class _Investigation:
                     "id": candidate.remedy.id,
                     "title": candidate.title,
                     "change": candidate.change.to_json(),
-                    "durability_class": candidate.remedy.durability_class,
+                    "durability_class": candidate.durability_class,
                 },
                 "predicted_ratio": round(candidate.predicted_ratio, 3),
                 "set_by": dict(answer.set_by),
@@ -420,7 +401,7 @@ class _Investigation:
             step=len(progress.steps) + 1,
             finding=candidate.finding,
             remedy=candidate.remedy.id,
-            durability_class=candidate.remedy.durability_class,
+            durability_class=candidate.durability_class,
             predicted_ratio=candidate.predicted_ratio,
             decision="not measured",
             sentence=why,
@@ -465,6 +446,22 @@ class _Investigation:
         gains = "; ".join(_won(each) for each in kept)
         first = kept[0].candidate.finding
         return {"finding": first, "sentence": f"{gains}; next limit: {limit['sentence']}"}
+
+
+def remedy_question(candidate: Candidate, state: Change, *, slice_s: float, step: int) -> Question:
+    """Whether ``candidate`` helps on top of ``state``."""
+    bound = candidate.assessment.checkpoint_bound
+    cycles_s = min(2 * (candidate.cycle_s or 0.0), _CYCLE_SLICE_SECONDS_MAX) if bound else 0.0
+    return question_of(
+        candidate.assessment,
+        kind="remedy",
+        title=candidate.title,
+        state=state,
+        seconds=max(slice_s, cycles_s),
+        predicted_ratio=None if candidate.remedy.guards else candidate.predicted_ratio,
+        pairs_max=2 * PAIRS_MIN,
+        labels={"step": step, "finding": candidate.finding, "remedy": candidate.remedy.id},
+    )
 
 
 def improves(answer: Answer) -> bool:

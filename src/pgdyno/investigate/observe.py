@@ -7,8 +7,10 @@ from typing import Any
 
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
+from pgdyno.investigate.choose import may_be_proposed
 from pgdyno.investigate.result import run_result
-from pgdyno.remedy import DurabilityClass, catalogue
+from pgdyno.remedy import catalogue
+from pgdyno.spec.durability import DurabilityClass, severity
 
 
 def observe(session: Session) -> dict[str, Any]:
@@ -29,16 +31,20 @@ def record_diagnosis(
 ) -> dict[int, Finding]:
     """Diagnose the slices and write the findings into the run file; the findings by row id there,
     in the diagnosis's order."""
-    diagnosed = diagnose(session.reader(), slice_ids, step=step, allow=allow)
-    findings = [_safer_first(finding) for finding in diagnosed]
+    diagnosed = diagnose(session.reader(), slice_ids, step=step)
+    findings = [_safer_first(finding, allow) for finding in diagnosed]
     return {session.recorder.add_finding(finding.to_row()): finding for finding in findings}
 
 
-def _safer_first(finding: Finding) -> Finding:
-    """The same, its proposals by durability class; within a class the best predicted first."""
+def _safer_first(finding: Finding, allow: DurabilityClass) -> Finding:
+    """The same with the proposals that may be made, by durability class; within a class the best
+    predicted first."""
     remedies = catalogue()
     proposals = sorted(
-        finding.proposals,
-        key=lambda each: (remedies[each.remedy_id].durability_class, -each.predicted_ratio),
+        (each for each in finding.proposals if may_be_proposed(each, allow)),
+        key=lambda each: (
+            severity(remedies[each.remedy_id].durability_class),
+            -each.predicted_ratio,
+        ),
     )
     return replace(finding, proposals=tuple(proposals))

@@ -18,8 +18,9 @@ from typing import Any, Literal
 from pgdyno.conduct import Session
 from pgdyno.diagnose.failures import Failures, failures, failures_max, not_comparable
 from pgdyno.errors import TrustError
+from pgdyno.investigate.question import Question
 from pgdyno.record.void import NOTHING_DONE
-from pgdyno.spec import Change, Spec
+from pgdyno.spec import Spec
 from pgdyno.stats import (
     EFFECT_MATTERS,
     PAIRS_MIN,
@@ -32,41 +33,12 @@ from pgdyno.stats import (
 )
 from pgdyno.stats.words import kept, ratio_words
 
-PAIRS_MAX = 60
 LATENCY_MATTERS = 0.10
 """A change of p99 at a fixed rate that is worth knowing; tails are noisier than means."""
 RATE_SLACK = 0.01
 """Part of what came due that may not be done although the rate is held."""
 
 Measure = Literal["throughput", "latency_p99"]
-# What a slice costs beside its seconds: the change, settling, reading the probes at both edges.
-SLICE_OVERHEAD_SECONDS = 0.6
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a trial is to answer: does ``b`` differ from ``a``?"""
-
-    kind: str
-    """noise, compare, remedy or recheck."""
-    title: str
-    a: Change
-    b: Change
-    seconds: float
-    """Length of one slice."""
-    predicted_ratio: float | None = None
-    """What was predicted beforehand; it sets how closely the effect need be known."""
-    pairs_max: int = PAIRS_MAX
-    checkpoint_bound: bool = False
-    """Slices begin right after a checkpoint and pay for the one that they leave due."""
-    labels: Mapping[str, Any] = field(default_factory=dict)
-    """Further columns of the trial's row: step, finding, remedy, …"""
-
-    @property
-    def pair_seconds(self) -> float:
-        """What a pair takes, about."""
-        checkpoints = 1.0 if self.checkpoint_bound else 0.0
-        return 2 * (self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from typing import Any
 from pgdyno.conduct import Session
 from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.investigate.compare import WARM_UP_SECONDS, measure_noise
+from pgdyno.investigate.question import SLICE_OVERHEAD_SECONDS, Question, question_of
 from pgdyno.investigate.result import ci95_json
-from pgdyno.investigate.trial import SLICE_OVERHEAD_SECONDS, Answer, Noise, Question, run_trial
+from pgdyno.investigate.trial import Answer, Noise, run_trial
 from pgdyno.price.candidates import Candidate
 from pgdyno.spec import Spec
 from pgdyno.stats import PAIRS_MIN
@@ -85,7 +86,7 @@ def _beside_seconds(candidate: Candidate) -> float:
     """What a pair of the candidate takes beside its two slices."""
     if candidate.is_baseline:
         return 0.0
-    plain_s = 2 * SLICE_OVERHEAD_SECONDS + (2.0 if candidate.checkpoint_bound else 0.0)
+    plain_s = 2 * SLICE_OVERHEAD_SECONDS + (2.0 if candidate.assessment.checkpoint_bound else 0.0)
     return plain_s + (_REARRANGE_SECONDS if candidate.rearranges else 0.0)
 
 
@@ -121,6 +122,18 @@ def measure_gains(
     session.stop_load()
 
 
+def price_question(candidate: Candidate, seconds: float) -> Question:
+    """What ``candidate`` buys, with slices of ``seconds``."""
+    return question_of(
+        candidate.assessment,
+        kind="price",
+        title=candidate.title,
+        state=candidate.base,
+        seconds=seconds,
+        pairs_max=2 * PAIRS_MIN,
+    )
+
+
 def _measure(
     session: Session,
     candidate: Candidate,
@@ -130,21 +143,9 @@ def _measure(
     rng: random.Random,
 ) -> Gain:
     session.watcher.phase(f"measuring the gain of {candidate.title}")
-    question = Question(
-        kind="price",
-        title=candidate.title,
-        a=candidate.base,
-        b=candidate.in_force(),
-        seconds=seconds,
-        pairs_max=2 * PAIRS_MIN,
-        checkpoint_bound=candidate.checkpoint_bound,
-        labels={
-            "remedy": candidate.remedy,
-            "durability_class": candidate.durability_class,
-        },
-    )
+    question = price_question(candidate, seconds)
     try:
-        session.provide(candidate.in_force(), checkpoint=candidate.checkpoint_bound)
+        session.provide(candidate.in_force(), checkpoint=question.checkpoint_bound)
         answer = run_trial(session, question, noise=noise, deadline_s=deadline_s, rng=rng)
     except TrustError as problem:
         return Gain(None, f"no verdict: {problem.message}", void=True)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.conduct import Session
+from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.cells import cells_of, not_drilled
 
-_SECONDS_MIN = {"kill": 10.0, "power": 25.0, "wal-device": 20.0}
-"""What a drill has at least, however late it is: enough for a cut or two. Their shares of the time
-are in the same proportion."""
 _START_SECONDS = 5.0
 """Of a drill's share, what passes before it counts: a server, its tables."""
 
@@ -25,8 +23,8 @@ _START_SECONDS = 5.0
 class DrillPlan:
     """How many cuts, and until when."""
 
-    cuts: Mapping[str, int]
-    """By fault."""
+    cuts: int | None
+    """Of each drill, at most; ``None``: as many as its fault usually has."""
     seed: int
     deadline_s: float
     """On the monotonic clock; no cut begins later."""
@@ -44,7 +42,7 @@ class Drilled:
     def losses(self, candidate: Candidate, why: str) -> list[dict[str, Any]]:
         """The cells of a candidate; a drill that was not come to is "not drilled", and ``why``."""
         found = []
-        for fault in candidate.faults:
+        for fault in candidate.assessment.faults:
             found += self.cells.get((candidate.id, fault)) or [not_drilled(fault, why)]
         return found
 
@@ -75,14 +73,14 @@ def drill_all(
     What this machine or server cannot do is "not drilled" with the reason, and no error. Raises
     Interrupted.
     """
-    asked = [(candidate, fault) for candidate in candidates for fault in candidate.faults]
+    asked = [(each, fault) for each in candidates for fault in each.assessment.faults]
     assert session.target.cluster is not None, "drills are for servers that pgdyno started"
     with session.server_down():
         for number, (candidate, fault) in enumerate(asked):
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
             options = DrillOptions(
                 fault=fault,
-                cuts=plan.cuts[fault],
+                cuts=find_fault(fault).cuts_usual if plan.cuts is None else plan.cuts,
                 seed=plan.seed,
                 budget_s=_share_s(plan, [each for _, each in asked[number:]]),
             )
@@ -113,7 +111,8 @@ def _why(problem: PgdynoError | Interrupted) -> str:
 
 
 def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
-    """Seconds for the first of the drills that are still to be made."""
+    """Seconds for the first of the drills that are still to be made; enough for a cut or two,
+    however late it is."""
     left_s = plan.deadline_s - time.monotonic()
-    weights = [_SECONDS_MIN[fault] for fault in faults]
+    weights = [find_fault(fault).seconds_min for fault in faults]
     return max(left_s * weights[0] / sum(weights) - _START_SECONDS, weights[0])

@@ -123,8 +123,7 @@ class _Work:
             self._gains[candidate.id] = gain
             self.record()
         if asked.cuts:
-            cuts = {fault: asked.cuts for each in asked.candidates for fault in each.faults}
-            plan = DrillPlan(cuts, asked.seed, self._began_s + asked.budget_s)
+            plan = DrillPlan(asked.cuts, asked.seed, self._began_s + asked.budget_s)
             drill_all(session, asked.candidates, plan, self._drilled, self.record)
         self.ended_by = ""
 
@@ -182,11 +181,11 @@ def _row(
     row = {
         "candidate": candidate.id,
         "title": candidate.title,
-        "durability_class": candidate.durability_class,
+        "durability_class": candidate.assessment.durability_class,
         "remedy": candidate.remedy,
         "change": candidate.change.to_json(),
         "base": candidate.base.to_json(),
-        "bound": candidate.bound,
+        "bound": candidate.assessment.bound,
         "gain": gain.to_json() if gain else None,
         "losses": [dict(loss) for loss in losses],
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pgdyno.conduct import Session
@@ -12,11 +11,11 @@ from pgdyno.errors import Interrupted
 from pgdyno.price.candidates import Candidate, of_change
 from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import loss_words
+from pgdyno.remedy import Circumstances, circumstances
 from pgdyno.spec import Change
 
 SECONDS_PER_REMEDY = 75.0
 """Time beyond the investigation's own budget, for each remedy that gives durability up."""
-CUTS = {"kill": 5, "power": 6, "wal-device": 2}
 _PRICED = ("kept", "still earns", "offered")
 
 
@@ -27,7 +26,8 @@ def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> 
     The load has ended. Without ``drill``, or where drills cannot be, the price is "not drilled" and
     why. Takes SECONDS_PER_REMEDY for each.
     """
-    candidates = _candidates(result)
+    server = circumstances(session.spec, session.target.facts["settings"])
+    candidates = candidates_of(result, server)
     drilled, why = Drilled(), ""
     try:
         if not session.target.ours:
@@ -36,7 +36,7 @@ def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> 
             why = "drills were not wanted"
         elif candidates:
             deadline_s = time.monotonic() + SECONDS_PER_REMEDY * len(candidates)
-            plan = DrillPlan(CUTS, session.spec.load.seed or 1, deadline_s)
+            plan = DrillPlan(None, session.spec.load.seed or 1, deadline_s)
             drill_all(session, candidates, plan, drilled)
     except Interrupted:
         why = "interrupted"
@@ -47,15 +47,14 @@ def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> 
     return result
 
 
-def _candidates(result: Mapping[str, Any]) -> list[Candidate]:
+def candidates_of(result: Mapping[str, Any], server: Circumstances) -> list[Candidate]:
     """What is to be priced, each change once, on top of all that was kept."""
     kept = Change.from_json(result["kept"])
     by_id: dict[str, Candidate] = {}
     for remedy in _remedies(result):
-        candidate = of_change(Change.from_json(remedy["change"]), base=kept, title=remedy["title"])
-        by_id[candidate.id] = replace(
-            candidate, remedy=remedy["id"], durability_class=remedy["durability_class"]
-        )
+        change = Change.from_json(remedy["change"])
+        candidate = of_change(change, server, base=kept, title=remedy["title"])
+        by_id[candidate.id] = candidate
     return list(by_id.values())
 
 
@@ -69,9 +68,9 @@ def _row(candidate: Candidate, losses: Sequence[Mapping[str, Any]]) -> dict[str,
     row: dict[str, Any] = {
         "title": candidate.title,
         "remedy": candidate.remedy,
-        "durability_class": candidate.durability_class,
+        "durability_class": candidate.assessment.durability_class,
         "change": candidate.change.to_json(),
-        "bound": candidate.bound,
+        "bound": candidate.assessment.bound,
         "losses": [dict(loss) for loss in losses],
     }
     return {**row, "sentence": "; ".join(loss_words(row))}

@@ -6,7 +6,28 @@ rarer makes it longer; see PostgreSQL's documentation, "WAL configuration".
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Remedy
+from pgdyno.remedy.remedy import Case, Remedy
+
+_MAX_WAL_BYTES = 1 << 30
+_TIMEOUT_MS = 300_000.0
+"""PostgreSQL's defaults of max_wal_size and checkpoint_timeout."""
+
+
+def _less_wal(case: Case) -> bool:
+    return case.shrinks("max_wal_size", _MAX_WAL_BYTES)
+
+
+def _sooner(case: Case) -> bool:
+    before, after = (
+        side.settings.duration_ms("checkpoint_timeout") or _TIMEOUT_MS
+        for side in (case.before, case.after)
+    )
+    return after < before
+
+
+def _rarer(case: Case) -> bool:
+    return not _less_wal(case) and not _sooner(case)
+
 
 REMEDIES = (
     Remedy(
@@ -19,7 +40,8 @@ REMEDIES = (
             "longer crash recovery (all WAL since the last checkpoint is replayed) and up to"
             " max_wal_size of disk for WAL"
         ),
-        settings=("max_wal_size", "checkpoint_timeout"),
+        settings=("max_wal_size", "checkpoint_timeout", "min_wal_size"),
+        when=_rarer,
         checkpoint_bound=True,
     ),
     Remedy(
@@ -30,8 +52,20 @@ REMEDIES = (
         bound="nothing is lost",
         price="more checkpoints, and more full-page images after them; a larger disk has no price",
         settings=("max_wal_size",),
+        when=_less_wal,
         checkpoint_bound=True,
         guards=True,
+    ),
+    Remedy(
+        id="checkpoint-sooner",
+        summary="less time between checkpoints, so a shorter crash recovery",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price="more checkpoints, and more full-page images after them",
+        settings=("checkpoint_timeout",),
+        when=_sooner,
+        checkpoint_bound=True,
     ),
     Remedy(
         id="checkpoint-spread",

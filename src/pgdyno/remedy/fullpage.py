@@ -6,7 +6,26 @@ of full_page_writes. Corruption without any error is possible when data checksum
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Remedy
+from pgdyno.remedy.circumstances import Circumstances
+from pgdyno.remedy.remedy import Case, Remedy, Risk
+
+_TORN = "a power cut may leave torn pages: data lost or corrupt"
+_ATOMIC = "loses nothing (D0) only where the storage writes 8 kB pages atomically"
+
+
+def _no_images(server: Circumstances) -> bool:
+    return not server.is_on("full_page_writes", default=True)
+
+
+def _torn(case: Case) -> Risk:
+    """Checksums tell of a torn page when it is read; they do not mend it."""
+    told = {
+        True: "which data checksums report when the page is read",
+        False: "without an error, for there are no data checksums",
+        None: "possibly without an error",
+    }[case.after.checksums]
+    return Risk("D2", f"{_TORN}, {told}; {_ATOMIC}")
+
 
 REMEDIES = (
     Remedy(
@@ -17,17 +36,31 @@ REMEDIES = (
         bound="nothing is lost",
         price="CPU time in the session that writes the image, and in crash recovery",
         settings=("wal_compression",),
+        when=lambda case: case.after.is_on("wal_compression", default=False),
+        checkpoint_bound=True,
     ),
     Remedy(
         id="full-page-writes-off",
         summary="write no full-page images",
         kind="reload",
         durability_class="D2",
-        bound=(
-            "a power cut may leave torn pages: data lost or corrupt, possibly without an error;"
-            " loses nothing (D0) only where the storage writes 8 kB pages atomically"
-        ),
+        bound=f"{_TORN}, possibly without an error; {_ATOMIC}",
         price="base backups are not affected: they turn it on for as long as they last",
         settings=("full_page_writes",),
+        when=lambda case: case.newly(_no_images),
+        risk=_torn,
+        faults=("power",),
+        checkpoint_bound=True,
+    ),
+    Remedy(
+        id="checksums-off",
+        summary="write pages without checksums",
+        kind="layout",
+        durability_class="D0",
+        bound="nothing is lost; a page that the storage damages is read without an error",
+        price="damage is noticed late, or never",
+        keys=("server.checksums",),
+        when=lambda case: case.newly(lambda server: server.checksums is False),
+        steps=("-- stop PostgreSQL, pg_checksums --disable -D DATA, start PostgreSQL",),
     ),
 )

@@ -25,6 +25,7 @@ REMEDIES = (
             " have more to write"
         ),
         settings=("shared_buffers",),
+        when=lambda case: not case.shrinks("shared_buffers", 128 << 20),
         checkpoint_bound=True,
     ),
 )

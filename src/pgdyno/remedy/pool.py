@@ -10,6 +10,7 @@ REMEDIES = (
         id="pool-size",
         summary="size of the client-side connection pool",
         kind="client",
+        pools=True,
         durability_class="D0",
         bound="nothing is lost",
         price=(

@@ -60,6 +60,9 @@ class Card:
     sentence: str = ""
     evidence: Table | None = None
     lines: Sequence[str] = ()
+    """What to type to have it."""
+    undo: Sequence[str] = ()
+    """What to type to be rid of it."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any
 from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
 from pgdyno.record import FindingRow, RunFile
-from pgdyno.remedy import Remedy, catalogue
+from pgdyno.remedy import Assessment, assess, catalogue
 from pgdyno.report import numbers, wording
 from pgdyno.report.chapters import expectation
 from pgdyno.report.coursewords import change_sentences, drop_sentences
 from pgdyno.report.marks import tells_of_missing_probe
 from pgdyno.report.page import Banner, Card, Headline, StepText, Tag, Zoom
-from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story
+from pgdyno.report.story import NOT_MEASURED, Attempt, Step, Story, in_force
 from pgdyno.report.tables import Table
 from pgdyno.report.wording import decision_words, finding_name
 from pgdyno.spec.change import Change
@@ -282,8 +282,9 @@ def _price_card(attempt: Attempt, story: Story) -> Card:
     return Card(
         title=attempt.title,
         tags=[Tag(attempt.outcome, TONES.get(attempt.outcome, "plain")), *_price_tags(attempt)],
-        terms=[(t, text) for t, text in [*terms, *_price_terms(attempt.remedy)] if text],
-        lines=wording.lines_to_apply(attempt.remedy, attempt.change),
+        terms=[(t, text) for t, text in [*terms, *_price_terms(attempt.assessment)] if text],
+        lines=attempt.assessment.lines_to_apply(),
+        undo=attempt.assessment.lines_to_undo(story.before_all),
     )
 
 
@@ -291,23 +292,25 @@ def _price_tags(attempt: Attempt) -> list[Tag]:
     tags = []
     if attempt.durability_class:
         tags.append(Tag(attempt.durability_class, "plain" if attempt.loses_nothing else "warn"))
-    return tags + _kind_tags(attempt.remedy)
+    return tags + _need_tags(attempt.assessment)
 
 
-def _kind_tags(remedy: Remedy | None) -> list[Tag]:
-    return [Tag({"client": "client side"}.get(remedy.kind, remedy.kind))] if remedy else []
+def _need_tags(assessment: Assessment) -> list[Tag]:
+    return [Tag({"client": "client side"}.get(need, need)) for need in assessment.needs]
 
 
-def _price_terms(remedy: Remedy | None) -> list[tuple[str, str]]:
-    """What a remedy costs, as the catalogue has it."""
-    if remedy is None:
-        return []
-    bound = "" if remedy.durability_class == "D0" else numbers.sentence(remedy.bound)
+def _price_terms(assessment: Assessment) -> list[tuple[str, str]]:
+    """What a change costs, as the catalogue has it."""
+    needs = "; ".join(wording.NEED_MEANING[need] for need in assessment.needs)
     return [
-        ("Bound", bound),
-        ("Costs", numbers.sentence(remedy.price)),
-        ("Applied", numbers.sentence(wording.KIND_MEANING.get(remedy.kind, ""))),
-        ("Shows", "Over whole checkpoint cycles only." if remedy.checkpoint_bound else ""),
+        ("Bound", numbers.sentence(wording.bound_words(assessment))),
+        ("Costs", numbers.sentence(assessment.price)),
+        ("Applied", numbers.sentence(needs)),
+        ("Shows", "Over whole checkpoint cycles only." if assessment.checkpoint_bound else ""),
+        (
+            "Acts on",
+            "" if assessment.acts_on_existing_rows else "Rows that are written from then on.",
+        ),
     ]
 
 
@@ -318,22 +321,25 @@ def _proposal_cards(finding: FindingRow, story: Story) -> list[Card]:
         remedy = catalogue().get(str(row.get("remedy_id")))
         if remedy is None:
             continue
-        change, name = Change.from_json(row.get("change") or {}), remedy.durability_class
+        change = Change.from_json(row.get("change") or {})
+        assessment = assess(change, in_force(story.info))
+        name = assessment.durability_class
         load = wording.full_load(story.info)
         promise = wording.prediction(remedy, row.get("predicted_ratio"), load)
         terms = [
             ("Promises" if remedy.guards else "Throughput", f"{promise}; not measured"),
             ("Because", numbers.sentence(str(row.get("why") or ""))),
             ("Durability", f"{name}: {wording.CLASS_MEANING[name]}."),
-            *_price_terms(remedy),
+            *_price_terms(assessment),
         ]
         cards.append(
             Card(
                 title=title_of(change),
                 tags=[Tag("predicted"), Tag(name, "plain" if name == "D0" else "warn"),
-                      *_kind_tags(remedy)],
+                      *_need_tags(assessment)],
                 terms=[(term, text) for term, text in terms if text],
-                lines=wording.lines_to_apply(remedy, change),
+                lines=assessment.lines_to_apply(),
+                undo=assessment.lines_to_undo(story.before_all),
             )
         )  # fmt: skip
     return cards

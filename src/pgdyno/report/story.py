@@ -12,9 +12,16 @@ from functools import cached_property
 from typing import Any
 
 from pgdyno.diagnose.groups import group_accounts
-from pgdyno.record import FindingRow, RunFile, Trial, throughput_tps
+from pgdyno.record import FindingRow, RunFile, RunInfo, Trial, throughput_tps
 from pgdyno.record.incidents import Incident, incidents
-from pgdyno.remedy import Remedy, catalogue
+from pgdyno.remedy import (
+    Assessment,
+    Circumstances,
+    Remedy,
+    assess,
+    catalogue,
+    circumstances_recorded,
+)
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats.words import change_words, effect_words, ratio_words
@@ -42,6 +49,9 @@ class Attempt:
     change: Change
     """This change alone, without what was kept before it."""
     remedy: Remedy | None
+    """What it was tried as."""
+    assessment: Assessment
+    """What the catalogue knows of it, against what was in force."""
     throughput: Ratio | None
     latency_p99: Ratio | None
     slices: Mapping[str, list[int]]
@@ -57,13 +67,13 @@ class Attempt:
 
     @property
     def durability_class(self) -> str:
-        """D0 to D3, empty when nobody said."""
-        return self.trial.durability_class or (self.remedy.durability_class if self.remedy else "")
+        """D0 to D3, or "unknown"; what was recorded goes before the catalogue of today."""
+        return self.trial.durability_class or self.assessment.durability_class
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether no durability is given up for it, as far as known."""
-        return self.durability_class in ("", "D0")
+        """Whether no durability is given up for it."""
+        return self.durability_class == "D0"
 
     @property
     def rate_held(self) -> bool:
@@ -301,9 +311,19 @@ class Story:
         return self._ids_before()
 
     @property
-    def kept(self) -> Change:
-        """All that is in force in the end."""
-        return Change.from_json(dict(self._kept()))
+    def kept(self) -> Assessment:
+        """All that is in force in the end, as one change."""
+        return assess(Change.from_json(dict(self._kept())), in_force(self.info))
+
+    @property
+    def before_all(self) -> Change:
+        """What is known to have been in force in the user's own server and clients."""
+        groups = self.info.spec.get("clients") or []
+        theirs = (self.info.spec.get("server") or {}).get("kind") == "existing"
+        return Change(
+            settings=dict(self.info.server.get("settings") or {}) if theirs else {},
+            pool_max={g["name"]: (g.get("pool") or {}).get("max") for g in groups},
+        )
 
     def _kept(self) -> Mapping[str, Any]:
         """The change that is in force in the end, as JSON."""
@@ -365,10 +385,12 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
     sides = {"a": [a.id for a, _ in pairs], "b": [b.id for _, b in pairs]}
     base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
     change = without(Change.from_json(trial.change), base)
+    assessment = assess(change, in_force(run.run).under(base.without(change)))
     return Attempt(
         trial=trial,
         change=change,
-        remedy=catalogue().get(trial.remedy) if trial.remedy else _like(change),
+        remedy=catalogue().get(trial.remedy) if trial.remedy else assessment.remedy,
+        assessment=assessment,
         throughput=_ratio(
             trial.throughput_ratio, trial.throughput_ratio_lo, trial.throughput_ratio_hi
         ),
@@ -381,26 +403,14 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
     )
 
 
+def in_force(info: RunInfo) -> Circumstances:
+    """What was in force in a run beside its changes."""
+    return circumstances_recorded(info.spec, info.server.get("settings"))
+
+
 def _p99_ms(run: RunFile, slice_ids: list[int]) -> float | None:
     """p99 of the response times in some slices; None if nothing ended in them."""
     return run.histogram("response", slice_ids).percentile(99) / 1e6 or None if slice_ids else None
-
-
-def _like(change: Change) -> Remedy | None:
-    """The remedy that a change of the user's own amounts to, for its price; None if it is none.
-
-    A remedy that gives up durability does so by switching something off; switching it on is none.
-    """
-    if change.table_options or change.clients or change.spec:
-        return None
-    if change.pool_max:
-        return None if change.settings else catalogue().get("pool-size")
-    switched_on = any(value in ("on", "true", "yes", "1") for value in change.settings.values())
-    for remedy in catalogue().values():
-        covers = set(change.settings) <= set(remedy.settings)
-        if change.settings and covers and not (switched_on and remedy.durability_class != "D0"):
-            return remedy
-    return None
 
 
 def _ratio(ratio: float | None, lo: float | None, hi: float | None) -> Ratio | None:

@@ -210,10 +210,17 @@ def _change_line(story: Story, width: int) -> list[Line]:
 
 
 def _apply_lines(story: Story, width: int) -> list[Line]:
-    """What to type to have for good what was kept; the trials put everything back."""
-    rows = wording.lines_to_apply(None, story.kept)
-    lines = labelled("to apply", rows[0], width, label_width=10, spare=True) if rows else []
-    return [*lines, *(Line(f"{'':10}{row}", spare=True) for row in rows[1:])]
+    """What to type to have for good what was kept, and to be rid of it; the trials put everything
+    back."""
+    kept = story.kept
+    lines = []
+    for label, rows in (
+        ("to apply", kept.lines_to_apply()),
+        ("to undo", kept.lines_to_undo(story.before_all)),
+    ):
+        lines += labelled(label, rows[0], width, label_width=10, spare=True) if rows else []
+        lines += [Line(f"{'':10}{row}", spare=True) for row in rows[1:]]
+    return lines
 
 
 def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
@@ -225,6 +232,8 @@ def _comparison(run: RunFile, story: Story, width: int) -> list[Line]:
         return lines
     said = [attempt.title, wording.set_by_words(attempt)]
     lines += labelled("change", GAP.join(part for part in said if part), width)
+    lines += labelled("durability", wording.assessed_words(attempt), width)
+    lines += labelled("price", attempt.assessment.price, width)
     before, after = attempt.trial.baseline_tps, attempt.trial.changed_tps
     if attempt.throughput is not None:
         lines += labelled(

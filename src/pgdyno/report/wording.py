@@ -12,9 +12,9 @@ from pgdyno.diagnose.failures import failures
 from pgdyno.dimension import title_of
 from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
-from pgdyno.remedy import Remedy, catalogue
+from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
 from pgdyno.report import numbers
-from pgdyno.report.story import NOT_MEASURED, Attempt, Story
+from pgdyno.report.story import NOT_MEASURED, Attempt, Story, in_force
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
@@ -27,14 +27,16 @@ CLASS_MEANING = {
     "D1": "may lose the last acknowledged commits",
     "D2": "may lose the consistency of the database",
     "D3": "may lose the whole database",
+    "unknown": "what it may lose is not known",
 }
 """Durability classes: what a crash of the operating system or a power cut may take."""
 
-KIND_MEANING = {
+NEED_MEANING = {
     "reload": "takes effect with a reload",
     "restart": "needs a restart of the server",
     "client": "is made in the application or its pool, not in the server",
     "table": "is a property of the table; takes effect for new pages",
+    "rewrite": "rewrites the tables under a lock",
     "layout": "moves files, or adds a server: the server is stopped meanwhile",
 }
 
@@ -281,8 +283,8 @@ def decision_words(attempt: Attempt) -> str:
     if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
         cost = "costs nothing that was seen" if decision == "kept" else "at this cost"
         return f"{decision}: {attempt.remedy.summary}; {cost}"
-    if decision == "offered" and attempt.remedy and not attempt.loses_nothing:
-        return f"offered: {attempt.remedy.bound}"
+    if decision == "offered" and not attempt.loses_nothing:
+        return f"offered: {attempt.assessment.bound}"
     return decision
 
 
@@ -315,16 +317,19 @@ def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
 def proposals(finding: FindingRow, story: Story) -> list[str]:
     """What a finding proposes: change, class and predicted gain of each."""
     load = full_load(story.info)
-    return [_proposal(row, load) for row in finding.remedies]
+    before = in_force(story.info)
+    return [_proposal(row, load, before) for row in finding.remedies]
 
 
-def _proposal(row: Mapping[str, Any], load: str) -> str:
+def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
     remedy = catalogue().get(str(row.get("remedy_id")))
     predicted = prediction(remedy, row.get("predicted_ratio"), load)
     if remedy is None:
         return f"{row.get('remedy_id')} ({predicted})"
-    price = "" if remedy.durability_class == "D0" else f"{remedy.durability_class}, "
-    title = title_of(Change.from_json(row.get("change") or {}))
+    change = Change.from_json(row.get("change") or {})
+    name = assess(change, before).durability_class
+    price = "" if name == "D0" else f"{name}, "
+    title = title_of(change)
     return f"{title} ({price}{predicted})"
 
 
@@ -345,6 +350,18 @@ def class_words(attempt: Attempt, story: Story) -> str:
     return f"{words}; {price}" if price else words
 
 
+def assessed_words(attempt: Attempt) -> str:
+    """The class of a change and its bound, as the catalogue has them."""
+    name = attempt.durability_class
+    bound = bound_words(attempt.assessment)
+    return f"{name}: {bound or CLASS_MEANING.get(name, name)}"
+
+
+def bound_words(assessment: Assessment) -> str:
+    """What may be lost at most; '' where there is no more to say than that nothing is."""
+    return "" if assessment.bound == NOTHING_LOST else assessment.bound
+
+
 def price_words(attempt: Attempt, story: Story) -> str:
     """What drills took under the change, or that it was not drilled; '' for what loses nothing and
     was not drilled."""
@@ -353,15 +370,3 @@ def price_words(attempt: Attempt, story: Story) -> str:
         drilled = any(loss["drilled"] for loss in row["losses"])
         return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row))}"
     return "" if attempt.loses_nothing else "not drilled"
-
-
-def lines_to_apply(remedy: Remedy | None, change: Change) -> list[str]:
-    """What to type to have the change; for a remedy unknown here, what it changes."""
-    if remedy is not None:
-        return remedy.lines_to_apply(change)
-    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, value in change.settings.items()]
-    pools = [f"-- client pool of {group}: {size}" for group, size in change.pool_max.items()]
-    clients = [f"-- {group}: {count} clients" for group, count in change.clients.items()]
-    keys = [f"-- spec: {name} = {value}" for name, value in change.spec.items()]
-    reload = ["SELECT pg_reload_conf();  -- or restart, if the setting needs it"]
-    return [*settings, *(reload if settings else []), *pools, *clients, *keys]

@@ -59,12 +59,7 @@ class Receivers:
     def mode_settings(self) -> dict[str, str]:
         """What the mode is in the primary's settings."""
         names = ", ".join(receiver.name for receiver in self.all())
-        if not names or self.spec.mode == "async":
-            return {}
-        return {
-            "synchronous_commit": self.spec.mode,
-            "synchronous_standby_names": f"ANY {self.spec.quorum} ({names})",
-        }
+        return self.spec.settings(names) if names else {}
 
     def wait_caught_up(self) -> None:
         """Wait until all have all that is written by now."""

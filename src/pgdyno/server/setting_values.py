@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.errors import UsageError
+from pgdyno.spec.inforce import choice_of, switch_of
 
 _MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}
@@ -33,8 +34,6 @@ RESERVED = frozenset(
     )
 )
 """Settings by which pgdyno finds a server, keeps it and changes it: never to be changed."""
-_TRUE = ("true", "yes", "on", "1")
-_FALSE = ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def check_value(setting: Setting, value: str, version: str) -> None:
             code="setting-fixed",
         )
     if setting.vartype == "bool":
-        if _as_bool(value) is None:
+        if switch_of(value) is None:
             raise not_one_of(setting.name, value, ("on", "off"), version)
     elif setting.vartype == "enum":
         _check_enum(setting, value, version)
@@ -141,7 +140,7 @@ def _without_crumbs(setting: Setting, number: float, unit: str) -> float:
 def same_value(setting: Setting, value: str) -> bool:
     """Whether ``value``, which the setting can have, is the one that it has."""
     if setting.vartype == "bool":
-        return _as_bool(value) == _as_bool(setting.value)
+        return switch_of(value) == switch_of(setting.value)
     if setting.vartype == "real":  # Shown with 6 digits.
         return f"{in_base_unit(setting, value):.6g}" == f"{float(setting.value):.6g}"
     if setting.vartype == "integer":
@@ -155,7 +154,7 @@ def same_value(setting: Setting, value: str) -> bool:
 def as_shown(setting: Setting, value: str) -> str:
     """``value`` as pg_settings would show it, where that can be told."""
     if setting.vartype == "bool":
-        return "on" if _as_bool(value) else "off"
+        return "on" if switch_of(value) else "off"
     if setting.vartype in ("integer", "real"):
         return (
             f"{in_base_unit(setting, value):.6g}"
@@ -175,24 +174,14 @@ def _spelling_of_switch(setting: Setting, value: str) -> str:
     word = value.strip().lower()
     if word in setting.enumvals:
         return word
-    switch = _as_bool(word)
-    return word if switch is None else "on" if switch else "off"
-
-
-def _as_bool(value: str) -> bool | None:
-    word = value.strip().lower()
-    if not word or word == "o":  # "o" could be on or off
-        return None
-    if any(one.startswith(word) for one in _TRUE):
-        return True
-    return False if any(one.startswith(word) for one in _FALSE) else None
+    return choice_of(word)
 
 
 def _check_enum(setting: Setting, value: str, version: str) -> None:
     word = value.strip().lower()
     choices = {choice.lower() for choice in setting.enumvals}
     # Enumerations that grew out of a Boolean take its other spellings too, unlisted.
-    switch = {"on", "off"} <= choices and word in (*_TRUE, *_FALSE)
+    switch = {"on", "off"} <= choices and choice_of(word) in ("on", "off")
     if word not in choices and not switch:
         raise not_one_of(setting.name, value, setting.enumvals, version)
 

@@ -51,6 +51,22 @@ class Change:
             spec={**earlier.spec, **self.spec},
         )
 
+    def without(self, other: Change) -> Change:
+        """What this change has that ``other`` does not name."""
+        tables = {
+            table: {name: value for name, value in options.items() if name not in named}
+            for table, options in self.table_options.items()
+            for named in [other.table_options.get(table, {})]
+        }
+        return Change(
+            settings={n: v for n, v in self.settings.items() if n not in other.settings},
+            pool_max={n: v for n, v in self.pool_max.items() if n not in other.pool_max},
+            clients={n: v for n, v in self.clients.items() if n not in other.clients},
+            rate={n: v for n, v in self.rate.items() if n not in other.rate},
+            table_options={table: options for table, options in tables.items() if options},
+            spec={n: v for n, v in self.spec.items() if n not in other.spec},
+        )
+
     def to_json(self) -> dict[str, Any]:
         """A JSON-ready form with empty fields left out; ``from_json`` reads it back."""
         fields = {

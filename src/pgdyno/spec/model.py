@@ -14,14 +14,13 @@ from pgdyno.spec import failures
 from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, PositiveDuration, SettingValue, Share
 from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
+from pgdyno.spec.durability import DurabilityClass
 from pgdyno.spec.failures import FailuresLimit
 from pgdyno.spec.init import InitSpec
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration, format_size
-
-DurabilityClass = Literal["D0", "D1", "D2", "D3"]
 
 CPUS_MAX = 4096
 DATA_BYTES_MIN = 128 << 20

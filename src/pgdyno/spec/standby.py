@@ -39,6 +39,15 @@ class StandbySpec(Part):
         """How many there are that commits could wait for."""
         return self.count + self.receivewal
 
+    def settings(self, names: str = "*") -> dict[str, str]:
+        """What the mode is in the primary's settings; ``names`` are those of the receivers."""
+        if not self.receivers or self.mode == "async":
+            return {}
+        return {
+            "synchronous_commit": self.mode,
+            "synchronous_standby_names": f"ANY {self.quorum} ({names})",
+        }
+
     @property
     def waits(self) -> bool:
         """Whether commits wait for a receiver."""

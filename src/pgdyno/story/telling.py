@@ -65,13 +65,14 @@ def tell(
 
 def _spec_of(spec: Spec, chapter: Chapter) -> Spec:
     """The spec with what the chapter has different, checked."""
-    changed = spec_with(spec, _change_of(chapter), where=f'chapter "{chapter.title}"')
+    changed = spec_with(spec, chapter_change(chapter), where=f'chapter "{chapter.title}"')
     if chapter.fault is not None:
         check_drill(changed, _options(chapter, spec), find_fault(chapter.fault))
     return changed
 
 
-def _change_of(chapter: Chapter) -> Change:
+def chapter_change(chapter: Chapter) -> Change:
+    """What a chapter compares the spec with."""
     return change_of(settings=chapter.settings, keys=chapter.vary)
 
 
@@ -95,7 +96,7 @@ def _compare(
     path: Path,
     of: Mapping[str, Any],
 ) -> dict[str, Any]:
-    change = _change_of(chapter)
+    change = chapter_change(chapter)
     budget = ("--budget", format_duration(chapter.budget_ms))
     with open_session(
         spec,
@@ -105,7 +106,6 @@ def _compare(
         watcher=watcher,
         asked=(*_options_of(chapter), *budget),
     ) as session:
-        session.provide(change)
         result = compare(session, change, title=chapter.title, budget_s=chapter.budget_ms / 1000)
         done = {
             "kind": "comparison",

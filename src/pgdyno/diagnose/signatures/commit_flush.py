@@ -92,15 +92,9 @@ def _proposals(s: Situation, off: float) -> list[Proposal]:
             )
         )
     proposals += _delay(s) + _buffers(s)
-    if s.allow == "D3":
-        proposals.append(
-            Proposal(
-                "fsync-off",
-                Change(settings={"fsync": "off"}),
-                off,
-                "removes the flush itself",
-            )
-        )
+    proposals.append(
+        Proposal("fsync-off", Change(settings={"fsync": "off"}), off, "removes the flush itself")
+    )
     return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
 
 

@@ -198,4 +198,5 @@ FAULT = Fault(
     check=_check,
     cuts=_cuts,
     variants=(_WAL, _DATA),
+    ends_processes=False,
 )

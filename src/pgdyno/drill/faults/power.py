@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pgdyno.drill.bounds import Bound, of_a_crash, of_a_lost_wal
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Verified
@@ -18,6 +19,7 @@ from pgdyno.drill.power.loaded import RecordedLoad
 from pgdyno.drill.power.plan import KEEPS, Moment, Planned, plan_cuts
 from pgdyno.drill.power.recording import recorded_load
 from pgdyno.errors import UsageError
+from pgdyno.remedy import Circumstances
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import DiskPlan
 
@@ -104,6 +106,22 @@ def _worse_than_documented(drill: Drill, verified: Verified) -> bool:
     return bool(ledger and ledger.lost and bound_ms is not None and ledger.lost_ms > bound_ms)
 
 
+def _bound(server: Circumstances) -> Bound:
+    if server.unlogged:
+        return of_a_crash(server)
+    if server.wal_in_memory:
+        return of_a_lost_wal(server)
+    if not server.is_on("fsync", default=True):
+        return Bound(None, "with fsync = off a power cut may damage everything")
+    if not server.is_on("full_page_writes", default=True):
+        return Bound(
+            None,
+            "with full_page_writes = off a power cut may tear pages: the database may be unusable,"
+            " or damaged without an error",
+        )
+    return of_a_crash(server)
+
+
 FAULT = Fault(
     name="power",
     summary="power cuts at chosen moments of one recorded load",
@@ -111,4 +129,8 @@ FAULT = Fault(
     check=_check,
     cuts=_cuts,
     variants=KEEPS,
+    pooled=True,
+    bound=_bound,
+    seconds_min=25.0,
+    cuts_usual=6,
 )

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pgdyno.drill.bounds import Bound
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.evidence import Process, Said, processes, still_there
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.record import AckLedger, Outcome
+from pgdyno.remedy import Circumstances
 from pgdyno.server.signals import send
 
 _STILL_S = (1.0, 2.5)
@@ -126,10 +128,16 @@ def _longest_silence_ms(acks: AckLedger) -> float:
     return float(np.diff(ended_ns.astype(np.int64)).max() / 1e6) if len(ended_ns) > 1 else 0.0
 
 
+def _bound(_server: Circumstances) -> Bound:
+    return Bound(0.0, "a server that stands still and goes on loses nothing")
+
+
 FAULT = Fault(
     name="stop",
     summary="all of the server's processes stand still for some seconds",
     adapt=as_it_is,
     check=nothing_to_check,
     cuts=_cuts,
+    bound=_bound,
+    ends_processes=False,
 )

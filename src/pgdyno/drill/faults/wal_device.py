@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.drill.bounds import CRASH, documented_bound
+from pgdyno.drill.bounds import of_a_crash, of_a_lost_wal
 from pgdyno.drill.checking import Crashed
 from pgdyno.drill.drill import Drill
 from pgdyno.drill.fault import Fault
@@ -218,9 +218,7 @@ def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int
 def _bound_of_a_crash_ms(drill: Drill) -> float | None:
     """With its own WAL again a server recovers as from any crash: what it acknowledged was flushed,
     or it should have gone down sooner."""
-    settings = drill.session.target.facts["settings"]
-    unlogged = drill.session.spec.workload.unlogged
-    return documented_bound(CRASH, settings, unlogged=unlogged).ms
+    return of_a_crash(drill.circumstances).ms
 
 
 def _said_of_redo(cluster: Cluster) -> list[str]:
@@ -286,4 +284,7 @@ FAULT = Fault(
             if _makes_sense(way, rescue)
         ),
     ),
+    bound=of_a_lost_wal,
+    seconds_min=20.0,
+    cuts_usual=2,
 )
