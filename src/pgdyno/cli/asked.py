@@ -49,33 +49,6 @@ def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
     ), ""
 
 
-def specs_of_several(
-    asked: Asked, given: Mapping[str, Any], *, scale: int, clients: int
-) -> list[tuple[Any, str]]:
-    """As :func:`build_spec`, for each --pg-bindir: one, or two that differ in their programs alone.
-
-    Without a spec file, ``scale`` and ``clients`` stand in for what is not said. What one of two
-    servers lacks is an error now, and not when the other has had its turn.
-    """
-    bindirs = given["pg_bindir"] or (None,)
-    if len(bindirs) > 2:
-        raise UsageError(
-            "--pg-bindir is given once, or twice to compare two servers", code="too-many-servers"
-        )
-    if asked.spec_path is None:
-        given = {
-            **given,
-            "scale": given["scale"] or max(scale, given["clients"] or clients),
-            "clients": given["clients"] or clients,
-        }
-    specs = [build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs]
-    from pgdyno.conduct import check_programs
-
-    for spec, _ in specs if len(specs) > 1 else ():
-        check_programs(spec)
-    return specs
-
-
 def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     check_tries(given)
     overrides: dict[str, Any] = {}

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.again import words_of
-from pgdyno.cli.asked import specs_of_several
-from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import sort_out
+from pgdyno.cli.servers import Turn, on_each, servers_of
 from pgdyno.cli.types import Duration
 from pgdyno.errors import ThresholdError
 
@@ -76,28 +74,27 @@ def command(**given: Any) -> None:
 
     asked, options = sort_out(given["what"]), _options(given)
     fault = find_fault(options.fault)
-    specs = specs_of_several(asked, given, scale=_SCALE, clients=_CLIENTS)
-    for spec, _ in specs:
+    servers = servers_of(asked, given, scale=_SCALE, clients=_CLIENTS)
+    for spec, _ in servers.specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
-    if asked.spec_path is None:
-        specs = [(spec.model_copy(update={"name": name}), text) for spec, text in specs]
-    paths = run_paths(given["output"], name, len(specs))
-    path = paths[0]
+    turns = servers.turns(given["output"], name, _OWN)
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
-        besides = None
-        own = words_of(*_OWN, *(("pg_bindir",) if len(specs) > 1 else ()))
-        for (spec, text), each in reversed(list(zip(specs, paths, strict=True))):
-            result = run_drill(
-                spec,
+
+        def drill(turn: Turn, against: DrillResult | None) -> DrillResult:
+            named = {} if asked.spec_path else {"name": name}
+            return run_drill(
+                turn.spec.model_copy(update=named),
                 options,
                 watcher=watcher,
-                run=each,
-                spec_text=text,
-                asked=own,
-                besides=besides,
+                run=turn.run_path,
+                spec_text=turn.spec_text,
+                asked=turn.words,
+                besides=None if against is None else partial(comparison, against=against),
             )
-            besides = partial(comparison, against=result)
+
+        result = on_each(turns, drill)
+    path = turns[0].run_path
     print_result(given["output_format"], path, _stored(path), _rows(path))
     _judge(result)
 

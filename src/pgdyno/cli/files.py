@@ -39,14 +39,6 @@ def run_path(output: str | None, name: str) -> Path:
     return path
 
 
-def run_paths(output: str | None, name: str, count: int) -> list[Path]:
-    """Paths of new run files for one or two servers: as :func:`run_path`, the second one's beside
-    it as ``…-against.db``."""
-    path = run_path(output, name)
-    beside = path.with_stem(f"{path.stem}-against")
-    return [path] if count == 1 else [path, run_path(str(beside), name)]
-
-
 def page_path(output: str | None, run_file: Path) -> Path:
     """Where the page of ``run_file`` goes: as asked, or beside it. Refused now if it cannot."""
     from pgdyno.report import check_page_place

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.again import words_of
-from pgdyno.cli.asked import specs_of_several
-from pgdyno.cli.files import run_paths
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.positional import sort_out
+from pgdyno.cli.servers import Turn, on_each, servers_of
 from pgdyno.cli.types import Duration
 from pgdyno.errors import ThresholdError
 
+if TYPE_CHECKING:
+    from pgdyno.price.against import Priced
+
 _CLIENTS = 16
 _SCALE = 10
+_OWN = ("own", "ladder", "cuts", "budget")
+"""Options that are of the price list, and not of its spec."""
 
 
 @click.command("price")
@@ -60,35 +63,37 @@ def command(**given: Any) -> None:
     from pgdyno.price.pricing import Asked, check_price, default_budget_s, price
 
     asked = sort_out(given["what"])
-    specs = specs_of_several(asked, given, scale=_SCALE, clients=_CLIENTS)
-    wishes = specs[0][0].price
+    servers = servers_of(asked, given, scale=_SCALE, clients=_CLIENTS)
+    first = servers.specs[0][0]
+    wishes = first.price
     ladder = wishes.ladder if given["ladder"] is None else given["ladder"].split(",")
     if given["own"]:
-        candidates = choose(ladder, given["own"], specs[0][0])
+        candidates = choose(ladder, given["own"], first)
     else:
         own = wishes.candidates if given["ladder"] is None else ()
-        candidates = choose(ladder, own, specs[0][0], where="price.candidates")
-    for spec, _ in specs:
+        candidates = choose(ladder, own, first, where="price.candidates")
+    for spec, _ in servers.specs:
         check_price(spec, candidates)
     cuts = wishes.cuts if given["cuts"] is None else given["cuts"]
     if cuts:
-        check_witnesses(specs[0][0])
+        check_witnesses(first)
     budget_ms = given["budget"] or wishes.budget_ms
-    paths = run_paths(given["output"], f"{specs[0][0].name}-price", len(specs))
     wanted = Asked(
         candidates=candidates,
         cuts=cuts,
         budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
-        seed=specs[0][0].load.seed or 1,
+        seed=first.load.seed or 1,
     )
-    priced = None
-    several = ("pg_bindir",) if len(specs) > 1 else ()
-    own = words_of("own", "ladder", "cuts", "budget", *several)
-    for (spec, text), each in reversed(list(zip(specs, paths, strict=True))):
-        with session_for("price", given, spec, text, each, own) as session:
-            priced = price(session, wanted, against=priced)
-    assert priced is not None
-    print_result(given["output_format"], paths[0], priced.result, cells(priced.result))
+
+    def one(turn: Turn, against: Priced | None) -> Priced:
+        with session_for(
+            "price", given, turn.spec, turn.spec_text, turn.run_path, turn.words
+        ) as session:
+            return price(session, wanted, against=against)
+
+    turns = servers.turns(given["output"], f"{first.name}-price", _OWN)
+    priced = on_each(turns, one)
+    print_result(given["output_format"], turns[0].run_path, priced.result, cells(priced.result))
     check_trust(priced.result)
     _check_bounds(priced.result)
 
