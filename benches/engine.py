@@ -17,7 +17,7 @@ from typing import Any, Self
 from benches.floor import ROOT
 from benches.sample import BenchError, Case, Sample, plausible
 from benches.server import BenchServer
-from pgdyno.conduct.config import engine_config
+from pgdyno.conduct._config import engine_config
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads

@@ -20,11 +20,11 @@ from typing import Any, cast
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.conduct import Silent
-from pgdyno.conduct.load import RunningLoad
-from pgdyno.conduct.standstill import Standstill
+from pgdyno.conduct._load import RunningLoad
+from pgdyno.conduct._standstill import Standstill
 from pgdyno.errors import PgdynoError
 from pgdyno.record import Recorder
-from pgdyno.record.writer import Writer
+from pgdyno.record._writer import Writer
 
 _PATIENCE_S = 120.0
 _LOOK_EVERY_S = 0.02

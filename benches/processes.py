@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benches.sample import BenchError
-from pgdyno.server.account import plain_environment
+from pgdyno.server.local.account import plain_environment
 
 
 @dataclass(frozen=True)

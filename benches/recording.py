@@ -19,7 +19,7 @@ from benches.server import SETTINGS, BenchServer, bench_server
 from pgdyno.disk import Device, make_image, mount_image, open_device, unmount_all
 from pgdyno.errors import SetupError
 from pgdyno.server import Places
-from pgdyno.server.account import give, server_account
+from pgdyno.server.local.account import give, server_account
 from pgdyno.stats import paired_effect
 
 PLAIN = "a plain loop mount"

@@ -25,7 +25,7 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.account import Account, give, plain_environment, server_account
+from pgdyno.server.local.account import Account, give, plain_environment, server_account
 
 PATIENCE_S = 20.0
 _PR_SET_PDEATHSIG = 1

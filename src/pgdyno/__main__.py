@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 
 def _stop(number: int, _frame: object) -> None:
     """Leave, unless a session that was stopped is on its way out and is to say so itself."""
-    interrupt = sys.modules.get("pgdyno.conduct.interrupt")
+    interrupt = sys.modules.get("pgdyno.conduct._interrupt")
     if interrupt is None or not interrupt.under_way():
         _leave(number, signal.Signals(number).name)
 

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from inline_snapshot import snapshot
 
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.faults import kill
 from pgdyno.drill.model import Cut
 from pgdyno.errors import RunError
@@ -82,8 +82,8 @@ def test_a_setting_that_the_server_does_not_have(pgdyno: Pgdyno) -> None:
 
 
 def test_a_price_list(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.price.gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
-    monkeypatch.setattr("pgdyno.remedy.assessment.SAFE_FAULTS", ("kill",))
+    monkeypatch.setattr("pgdyno.price._gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
+    monkeypatch.setattr("pgdyno.remedy._assessment.SAFE_FAULTS", ("kill",))
     said = pgdyno("price", *SHORT, "--ladder", "unlogged", "--cuts", "1", "--format", "json",
                   "-o", "list.db")  # fmt: skip
     assert said.status in (0, 4), said.err
@@ -112,8 +112,8 @@ def test_a_price_list(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_fails_is_one_line_and_not_the_end(
     pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.price.gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
-    monkeypatch.setattr("pgdyno.remedy.assessment.SAFE_FAULTS", ("kill",))
+    monkeypatch.setattr("pgdyno.price._gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
+    monkeypatch.setattr("pgdyno.remedy._assessment.SAFE_FAULTS", ("kill",))
 
     def cuts(drill: Drill) -> Iterator[Cut]:
         yield next(kill.FAULT.cuts(drill))

@@ -15,8 +15,8 @@ from pgdyno.conduct import read_spec_or_run
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile
-from pgdyno.report import accounts
-from pgdyno.report.repeating import repeat_lines, spec_command
+from pgdyno.report.words import accounts
+from pgdyno.report.words.repeat import repeat_lines, spec_command
 from pgdyno.server import Installation
 from pgdyno.spec import Spec
 from pgdyno.workload import with_texts

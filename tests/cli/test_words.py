@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.asked import build_spec
 from pgdyno.cli.environment import note_of_server_left_alone
 from pgdyno.cli.positional import Asked, sort_out
+from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
 Pgdyno = Callable[..., "object"]

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from pgdyno.disk import device
+from pgdyno.disk import _device
 
 
 def stay() -> None:
@@ -17,7 +17,7 @@ def stay() -> None:
 
 
 folder, phase = Path(sys.argv[1]), sys.argv[2]
-mount_image = device.mount_image
+mount_image = _device.mount_image
 
 
 def slow_mount(*arguments: object) -> None:
@@ -28,8 +28,8 @@ def slow_mount(*arguments: object) -> None:
         stay()
 
 
-device.mount_image = slow_mount  # type: ignore[assignment]
-disk = device.open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
+_device.mount_image = slow_mount  # type: ignore[assignment]
+disk = _device.open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
 disk.start_recording()
 (disk.path / "file").write_bytes(b"x" * (8 << 20))
 if phase == "failed":

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.disk import (
-    device,
+from pgdyno.disk import (  # fmt: skip
+    _device,
+    _keeping,
+    _leftovers,
     dismantle,
     keep_watch,
-    keeping,
-    leftovers,
     mounting,
     open_device,
-)  # fmt: skip
+)
 from pgdyno.errors import RunError, SetupError
+from pgdyno.server.local.sweep import is_served
 from pgdyno.server.locks import try_lock
-from pgdyno.server.sweep import is_served
 
 OWNER = Path(__file__).with_name("disk_owner.py")
 PHASES = ("daemon", "mounted", "recording", "failed")
@@ -45,7 +45,7 @@ def remains(folder: Path) -> list[object]:
     return [
         *mounting.mounts_below(folder),
         *mounting.loops_below(folder),
-        *leftovers._daemons(folder),
+        *_leftovers._daemons(folder),
     ]
 
 
@@ -99,7 +99,7 @@ def test_what_is_left_when_the_daemon_is_killed_too_is_swept(
     owner: Begin, folder: Path, phase: str
 ) -> None:
     process = owner(phase)
-    (daemon,) = leftovers._daemons(folder)
+    (daemon,) = _leftovers._daemons(folder)
     os.kill(daemon, signal.SIGKILL)
     process.kill()
     said = dismantle(folder)
@@ -117,10 +117,10 @@ def test_a_sweep_and_the_daemon_s_own_end_may_meet(owner: Begin, folder: Path) -
 def test_a_daemon_that_stands_still_is_cut_off(
     owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "STUCK_DEAD_S", 0.3)
-    monkeypatch.setattr(leftovers, "_END_S_MAX", 0.3)
+    monkeypatch.setattr(_leftovers, "STUCK_DEAD_S", 0.3)
+    monkeypatch.setattr(_leftovers, "_END_S_MAX", 0.3)
     process = owner("recording")
-    (daemon,) = leftovers._daemons(folder)
+    (daemon,) = _leftovers._daemons(folder)
     os.kill(daemon, signal.SIGSTOP)
     process.kill()
     assert f"killed the disk's daemon, process {daemon}" in dismantle(folder)
@@ -131,10 +131,10 @@ def test_an_owner_does_not_wait_for_a_daemon_that_stands_still(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_ANSWER_S_MAX", "STUCK_DEAD_S"):
-        monkeypatch.setattr(device, name, 0.3)
+        monkeypatch.setattr(_device, name, 0.3)
     disk = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
     (disk.path / "file").write_bytes(b"x" * (8 << 20))
-    (daemon,) = leftovers._daemons(folder)
+    (daemon,) = _leftovers._daemons(folder)
     os.kill(daemon, signal.SIGSTOP)
     with pytest.raises(RunError, match="does not answer"):
         disk.fail()
@@ -145,8 +145,8 @@ def test_an_owner_does_not_wait_for_a_daemon_that_stands_still(
 def test_a_disk_in_use_goes_with_its_last_user(
     owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "_PATIENCE_S", 0.1)
-    monkeypatch.setattr(leftovers, "_END_S_MAX", 0.0)
+    monkeypatch.setattr(_leftovers, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(_leftovers, "_END_S_MAX", 0.0)
     process = owner("recording")
     with (folder / "mnt" / "file").open("rb") as used:
         process.kill()
@@ -160,7 +160,7 @@ def test_a_disk_in_use_goes_with_its_last_user(
 
 def test_the_owner_hears_that_its_daemon_is_gone(folder: Path) -> None:
     disk = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
-    (daemon,) = leftovers._daemons(folder)
+    (daemon,) = _leftovers._daemons(folder)
     os.kill(daemon, signal.SIGKILL)
     with pytest.raises(RunError, match="daemon has ended: it was killed"):
         disk.stop_recording()
@@ -174,7 +174,7 @@ def test_a_disk_that_cannot_be_mounted_leaves_nothing(
     def refuse(*_: object) -> None:
         raise SetupError("no loop device today", code="disk-setup")
 
-    monkeypatch.setattr("pgdyno.disk.device.mount_image", refuse)
+    monkeypatch.setattr("pgdyno.disk._device.mount_image", refuse)
     with pytest.raises(SetupError, match="no loop device today"):
         open_device(folder, fs="ext4", size_bytes=64 << 20, log=False)
     assert list(folder.iterdir()) == []
@@ -183,13 +183,13 @@ def test_a_disk_that_cannot_be_mounted_leaves_nothing(
 def test_a_keeper_that_was_killed_is_replaced(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "_keepers", [])
+    monkeypatch.setattr(_keeping, "_keepers", [])
     keep_watch(folder)
-    (first,) = keeping._keepers
+    (first,) = _keeping._keepers
     first.kill()
     first.wait()
     keep_watch(folder)
-    (second,) = keeping._keepers
+    (second,) = _keeping._keepers
     assert second.poll() is None
     second.communicate()  # closes its input: there is nothing in the folder, and it ends
 
@@ -242,7 +242,7 @@ def test_a_command_that_is_killed_leaves_nothing_mounted(
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.005)
     finally:
-        for pid in leftovers._daemons(home):
+        for pid in _leftovers._daemons(home):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         os.killpg(process.pid, signal.SIGKILL)

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent
-from pgdyno.disk import leftovers
+from pgdyno.disk import _leftovers
 from pgdyno.disk.mounting import mounts_below
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Installation
+from pgdyno.server.directories import clusters_dir, state_home
 from pgdyno.server.locks import try_lock
-from pgdyno.server.places import clusters_dir, state_home
 from pgdyno.spec import spec_from_fields
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
@@ -123,7 +123,7 @@ def test_the_process_of_a_disk_is_killed(
 
     def killed(self: Drill, rng: Any) -> None:
         let_run(self, rng)
-        for pid in leftovers._daemons(self.cluster.folder):
+        for pid in _leftovers._daemons(self.cluster.folder):
             os.kill(pid, signal.SIGKILL)
 
     monkeypatch.setattr(Drill, "let_run", killed)

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent
-from pgdyno.drill import verify as verifying
-from pgdyno.drill.drill import Drill
+from pgdyno.drill import _verify as verifying
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import TrustError
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.leftovers import server_processes
-from pgdyno.server.postmaster import Postmaster
+from pgdyno.server.local._postmaster import Postmaster
+from pgdyno.server.local.leftovers import server_processes
 from pgdyno.spec import spec_from_fields
 
 
@@ -162,15 +162,15 @@ def test_a_server_killed_as_it_recovers(
 def test_a_server_killed_while_it_is_recorded(
     drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pgdyno.drill.power import recording
+    from pgdyno.drill.power import _recording
 
-    load = recording._load_with_checkpoints
+    load = _recording._load_with_checkpoints
 
     def loaded(drill: Drill) -> list[int]:
         kill_postmaster(drill.cluster)
         return load(drill)
 
-    monkeypatch.setattr(recording, "_load_with_checkpoints", loaded)
+    monkeypatch.setattr(_recording, "_load_with_checkpoints", loaded)
     with pytest.raises(TrustError, match=r"somebody else had a hand in the server.*SIGKILL"):
         drilled("power")
 

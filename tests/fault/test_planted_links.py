@@ -16,14 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.drill.pristine import Pristine
+from pgdyno.drill._clean_copy import Pristine
 from pgdyno.errors import PgdynoError, SetupError
-from pgdyno.server import Cluster, Installation, controldata
-from pgdyno.server.account import give, server_account
-from pgdyno.server.logtext import last_words, log_text
-from pgdyno.server.safefiles import acting, copy_tree, make_folder, remove_folder
-from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
-from pgdyno.server.standby import Standby
+from pgdyno.server import Cluster, Installation
+from pgdyno.server.local import controldata
+from pgdyno.server.local._sharedmem import _posix_handles, _recorded_segment
+from pgdyno.server.local.account import give, server_account
+from pgdyno.server.local.logtext import last_words, log_text
+from pgdyno.server.local.safefiles import acting, copy_tree, make_folder, remove_folder
+from pgdyno.server.replication.standby import Standby
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account for servers")
 

@@ -20,7 +20,7 @@ from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import UsageError
 from pgdyno.server import Installation, sweep
-from pgdyno.server.places import clusters_dir
+from pgdyno.server.directories import clusters_dir
 from pgdyno.spec import spec_from_fields
 
 SHIM = Path(__file__).with_name("swallowed_flush.c")

@@ -13,9 +13,9 @@ from pathlib import Path, PurePosixPath
 import psycopg
 import pytest
 
-from pgdyno.drill.power.filemap import FileMap
-from pgdyno.drill.power.names import BlockOf, Names, Spot, ask_names
-from pgdyno.drill.power.walrecords import read_records
+from pgdyno.drill.power._filemap import FileMap
+from pgdyno.drill.power._names import BlockOf, Names, Spot, ask_names
+from pgdyno.drill.power._walrecords import read_records
 from pgdyno.server import Cluster
 from pgdyno.server.lsn import lsn_text, parse_lsn
 

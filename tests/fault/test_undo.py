@@ -16,10 +16,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.conduct.presence import is_loss
+from pgdyno.conduct._server_away import is_loss
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Cluster, ConnInfo, Settings, settle, undo_left
-from pgdyno.server.undo import undo_files
+from pgdyno.server.settings._undo import undo_files
 
 pytestmark = pytest.mark.server
 PATIENCE_S = 60.0
@@ -321,7 +321,7 @@ def test_the_role_that_changed_them_is_dropped(
 
 
 def guardian_lives(path: Path) -> bool:
-    from pgdyno.server.undo import UndoFile
+    from pgdyno.server.settings._undo import UndoFile
 
     file = UndoFile.try_take(path)
     if file is not None:

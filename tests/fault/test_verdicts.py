@@ -22,7 +22,7 @@ from said import error_of
 
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.relay import Relay
+from pgdyno.server.replication._relay import Relay
 
 pytestmark = pytest.mark.server
 

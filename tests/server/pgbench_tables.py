@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.server import ConnInfo, connect
-from pgdyno.spec.init import InitSpec
-from pgdyno.workload.pgbench import Making
+from pgdyno.spec.tables import InitSpec
+from pgdyno.workload._pgbench import Making
 
 
 def make_pgbench_tables(conninfo: ConnInfo, scale: int = 1) -> None:

@@ -15,7 +15,7 @@ from pgdyno._engine import DiskLogs
 from pgdyno.disk import Device, FileSystem, mount_image, mounting, open_device, unmount_all
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.account import server_account
+from pgdyno.server.local.account import server_account
 
 pytestmark = [
     pytest.mark.server,
@@ -262,6 +262,6 @@ def test_what_a_machine_lacks_is_said(folder: Path, monkeypatch: pytest.MonkeyPa
 def test_a_daemon_that_cannot_mount_is_one_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.disk.device._pace", lambda *_: {"flush_ms": -1.0})
+    monkeypatch.setattr("pgdyno.disk._device._pace", lambda *_: {"flush_ms": -1.0})
     assert "flush_ms" in refused(folder).message
     assert list(folder.iterdir()) == []

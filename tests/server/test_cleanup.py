@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster, ConnInfo, Installation
-from pgdyno.server.marks import PLAIN, UNFINISHED
+from pgdyno.server.connecting.marks import PLAIN, UNFINISHED
 
 pytestmark = pytest.mark.server
 

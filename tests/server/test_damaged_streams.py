@@ -23,8 +23,9 @@ from corrupting import CorruptingRelay
 from pgdyno.errors import PgdynoError
 from pgdyno.probe import Probes
 from pgdyno.record import Recorder
-from pgdyno.server import Cluster, ConnInfo, control, server_facts
-from pgdyno.server.connecting import connect
+from pgdyno.server import Cluster, ConnInfo, server_facts
+from pgdyno.server.connecting import control
+from pgdyno.server.connecting.connect import connect
 
 pytestmark = pytest.mark.server
 

@@ -12,7 +12,7 @@ import pytest
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
-from pgdyno.dimension.listing import dimensions as listed
+from pgdyno.dimension._listing import dimensions as listed
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
 from pgdyno.spec import Change, Spec, spec_from_fields

@@ -172,8 +172,8 @@ def test_an_interruption_while_disks_open_leaves_nothing(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pgdyno.disk.plain.PlainDisk", interrupted)
-    monkeypatch.setattr("pgdyno.disk.tmpfs.TmpfsDisk", interrupted)
+    monkeypatch.setattr("pgdyno.disk._plain.PlainDisk", interrupted)
+    monkeypatch.setattr("pgdyno.disk._tmpfs.TmpfsDisk", interrupted)
     for text in (f"plain:{elsewhere}", "tmpfs:64MB"):
         with pytest.raises(KeyboardInterrupt):
             OpenPlaces(DiskSpec(wal=text), open_dir / "cluster")

@@ -24,11 +24,11 @@ from engine_runs import config as load_config
 from pgbench_tables import make_pgbench_tables
 
 from pgdyno._engine import Load, builtin_scripts
-from pgdyno.drill import checking
+from pgdyno.drill import _checking
+from pgdyno.drill._pages import scan_pages
+from pgdyno.drill._recovery import recover
+from pgdyno.drill._verify import Crashed, verify
 from pgdyno.drill.model import Verified
-from pgdyno.drill.pages import scan_pages
-from pgdyno.drill.recovery import recover
-from pgdyno.drill.verify import Crashed, verify
 from pgdyno.drill.witnesses import (
     WITNESS_TABLE,
     Witnesses,
@@ -38,8 +38,8 @@ from pgdyno.drill.witnesses import (
 )
 from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.account import give, run_as, server_account
-from pgdyno.server.controldata import PAGE_BYTES
+from pgdyno.server.local.account import give, run_as, server_account
+from pgdyno.server.local.controldata import PAGE_BYTES
 from pgdyno.server.lsn import parse_lsn
 from pgdyno.workload import Tables, WeightedScript, Workload
 
@@ -352,16 +352,16 @@ def test_a_program_that_does_not_end_has_seen_nothing(
 
 
 def test_a_table_that_is_locked_is_not_damaged(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(checking._TIMEOUTS, "lock_timeout", "10ms")
+    monkeypatch.setitem(_checking._TIMEOUTS, "lock_timeout", "10ms")
     recovery = recover(base.cluster)
-    readable = next(rule for rule in checking.check_rules() if rule.name == "readable")
-    scene = checking.Scene(base.crashed, recovery)
+    readable = next(rule for rule in _checking.check_rules() if rule.name == "readable")
+    scene = _checking.Scene(base.crashed, recovery)
     with (
         psycopg.connect(**base.cluster.conninfo.kwargs()) as conn,
-        checking.closing(scene),
+        _checking.closing(scene),
     ):
         conn.execute("lock pgbench_accounts")
-        check = checking.make(readable, scene)
+        check = _checking.make(readable, scene)
     assert (check.passed, check.detail) == (None, "canceling statement due to lock timeout")
 
 

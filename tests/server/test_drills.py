@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._clean_copy import Pristine
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.faults import kill
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
-from pgdyno.drill.pristine import Pristine
 from pgdyno.drill.running import run_drill
-from pgdyno.drill.stored import stored_drills
+from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
+from pgdyno.price._loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.candidates import of_change
-from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.record import Recorder, RunFile
 from pgdyno.remedy import Circumstances
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.safefiles import make_folder
+from pgdyno.server.local.safefiles import make_folder
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 LOAD_S = 0.6
@@ -141,18 +141,18 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
     installation_of: Callable[[int], Installation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the second cut finds is the data directory as it was at first."""
-    from pgdyno.drill import crash
+    from pgdyno.drill import _crash
 
     installation_of(18)
-    looked, crashes = crash.Crash.look, []
+    looked, crashes = _crash.Crash.look, []
 
-    def look_and_break(self: crash.Crash) -> None:
+    def look_and_break(self: _crash.Crash) -> None:
         looked(self)
         crashes.append(self)
         if len(crashes) == 1:
             (self.cluster.data_dir / "global" / "pg_control").write_bytes(b"\0" * 8192)
 
-    monkeypatch.setattr(crash.Crash, "look", look_and_break)
+    monkeypatch.setattr(_crash.Crash, "look", look_and_break)
     result = run_drill(
         spec_of(),
         DrillOptions("kill", cuts=2, load_s=LOAD_S),

@@ -18,8 +18,8 @@ from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.investigate import compare, investigate, observe
 from pgdyno.record import RunFile, throughput_tps
-from pgdyno.report.terminal import summary_lines
-from pgdyno.report.wording import setting_of_run
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.words.sentences import setting_of_run
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import Change, Spec, spec_from_fields
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.diagnose.others import other_programs
+from pgdyno.diagnose.other_programs import other_programs
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
 

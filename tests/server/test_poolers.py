@@ -20,7 +20,7 @@ import pytest
 from engine_runs import Run, config
 
 from pgdyno.record import RunFile
-from pgdyno.report.wording import setting_of_run
+from pgdyno.report.words.sentences import setting_of_run
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import prepare

@@ -19,17 +19,17 @@ import psycopg
 import pytest
 
 from pgdyno.probe import Probes, is_local, locate_postmaster
-from pgdyno.probe import link as link_module
-from pgdyno.probe.link import Link, connect
-from pgdyno.probe.missing import Missing
-from pgdyno.probe.queries import queries_for
+from pgdyno.probe import _link as link_module
+from pgdyno.probe._link import Link, connect
+from pgdyno.probe._missing import Missing
+from pgdyno.probe._queries import queries_for
 from pgdyno.probe.waits import WAL_FLUSH, canonical
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.standby import Standby
+from pgdyno.server.replication.standby import Standby
 
 PATIENCE_S = 60.0
 

@@ -14,8 +14,8 @@ import pytest
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, resolve_conninfo
-from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
+from pgdyno.spec.tables import InitSpec
 from pgdyno.workload import load_mix, prepare
 
 ROLES = {

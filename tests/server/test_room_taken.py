@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster
-from pgdyno.spec.init import InitSpec
-from pgdyno.workload.found import find_pgbench
-from pgdyno.workload.pgbench import Making
+from pgdyno.spec.tables import InitSpec
+from pgdyno.workload._found import find_pgbench
+from pgdyno.workload._pgbench import Making
 from pgdyno.workload.room import room_for
 
 pytestmark = pytest.mark.server

@@ -19,10 +19,10 @@ import pytest
 from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
-from pgdyno.server.account import give, server_account
-from pgdyno.server.controldata import ControlData
-from pgdyno.server.safefiles import copy_tree
-from pgdyno.server.sharedmem import _posix_handles, _recorded_segment
+from pgdyno.server.local._sharedmem import _posix_handles, _recorded_segment
+from pgdyno.server.local.account import give, server_account
+from pgdyno.server.local.controldata import ControlData
+from pgdyno.server.local.safefiles import copy_tree
 
 pytestmark = pytest.mark.server
 
@@ -483,7 +483,7 @@ def test_a_port_taken_meanwhile_is_no_obstacle(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         offers = iter([taken.getsockname()[1], free_port()])
-        monkeypatch.setattr("pgdyno.server.cluster._free_port", lambda: next(offers))
+        monkeypatch.setattr("pgdyno.server.local.cluster._free_port", lambda: next(offers))
         with Cluster.create(installation_of(18), {}) as cluster:
             assert value_of(cluster, "select 1") == 1
 

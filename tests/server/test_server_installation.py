@@ -12,7 +12,7 @@ import pytest
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, discover_installations, find_installation
-from pgdyno.server.template import runnable
+from pgdyno.server.local._template import runnable
 
 Find = Callable[[int], Installation]
 

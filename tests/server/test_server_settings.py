@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Settings
-from pgdyno.server.undo import undo_files
+from pgdyno.server.settings._undo import undo_files
 
 pytestmark = pytest.mark.server
 

@@ -16,7 +16,7 @@ from pgdyno.conduct import Session, open_session
 from pgdyno.conduct.watch import Silent
 from pgdyno.errors import UsageError
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.session_settings import SessionSettings
+from pgdyno.server.settings._session_settings import SessionSettings
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 pytestmark = pytest.mark.server

@@ -11,8 +11,8 @@ import pytest
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.receivers import Receivers
-from pgdyno.server.standby import Standby
+from pgdyno.server.replication.receivers import Receivers
+from pgdyno.server.replication.standby import Standby
 from pgdyno.spec.standby import StandbySpec
 
 pytestmark = pytest.mark.server

@@ -21,7 +21,7 @@ from tls_files import Authority, encrypt_key, give
 from pgdyno._engine import EngineError, Load
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
-from pgdyno.server.connecting import resolve_conninfo
+from pgdyno.server.connecting.connect import resolve_conninfo
 
 pytestmark = pytest.mark.server
 

@@ -15,13 +15,13 @@ import pytest
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.turn import only_one
+from pgdyno.server.connecting.turn import only_one
 
 pytestmark = pytest.mark.server
 HOLDER = """
 import sys
 from pgdyno.server import resolve_conninfo
-from pgdyno.server.turn import only_one
+from pgdyno.server.connecting.turn import only_one
 with only_one(resolve_conninfo(sys.argv[1]), wait_ms=0, note=print):
     print("mine", flush=True)
     sys.stdin.read()

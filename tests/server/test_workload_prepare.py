@@ -19,13 +19,13 @@ from pgdyno.conduct import Silent, initialise
 from pgdyno.errors import SetupError
 from pgdyno.probe.space import sample_space
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.marks import UNFINISHED
+from pgdyno.server.connecting.marks import UNFINISHED
 from pgdyno.spec import ScriptPart, spec_from_fields
-from pgdyno.spec.init import InitSpec
 from pgdyno.spec.model import WorkloadSpec
+from pgdyno.spec.tables import InitSpec
 from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, prepare
-from pgdyno.workload.found import PGBENCH_COLUMNS
-from pgdyno.workload.missing import check_tables_exist
+from pgdyno.workload._found import PGBENCH_COLUMNS
+from pgdyno.workload._missing import check_tables_exist
 
 pytestmark = pytest.mark.server
 
@@ -479,7 +479,7 @@ def test_an_initialisation_that_does_not_fit_drops_nothing(
     def small(data_dir: Path) -> list[dict[str, Any]]:
         return [{**disk, "free_bytes": 100 << 20} for disk in sample_space(data_dir)]
 
-    monkeypatch.setattr("pgdyno.conduct.space.sample_space", small)
+    monkeypatch.setattr("pgdyno.conduct._space.sample_space", small)
     conninfo = make_conninfo(pg.conninfo.uri_without_password, password=pg.conninfo.password)
     server = {"kind": "existing", "conninfo": conninfo}
     workload = {"scale": 20, "initialize": True}

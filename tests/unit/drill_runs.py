@@ -8,13 +8,13 @@ from typing import Any
 
 import report_runs
 
-from pgdyno.drill.against import comparison
-from pgdyno.drill.bounds import of_a_crash
+from pgdyno.drill._bounds import of_a_crash
 from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
-from pgdyno.drill.stored import store_cut, store_drill
+from pgdyno.drill.storage import store_cut, store_drill
+from pgdyno.drill.two_servers import comparison
 from pgdyno.record import Recorder
 from pgdyno.remedy import Circumstances
-from pgdyno.spec.inforce import SettingsInForce
+from pgdyno.spec.active_settings import SettingsInForce
 
 SETTINGS = {
     "synchronous_commit": "off",

@@ -10,8 +10,8 @@ from report_runs import FREE, Level, Tried, Writer, write_trial
 
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
+from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate, ladder
-from pgdyno.price.cells import cells_of, not_drilled
 from pgdyno.price.sentences import sentence, verdict
 
 GAINS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.record import Recorder
-from pgdyno.record.interval_rows import (
+from pgdyno.record._interval_rows import (
     ERROR_TEXTS,
     GROUP_COUNTS,
     GROUP_HISTOGRAMS,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pgdyno.cli import _status
 from pgdyno.errors import UsageError
-from pgdyno.server.complaints import connect_error
-from pgdyno.server.connecting import resolve_conninfo
+from pgdyno.server.connecting.complaints import connect_error
+from pgdyno.server.connecting.connect import resolve_conninfo
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 6432 failed: '
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.conduct.config import Acks, arrival_config, engine_config
+from pgdyno.conduct._config import Acks, arrival_config, engine_config
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import Tables, WeightedScript, Workload
@@ -165,7 +165,7 @@ def test_a_day_has_its_period_and_is_continuous(factors: list[float], period_ms:
 
 @pytest.mark.parametrize("idle", [False, True])
 def test_idle_clients_are_not_waited_for(idle: bool) -> None:
-    from pgdyno.conduct.load import _transactions_in_all
+    from pgdyno.conduct._load import _transactions_in_all
 
     made = config({"clients": [{"name": "a", "count": 2}, {"name": "b", "count": 3, "idle": idle}],
                    "load": {"transactions": 10}})  # fmt: skip

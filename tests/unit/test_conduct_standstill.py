@@ -7,9 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.conduct import presence, standstill
-from pgdyno.conduct.presence import is_loss, patiently
-from pgdyno.conduct.standstill import Standstill
+from pgdyno.conduct import _server_away, _standstill
+from pgdyno.conduct._server_away import is_loss, patiently
+from pgdyno.conduct._standstill import Standstill
 from pgdyno.errors import PgdynoError, RunError, SetupError
 
 
@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (standstill, presence):
+    for module in (_standstill, _server_away):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

@@ -15,10 +15,10 @@ from report_runs import FREE, POOLED, SPEC, Writer
 
 from pgdyno.diagnose.course import Course, course_of
 from pgdyno.diagnose.scaling import scaling_of
-from pgdyno.investigate.result import run_result
 from pgdyno.record import RunFile
-from pgdyno.report.html import make_page, render
-from pgdyno.report.terminal import summary_lines
+from pgdyno.report.page.html import make_page, render
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.trial.result import run_result
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "result-run.schema.json"
 STEPS = {"hold": "60s", "steps": [{"at": "0s", "share": 0.1}]}

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from record_samples import new_recorder
 
 from pgdyno.diagnose import NOTHING, diagnose, verdict
-from pgdyno.diagnose.model import QUEUE_COST, ClosedLoop
-from pgdyno.diagnose.signature import signatures
-from pgdyno.diagnose.situation import Situation
-from pgdyno.diagnose.waits import wait_class
+from pgdyno.diagnose._model import QUEUE_COST, ClosedLoop
+from pgdyno.diagnose._signature import signatures
+from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose._waits import wait_class
 from pgdyno.record import Recorder, RunFile
 from pgdyno.remedy import Circumstances, assess, catalogue
 

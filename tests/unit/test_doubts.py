@@ -13,11 +13,11 @@ from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
 from record_samples import at, new_recorder
 
 from pgdyno.diagnose import verdict
-from pgdyno.investigate.doubts import doubts
-from pgdyno.probe import programs
+from pgdyno.probe import _programs
+from pgdyno.probe._host import TICK_MS
 from pgdyno.probe.gaps import Gaps
-from pgdyno.probe.host import TICK_MS
 from pgdyno.record import RunFile
+from pgdyno.trial._doubts import doubts
 
 # Two cores, 0.4 of them the server's and 0.1 the generator's; commits wait for a disk.
 QUIET = Load(
@@ -117,7 +117,7 @@ def stat_line(
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(programs, "PROC", tmp_path)
+    monkeypatch.setattr(_programs, "PROC", tmp_path)
     (tmp_path / "stat").write_text("cpu 0 0 0 0 0 0 0 0\n")
     return tmp_path
 
@@ -147,7 +147,7 @@ def test_whose_a_process_is_follows_from_the_tree(proc: Path) -> None:
         (60, b"gzip", 51, 0),
         (70, b"bad\xff\n", 1, 0),
     ]
-    meter = programs.Programs()
+    meter = _programs.Programs()
     for used in (0, 500):
         for pid, name, parent, flags in tree:
             put(proc, pid, name, parent, own=used, flags=flags)
@@ -165,7 +165,7 @@ def test_whose_a_process_is_follows_from_the_tree(proc: Path) -> None:
 
 
 def test_what_ended_belongs_to_whoever_collected_it_once(proc: Path) -> None:
-    meter = programs.Programs()
+    meter = _programs.Programs()
     put(proc, 10, b"make", 1, own=0, collected=1000)
     put(proc, 11, b"sh", 10, own=100, collected=0)
     put(proc, 12, b"cc", 11, own=900)
@@ -179,7 +179,7 @@ def test_what_ended_belongs_to_whoever_collected_it_once(proc: Path) -> None:
 
 
 def test_a_process_number_that_is_used_again_is_a_new_process(proc: Path) -> None:
-    meter = programs.Programs()
+    meter = _programs.Programs()
     put(proc, 10, b"old", 1, own=5000)
     meter.sample(None)
     line = stat_line(10, b"new", 1, own=40, collected=0).replace(b" 7 1 1", b" 8 1 1")
@@ -188,7 +188,7 @@ def test_a_process_number_that_is_used_again_is_a_new_process(proc: Path) -> Non
 
 
 def test_a_real_child_of_pgdyno_is_its_own() -> None:
-    meter = programs.Programs()
+    meter = _programs.Programs()
     meter.sample(None)
     loop = [sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.3: pass"]
     subprocess.run(loop, check=True)

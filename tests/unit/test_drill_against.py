@@ -6,7 +6,7 @@ import random
 
 import drill_runs
 
-from pgdyno.drill.against import differences
+from pgdyno.drill.two_servers import differences
 
 
 def test_a_real_difference_is_called_one() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.drill.bounds import Bound
+from pgdyno.drill._bounds import Bound
 from pgdyno.drill.fault import find_fault
 from pgdyno.remedy import Circumstances
 from pgdyno.spec import DiskSpec
-from pgdyno.spec.inforce import SettingsInForce
+from pgdyno.spec.active_settings import SettingsInForce
 
 DEFAULTS = {
     "synchronous_commit": "on",

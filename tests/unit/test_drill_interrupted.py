@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pgdyno.drill.checking import CheckRule, Stage, make
-from pgdyno.drill.recovery import recover
+from pgdyno.drill._checking import CheckRule, Stage, make
+from pgdyno.drill._recovery import recover
 from pgdyno.errors import Interrupted, SetupError
-from pgdyno.server.controldata import ControlData
+from pgdyno.server.local.controldata import ControlData
 
 
 def stopped(_: Any) -> NoReturn:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.drill.ledger import PRESENT, judge
+from pgdyno.drill._ledger import PRESENT, judge
 from pgdyno.drill.model import LedgerCount
 from pgdyno.record.acks import AckLedger, Outcome
 

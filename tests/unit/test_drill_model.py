@@ -24,7 +24,7 @@ from pgdyno.drill.model import (
     share_upper_bound,
     summarise,
 )
-from pgdyno.drill.stored import store_cut, store_drill, stored_drills
+from pgdyno.drill.storage import store_cut, store_drill, stored_drills
 from pgdyno.record import RunFile
 
 HAPPENED = Proof(True, "12 processes were there and are gone", {"pids": 12})

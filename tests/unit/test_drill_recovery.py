@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.recovery import complaints, decisive
+from pgdyno.drill._recovery import complaints, decisive
 
 REFUSAL = """\
 2026-01-01 10:00:00.000 UTC [1] LOG:  database system was interrupted; last known up at 10:00

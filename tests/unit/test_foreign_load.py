@@ -10,9 +10,9 @@ from diagnose_runs import _times
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
 from pgdyno.diagnose import diagnose, verdict
-from pgdyno.investigate.doubts import doubts
-from pgdyno.probe.foreign import ForeignLoad
+from pgdyno.probe._foreign import ForeignLoad
 from pgdyno.record import RunFile
+from pgdyno.trial._doubts import doubts
 
 SECONDS = 10
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
 from pgdyno.diagnose.groups import group_accounts
-from pgdyno.investigate.result import run_result
 from pgdyno.record import RunFile
-from pgdyno.report import accounts
+from pgdyno.report.words import accounts
+from pgdyno.trial.result import run_result
 
 SPEC = {"name": "two", "clients": [{"name": "a", "count": 3}, {"name": "b", "count": 2}]}
 COUNTS = st.integers(0, 50)

@@ -36,6 +36,7 @@ ROOMS = [
     "stats",
     "diagnose",
     "remedy",
+    "trial",
     "investigate",
     "drill",
     "price",
@@ -47,6 +48,16 @@ ROOMS = [
 PURE = {"stats", "remedy"}
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
+
+# Rooms within rooms, in the same direction.
+SUB_ROOMS = {
+    "server": ["connecting", "settings", "local", "replication"],
+    "report": ["words", "charts", "terminal", "page"],
+}
+# Their files are found by listing the directory, so nothing imports them by name.
+LISTED = {"diagnose/signatures", "remedy", "drill/checks", "drill/faults", "dimension/kinds"}
+# Started as processes of their own.
+PROCESSES = {"disk/daemon", "disk/keeper", "server/local/guardian", "server/settings/undo_guardian"}
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
@@ -134,6 +145,61 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def importers() -> dict[str, set[str]]:
+    """By module, the modules that import it, as paths without ``.py``."""
+    names = {module_name(path): path for path in MODULES}
+    found: dict[str, set[str]] = {name: set() for name in names}
+    for name, path in names.items():
+        for imported in {*imported_modules(ast.parse(path.read_text()), names)} & names.keys():
+            found[imported].add(name)
+    return found
+
+
+def home_of(module: str) -> str:
+    """The room, or the room within a room, that a module belongs to."""
+    parts = module.split(".")[1:]
+    within = len(parts) > 2 and parts[1] in SUB_ROOMS.get(parts[0], ())
+    return ".".join(parts[:2] if within else parts[:1])
+
+
+def needs_no_front_door(module: str) -> bool:
+    path = "/".join(module.split(".")[1:])
+    return path.startswith("cli/") or path in PROCESSES or path.rpartition("/")[0] in LISTED
+
+
+def test_what_only_its_room_uses_begins_with_an_underscore_and_the_rest_does_not() -> None:
+    wrong = []
+    for module, users in importers().items():
+        if module.count(".") < 2:
+            continue
+        last = module.split(".")[-1]
+        outside = {
+            user
+            for user in users
+            if home_of(user) != home_of(module) and not module.startswith(f"{user}.")
+        }
+        if last.startswith("_") and not last.startswith("__") and outside:
+            wrong.append(f"{', '.join(sorted(outside))} reach past the front door to {module}")
+        is_package = (ROOT / "src" / Path(*module.split("."))).is_dir()
+        public = not last.startswith("_") and not is_package
+        if public and not outside and not needs_no_front_door(module):
+            wrong.append(f"{module} is used by its room alone: _{last}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_rooms_within_rooms_keep_the_direction(room: str) -> None:
+    order = SUB_ROOMS[room]
+    for path in (PACKAGE / room).glob("*/*.py"):
+        here = path.parent.name
+        for imported in imported_modules(
+            ast.parse(path.read_text()), {module_name(each) for each in MODULES}
+        ):
+            top, other, *_ = [*imported.split(".")[1:], "", ""]
+            if top == room and other in order:
+                assert order.index(other) <= order.index(here), f"{path} imports {imported}"
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     names = {module_name(path): path for path in MODULES}
     graph = {
@@ -186,7 +252,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_a_summary_in_the_terminal_loads_no_charts() -> None:
     code = (
-        "import sys, pgdyno.report.terminal\n"
+        "import sys, pgdyno.report.terminal._run_summary\n"
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'bokeh', 'jinja2', 'scipy'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

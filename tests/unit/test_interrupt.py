@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from pgdyno.conduct.interrupt import hold_stop_signals, stop_signals
+from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.errors import Interrupted, PgdynoError, SetupError
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate.choose import candidates
+from pgdyno.investigate._choose import candidates
 from pgdyno.investigate.observe import _safer_first
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.durability import DurabilityClass

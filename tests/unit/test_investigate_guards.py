@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate.choose import Bounds, candidates, guarded_settings, obstacle
-from pgdyno.investigate.loop import _decision
+from pgdyno.investigate._choose import Bounds, candidates, guarded_settings, obstacle
+from pgdyno.investigate._loop import _decision
 from pgdyno.remedy import catalogue
-from pgdyno.report.wording import prediction
+from pgdyno.report.words.sentences import prediction
 from pgdyno.spec import Change, spec_from_fields
 
 SMALL = Change(settings={"max_wal_size": "272MB"})

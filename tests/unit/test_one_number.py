@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pgdyno.price.sentences import gain_words
 from pgdyno.record import RunFile
-from pgdyno.report import pricelist
-from pgdyno.report.html import make_page
-from pgdyno.report.story import Ratio, Story
-from pgdyno.report.terminal import summary_lines
+from pgdyno.report.page.html import make_page
+from pgdyno.report.summary import Ratio, RunSummary
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.words import price_list
 from pgdyno.stats import Effect, decide
 from pgdyno.stats.words import effect_words, kept, ratio_words
 
@@ -45,7 +45,7 @@ def page_words(run: RunFile) -> str:
 def test_an_effect_is_one_number(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     run = RunFile(make(tmp_path / "run.db"))
     shown, page = terminal(run), page_words(run)
-    measured = [a for a in Story(run).attempts if a.throughput and not a.rate_held]
+    measured = [a for a in RunSummary(run).attempts if a.throughput and not a.rate_held]
     assert measured
     for attempt in measured:
         assert str(attempt.throughput) in shown
@@ -56,7 +56,7 @@ def test_an_effect_is_one_number(make, tmp_path: Path) -> None:  # type: ignore[
 
 def test_a_comparison_has_one_pair_of_levels(tmp_path: Path) -> None:
     run = RunFile(report_runs.comparison_run(tmp_path / "run.db"))
-    attempt = Story(run).comparison
+    attempt = RunSummary(run).comparison
     assert attempt is not None
     page, shown = make_page(run), terminal(run)
     tps = next(it for it in page.headline if it.label == "Throughput")
@@ -72,7 +72,7 @@ def test_a_comparison_has_one_pair_of_levels(tmp_path: Path) -> None:
 
 def test_the_headline_of_an_investigation_is_the_same_in_both_media(tmp_path: Path) -> None:
     run = RunFile(report_runs.investigation_run(tmp_path / "run.db"))
-    story = Story(run)
+    story = RunSummary(run)
     page, shown = make_page(run), terminal(run)
     assert page.headline[0].note == story.gain_words
     assert f"tps ({story.gain_words})" in shown
@@ -80,9 +80,9 @@ def test_the_headline_of_an_investigation_is_the_same_in_both_media(tmp_path: Pa
 
 def test_a_price_is_one_number(tmp_path: Path) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
-    story = Story(run)
+    story = RunSummary(run)
     shown, page = terminal(run), page_words(run)
-    gains = [row for row in pricelist.prices(story) if row["gain"] and row["gain"]["measured"]]
+    gains = [row for row in price_list.prices(story) if row["gain"] and row["gain"]["measured"]]
     assert gains
     for row in gains:
         words = effect_words(row["gain"]["throughput_ratio"], *row["gain"]["ci95"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.drill.power.minimise import Budget, Search
+from pgdyno.drill.power._minimise import Budget, Search
 
 items = st.lists(st.integers(0, 200), min_size=1, max_size=60, unique=True)
 

@@ -18,18 +18,18 @@ from price_runs import cut, drilled
 from pgdyno.cli.output import print_result
 from pgdyno.cli.price_command import cells
 from pgdyno.errors import UsageError
-from pgdyno.price.against import Priced, comparison
+from pgdyno.price._cells import cells_of, not_drilled
+from pgdyno.price._gain import check_real_disk, slice_seconds
+from pgdyno.price._loss import Drilled
 from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_candidate
-from pgdyno.price.cells import cells_of, not_drilled
-from pgdyno.price.gain import check_real_disk, slice_seconds
-from pgdyno.price.loss import Drilled
 from pgdyno.price.pricing import broken_promises, check_price, default_budget_s
 from pgdyno.price.sentences import harm, sentence, verdict
+from pgdyno.price.two_servers import Priced, comparison
 from pgdyno.record import RunFile
 from pgdyno.remedy import catalogue
-from pgdyno.report.pricelist import gain_head, p99_words
-from pgdyno.report.story import Story
-from pgdyno.report.terminal import summary_lines
+from pgdyno.report.summary import RunSummary
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.words.price_list import gain_head, p99_words
 from pgdyno.spec import Change, spec_from_fields
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "result-price.schema.json"
@@ -240,7 +240,7 @@ def test_what_its_p99_is_of(
     )
     result = {**price_runs.price_result([row]), "compared": compared}
     writer.recorder.update_run(result=result)
-    story = Story(RunFile(writer.finish()))
+    story = RunSummary(RunFile(writer.finish()))
     assert gain_head(story)[-1] == head
     assert says in p99_words(story)
     assert bool(p99_words(story)) == bool(says)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.probe.checkpoints import Checkpoint, CheckpointWatch
+from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
 
 S = 1_000_000_000
 IDLE = ("Activity", "CheckpointerMain")

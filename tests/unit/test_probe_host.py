@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.probe import disks, facts, host, processes
+from pgdyno.probe import _disks, _facts, _host, _processes
 from pgdyno.record.fileformat import columns
 
 DISKSTATS = """\
@@ -32,25 +32,25 @@ def needed(table: str) -> set[str]:
 
 
 def test_host_rows_have_the_columns_of_the_run_file() -> None:
-    assert host.sample_host().keys() == needed("metric_host")
+    assert _host.sample_host().keys() == needed("metric_host")
 
 
 def test_cpu_time_adds_up() -> None:
     text = "cpu  100 20 30 400 50 6 7 8 0 0\nctxt 12\nprocs_running 3\nprocs_blocked 1\n"
-    row = host.parse_stat(text)
-    ticks = sum(value for name, value in row.items() if name.startswith("cpu_")) / host.TICK_MS
+    row = _host.parse_stat(text)
+    ticks = sum(value for name, value in row.items() if name.startswith("cpu_")) / _host.TICK_MS
     assert ticks == 100 + 20 + 30 + 400 + 50 + 6 + 7 + 8
-    assert row["cpu_system_ms"] == (30 + 6 + 7) * host.TICK_MS
+    assert row["cpu_system_ms"] == (30 + 6 + 7) * _host.TICK_MS
     assert (row["context_switches"], row["procs_running"], row["procs_blocked"]) == (12, 3, 1)
 
 
 def test_pressure() -> None:
     text = "some avg10=0.00 avg60=0.10 avg300=0.05 total=33\nfull avg10=0 avg60=0 avg300=0 total=4"
-    assert host.parse_pressure(text) == {"some": 33, "full": 4}
+    assert _host.parse_pressure(text) == {"some": 33, "full": 4}
 
 
 def test_diskstats_with_and_without_flushes() -> None:
-    devices = disks.parse_diskstats(DISKSTATS)
+    devices = _disks.parse_diskstats(DISKSTATS)
     assert devices["nvme0n1"] == {
         "reads": 100,
         "read_bytes": 2000 * 512,
@@ -72,20 +72,20 @@ def test_disks_without_a_medium_show_only_if_they_hold_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "diskstats").write_text(DISKSTATS)
-    monkeypatch.setattr(disks, "PROC", tmp_path)
-    plain = {row["device"]: row["holds"] for row in disks.sample_disks({})}
+    monkeypatch.setattr(_disks, "PROC", tmp_path)
+    plain = {row["device"]: row["holds"] for row in _disks.sample_disks({})}
     assert plain == {"nvme0n1": "", "old": ""}
-    held = {row["device"]: row["holds"] for row in disks.sample_disks({"loop0": "wal"})}
+    held = {row["device"]: row["holds"] for row in _disks.sample_disks({"loop0": "wal"})}
     assert held == {"loop0": "wal", "nvme0n1": "", "old": ""}
 
 
 def test_mounts_with_odd_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "mountinfo").write_text(MOUNTINFO)
-    monkeypatch.setattr(disks, "PROC", tmp_path)
+    monkeypatch.setattr(_disks, "PROC", tmp_path)
 
     def source(path: str) -> str:
-        mount = disks.mount_of(Path(path))
+        mount = _disks.mount_of(Path(path))
         return mount.source if mount else ""
 
     assert source("/elsewhere") == "/dev/vda"
@@ -94,16 +94,16 @@ def test_mounts_with_odd_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_directory_that_cannot_be_seen_holds_nothing(tmp_path: Path) -> None:
-    assert disks.holders(tmp_path / "missing") == {}
-    assert disks.holders(None) == {}
+    assert _disks.holders(tmp_path / "missing") == {}
+    assert _disks.holders(None) == {}
 
 
 def test_a_process_whose_name_has_brackets() -> None:
     text = "12 (a) b (c)) S 3 " + " ".join(["0"] * 9) + " 5 6 7 8 20 0 1 0 99 1 1"
-    process = processes.parse_process_stat(text)
+    process = _processes.parse_process_stat(text)
     assert (process.parent, process.started, process.command) == (3, 99, "a) b (c)")
-    assert process.own.user_ms == 5 * host.TICK_MS
-    assert process.children.system_ms == 8 * host.TICK_MS
+    assert process.own.user_ms == 5 * _host.TICK_MS
+    assert process.children.system_ms == 8 * _host.TICK_MS
 
 
 def burn() -> None:
@@ -112,17 +112,17 @@ def burn() -> None:
 
 
 def test_processes_that_came_and_went_are_accounted_for() -> None:
-    server = processes.ServerProcesses(os.getpid())
+    server = _processes.ServerProcesses(os.getpid())
     before = {row["role"]: row for row in server.sample({})}
     burn()
     after = {row["role"]: row for row in server.sample({})}
-    assert before[processes.EXITED]["cpu_user_ms"] == 0
-    assert after[processes.EXITED]["cpu_user_ms"] > 0
-    assert after[processes.POSTMASTER]["count"] == 1
+    assert before[_processes.EXITED]["cpu_user_ms"] == 0
+    assert after[_processes.EXITED]["cpu_user_ms"] > 0
+    assert after[_processes.POSTMASTER]["count"] == 1
 
 
 def test_roles_never_fall_and_follow_a_restart() -> None:
-    server = processes.ServerProcesses(os.getpid())
+    server = _processes.ServerProcesses(os.getpid())
     child = subprocess.Popen(
         [sys.executable, "-S", "-c", "sum(range(5_000_000)); print(flush=True); input()"],
         stdin=subprocess.PIPE,
@@ -138,7 +138,7 @@ def test_roles_never_fall_and_follow_a_restart() -> None:
     server.follow(os.getppid())
     server.follow(os.getpid())
     totals.append({row["role"]: row["cpu_user_ms"] for row in server.sample({})})
-    assert totals[0][processes.CLIENT] > 0
+    assert totals[0][_processes.CLIENT] > 0
     for earlier, later in pairwise(totals):
         assert all(later[role] >= used for role, used in earlier.items())
 
@@ -146,20 +146,20 @@ def test_roles_never_fall_and_follow_a_restart() -> None:
 def test_a_postmaster_that_is_gone_gives_no_rows() -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
     child.wait()
-    assert processes.ServerProcesses(child.pid).sample({}) == []
-    assert processes.ServerProcesses().sample({}) == []
+    assert _processes.ServerProcesses(child.pid).sample({}) == []
+    assert _processes.ServerProcesses().sample({}) == []
 
 
 def test_process_rows_have_the_columns_of_the_run_file() -> None:
-    own = processes.own_row()
+    own = _processes.own_row()
     assert own.keys() == needed("metric_process")
     assert own["role"] == "pgdyno"
     assert own["cpu_user_ms"] > 0
 
 
 def test_another_process_is_not_taken_for_a_postmaster() -> None:
-    assert processes.find_postmaster(os.getpid(), 0.0) is None
-    assert not math.isnan(processes.own_row()["cpu_user_ms"])
+    assert _processes.find_postmaster(os.getpid(), 0.0) is None
+    assert not math.isnan(_processes.own_row()["cpu_user_ms"])
 
 
 @pytest.fixture
@@ -170,31 +170,31 @@ def group_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tree / "a" / "b").mkdir(parents=True)
     (proc / "self" / "cgroup").write_text("0::/a/b\n")
     (proc / "self" / "mountinfo").write_text(f"1 1 0:1 / {tree} rw - cgroup2 cgroup2 rw\n")
-    monkeypatch.setattr(facts, "PROC", proc)
+    monkeypatch.setattr(_facts, "PROC", proc)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     return tree
 
 
 def test_the_tightest_group_limits_cores_and_memory(group_tree: Path) -> None:
-    assert facts.cores_of() == 8
-    assert facts.memory_limit_bytes() is None
+    assert _facts.cores_of() == 8
+    assert _facts.memory_limit_bytes() is None
     (group_tree / "a" / "b" / "cpu.max").write_text("max 100000\n")
     (group_tree / "a" / "cpu.max").write_text("150000 100000\n")
     (group_tree / "a" / "b" / "memory.max").write_text("max\n")
     (group_tree / "a" / "memory.max").write_text("1000000\n")
-    assert facts.cores_of() == 1.5
-    assert facts.memory_limit_bytes() == 1_000_000
+    assert _facts.cores_of() == 1.5
+    assert _facts.memory_limit_bytes() == 1_000_000
 
 
 def test_a_group_that_is_only_known_outside_falls_back_to_the_root(group_tree: Path) -> None:
-    (facts.PROC / "self" / "cgroup").write_text("0::/kubepods/pod7\n")
+    (_facts.PROC / "self" / "cgroup").write_text("0::/kubepods/pod7\n")
     (group_tree / "cpu.max").write_text("200000 100000\n")
-    assert facts.cores_of() == 2
+    assert _facts.cores_of() == 2
 
 
 def test_version_1_groups(group_tree: Path) -> None:
-    (facts.PROC / "self" / "cgroup").write_text("4:memory:/a\n3:cpu,cpuacct:/a/b\n")
-    (facts.PROC / "self" / "mountinfo").write_text(
+    (_facts.PROC / "self" / "cgroup").write_text("4:memory:/a\n3:cpu,cpuacct:/a/b\n")
+    (_facts.PROC / "self" / "mountinfo").write_text(
         f"1 1 0:1 / {group_tree} rw - cgroup cgroup rw,cpu,cpuacct\n"
         f"2 1 0:2 / {group_tree} rw - cgroup cgroup rw,memory\n"
     )
@@ -203,17 +203,17 @@ def test_version_1_groups(group_tree: Path) -> None:
     (group_tree / "cpu.cfs_quota_us").write_text("-1\n")
     (group_tree / "cpu.cfs_period_us").write_text("100000\n")
     (group_tree / "a" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert facts.cores_of() == 3
-    assert facts.memory_limit_bytes() is None
+    assert _facts.cores_of() == 3
+    assert _facts.memory_limit_bytes() is None
     (group_tree / "memory.limit_in_bytes").write_text("5000\n")
-    assert facts.memory_limit_bytes() == 5000
+    assert _facts.memory_limit_bytes() == 5000
 
 
 def test_facts_of_this_host(tmp_path: Path) -> None:
     (tmp_path / "pg_wal").mkdir()
-    found = facts.host_facts(tmp_path)
+    found = _facts.host_facts(tmp_path)
     assert 0 < found["cores"] <= found["cores_host"]
     assert 0 < found["memory_bytes"] <= found["memory_host_bytes"]
     assert found["filesystem"].keys() == {"data", "wal"}
     assert found["filesystem"]["data"]["mount"]
-    assert facts.host_facts(None)["filesystem"] == {}
+    assert _facts.host_facts(None)["filesystem"] == {}

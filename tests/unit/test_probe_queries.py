@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from pgdyno.probe.queries import Query, all_queries, first_version, queries_for
-from pgdyno.probe.server_sampler import PLAIN
+from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
+from pgdyno.probe._server_sampler import PLAIN
 from pgdyno.record.fileformat import columns
 
 NAMES = sorted({query.name for query in all_queries()})

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.probe.vacuums import VacuumWatch
+from pgdyno.probe._vacuums import VacuumWatch
 
 S = 1_000_000_000
 

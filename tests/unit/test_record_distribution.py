@@ -12,7 +12,7 @@ from record_samples import add_second, group_row, new_recorder, script_row
 
 from pgdyno._engine import Histogram
 from pgdyno.record import PERCENTILES, Distribution, RunFile
-from pgdyno.record.distribution import beyond
+from pgdyno.record._distribution import beyond
 
 
 def filled(*ns: int) -> Histogram:

@@ -21,16 +21,8 @@ from record_samples import (
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.record import Recorder, RunFile
-from pgdyno.record.interval_rows import SCRIPT_HISTOGRAMS
-from pgdyno.record.rollup import (
-    FRESH_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    RollUp,
-    bucket,
-    roll_up,
-    tables,
-)
+from pgdyno.record._interval_rows import SCRIPT_HISTOGRAMS
+from pgdyno.record._rollup import FRESH_MS, HOUR_MS, MINUTE_MS, RollUp, bucket, roll_up, tables
 
 WAITS = [("active", "IO", "WALSync"), ("active", "", ""), ("idle", "Client", "ClientRead")]
 

@@ -11,7 +11,7 @@ import pytest
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno.record import Recorder, RunFile
-from pgdyno.record.failing import failed_wholly
+from pgdyno.record.failures import failed_wholly
 from pgdyno.record.incidents import NEAR_MS, incidents
 from pgdyno.record.void import void_reason
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from record_samples import add_second, error_row, new_recorder, script_row
 
 from pgdyno.record import RunFile
-from pgdyno.record.interval_rows import ERROR_TEXTS
+from pgdyno.record._interval_rows import ERROR_TEXTS
 from pgdyno.record.plain import plain
 from pgdyno.redact import blank
 

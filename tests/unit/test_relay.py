@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgdyno.server.relay import Relay
+from pgdyno.server.replication._relay import Relay
 
 FAR_S = 30
 

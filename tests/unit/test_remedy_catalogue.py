@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.fault import fault_names
-from pgdyno.investigate.choose import candidates
-from pgdyno.investigate.compare import compare_question
-from pgdyno.investigate.loop import remedy_question
-from pgdyno.investigate.question import Question
+from pgdyno.investigate._choose import candidates
+from pgdyno.investigate._loop import remedy_question
+from pgdyno.price._gain import price_question
 from pgdyno.price.candidates import of_change
-from pgdyno.price.gain import price_question
 from pgdyno.price.remedies import candidates_of
 from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
 from pgdyno.spec import Change, Spec, spec_from_fields
+from pgdyno.spec.active_settings import SettingsInForce
 from pgdyno.spec.durability import severity, within
-from pgdyno.spec.inforce import SettingsInForce
-from pgdyno.story.telling import chapter_change
+from pgdyno.story._telling import chapter_change
+from pgdyno.trial.compare import compare_question
+from pgdyno.trial.question import Question
 
 SYNC_STANDBY = {"standby": {"count": 1, "mode": "on"}}
 DEFAULTS = Circumstances()

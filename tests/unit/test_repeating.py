@@ -10,7 +10,7 @@ from pgdyno.conduct import check_server_named, read_spec_or_run
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile
-from pgdyno.report.repeating import command_of
+from pgdyno.report.words.repeat import command_of
 from pgdyno.spec import Spec, spec_from_fields
 from pgdyno.workload import load_workloads, with_texts
 

@@ -9,8 +9,8 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile
-from pgdyno.report import html
-from pgdyno.report.terminal import RUN_LINES_MAX, summary_lines
+from pgdyno.report.page import html
+from pgdyno.report.terminal._run_summary import RUN_LINES_MAX, summary_lines
 
 
 def said(path: Path, width: int = 120) -> str:

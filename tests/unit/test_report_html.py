@@ -16,8 +16,8 @@ import report_runs
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
 from pgdyno.report import write_html
-from pgdyno.report.html import make_page, render
-from pgdyno.report.terminal import summary_lines
+from pgdyno.report.page.html import make_page, render
+from pgdyno.report.terminal._run_summary import summary_lines
 
 MAKERS = {
     "run": report_runs.plain_run,

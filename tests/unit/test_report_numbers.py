@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.report import numbers
+from pgdyno.report.words import numbers
 
 MODERATE = st.floats(min_value=1e-6, max_value=1e12)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pgdyno.report
-from pgdyno.report import palette, waitevents
+from pgdyno.report import palette, wait_events
 
 CSS = (Path(pgdyno.report.__file__).parent / "templates" / "report.css").read_text()
 LIGHT, DARK = (
@@ -17,7 +17,7 @@ LIGHT, DARK = (
 )
 SHAPES = {
     *palette.SERIES,
-    *waitevents.colours(waitevents.MEANINGS).values(),
+    *wait_events.colours(wait_events.MEANINGS).values(),
     *palette.EVENTS.values(),
     *(colour for colour, _ in palette.DECISIONS.values()),
 }

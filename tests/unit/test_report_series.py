@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgdyno.report.series import Buckets, break_gaps, floats, growth, pivot, rate, shares, stack
+from pgdyno.report.charts._series import (
+    Buckets,
+    break_gaps,
+    floats,
+    growth,
+    pivot,
+    rate,
+    shares,
+    stack,
+)
 
 VALUES = st.integers(1, 400).flatmap(
     lambda size: arrays(np.float64, size, elements=st.floats(0, 1e9))

@@ -8,17 +8,17 @@ import pytest
 import report_runs
 
 from pgdyno.record import RunFile
-from pgdyno.report.story import Story, without
+from pgdyno.report.summary import RunSummary, without
 from pgdyno.spec.change import Change
 
 
 @pytest.fixture(scope="module")
-def investigation(tmp_path_factory: pytest.TempPathFactory) -> Story:
+def investigation(tmp_path_factory: pytest.TempPathFactory) -> RunSummary:
     path = tmp_path_factory.mktemp("story") / "run.db"
-    return Story(RunFile(report_runs.investigation_run(path)))
+    return RunSummary(RunFile(report_runs.investigation_run(path)))
 
 
-def test_attempts_stand_under_the_finding_that_suggested_them(investigation: Story) -> None:
+def test_attempts_stand_under_the_finding_that_suggested_them(investigation: RunSummary) -> None:
     chain = [(s.finding, [a.title for a in s.attempts]) for s in investigation.steps]
     assert chain == [
         ("client-pool-limit", ["pool 2 → 16"]),
@@ -27,13 +27,13 @@ def test_attempts_stand_under_the_finding_that_suggested_them(investigation: Sto
     assert investigation.steps[1].sentence == report_runs.FLUSH_FINDING["sentence"]
 
 
-def test_a_change_is_told_without_what_was_kept_before_it(investigation: Story) -> None:
+def test_a_change_is_told_without_what_was_kept_before_it(investigation: RunSummary) -> None:
     changes = [a.change.to_json() for a in investigation.attempts]
     assert changes[0] == report_runs.POOL_16
     assert changes[1] == {"settings": {"commit_delay": "100"}}
 
 
-def test_the_end_is_judged_by_slices_with_what_was_kept_in_force(investigation: Story) -> None:
+def test_the_end_is_judged_by_slices_with_what_was_kept_in_force(investigation: RunSummary) -> None:
     assert investigation.changed
     assert investigation.before is not None
     assert investigation.after is not None
@@ -42,18 +42,18 @@ def test_the_end_is_judged_by_slices_with_what_was_kept_in_force(investigation: 
     assert investigation.after.latency_p99_ms < investigation.before.latency_p99_ms
 
 
-def test_a_recheck_is_named_after_what_was_taken_back(investigation: Story) -> None:
+def test_a_recheck_is_named_after_what_was_taken_back(investigation: RunSummary) -> None:
     assert [(a.title, a.outcome) for a in investigation.rechecks] == [
         ("pool 2 → 16", "still earns")
     ]
 
 
-def test_the_noise_floor_is_the_larger_side(investigation: Story) -> None:
+def test_the_noise_floor_is_the_larger_side(investigation: RunSummary) -> None:
     assert investigation.noise_half_width == pytest.approx(1 / 0.969 - 1)
 
 
 def test_a_run_that_broke_off_has_a_verdict_and_no_figures(tmp_path: Path) -> None:
-    story = Story(RunFile(report_runs.empty_run(tmp_path / "run.db")))
+    story = RunSummary(RunFile(report_runs.empty_run(tmp_path / "run.db")))
     assert story.verdict == "the run failed before it could be judged"
     assert story.before is None
     assert story.next_limit is None
@@ -65,7 +65,7 @@ def test_a_ledger_that_does_not_add_up_is_not_trusted(tmp_path: Path) -> None:
     writer.second(report_runs.POOLED)
     writer.left += 7
     writer.second(report_runs.POOLED)
-    story = Story(RunFile(writer.finish()))
+    story = RunSummary(RunFile(writer.finish()))
     assert story.distrust == ["the ledger does not add up"]
 
 
@@ -85,7 +85,7 @@ def test_a_comparison_knows_the_price_of_what_the_user_changed(
         "compare", "asked", report_runs.FREE, report_runs.ASYNC, {"settings": settings}
     )
     report_runs.write_trial(writer, tried)
-    attempt = Story(RunFile(writer.finish())).comparison
+    attempt = RunSummary(RunFile(writer.finish())).comparison
     assert attempt is not None
     assert (attempt.remedy.id if attempt.remedy else None) == remedy
 

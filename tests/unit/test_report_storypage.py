@@ -13,8 +13,8 @@ import report_runs
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
-from pgdyno.report.html import render_story
-from pgdyno.report.storypage import make_page
+from pgdyno.report.page._story import make_page
+from pgdyno.report.page.html import render_story
 
 OF = {
     "name": "write-heavy-web",

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pgdyno.record import RunFile
 from pgdyno.report import stdout_console, terminal_summary
-from pgdyno.report.terminal import LINES_MAX, summary_lines
+from pgdyno.report.terminal._run_summary import LINES_MAX, summary_lines
 
 
 def summary(path: Path, width: int = 98) -> str:

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from pgdyno.diagnose.intervals import timed
 from pgdyno.record import Interval, RunFile
-from pgdyno.report import headlines, waitevents
-from pgdyno.report.chart import log_ticks
-from pgdyno.report.clientcharts import client_charts
-from pgdyno.report.clockwork import clockwork
-from pgdyno.report.html import make_page
-from pgdyno.report.series import break_gaps, pieces, rate
-from pgdyno.report.timeline import Timeline
+from pgdyno.report import wait_events
+from pgdyno.report.charts._series import break_gaps, pieces, rate
+from pgdyno.report.charts._timeline import Timeline
+from pgdyno.report.charts.chart import log_ticks
+from pgdyno.report.charts.clients import client_charts
+from pgdyno.report.charts.time_axis import clockwork
+from pgdyno.report.page.html import make_page
+from pgdyno.report.words import headlines
 
 
 def interval(at_ms: int, duration_ms: float, done: int, slice_id: int | None = 1) -> Interval:
@@ -86,17 +87,17 @@ def test_the_axis_of_a_price_list_ends_with_the_load_and_not_with_the_drills(
 
 
 def test_waits_are_events_in_words() -> None:
-    assert waitevents.label("LWLock:WALWrite") == "LWLock:WALWrite (queue for the WAL flush)"
-    assert waitevents.label("IO:WalSync") == "IO:WalSync (the WAL flush)"
-    assert waitevents.label("Extension:Unheard") == "Extension:Unheard"
+    assert wait_events.label("LWLock:WALWrite") == "LWLock:WALWrite (queue for the WAL flush)"
+    assert wait_events.label("IO:WalSync") == "IO:WalSync (the WAL flush)"
+    assert wait_events.label("Extension:Unheard") == "Extension:Unheard"
     averages = {"running": 1.0, **{f"IO:E{n}": 1.0 + n for n in range(12)}, "IO:Tiny": 0.001}
-    named = waitevents.chosen(averages)
+    named = wait_events.chosen(averages)
     assert named[:2] == ["running", "IO:E11"]
-    assert len(named) == 1 + waitevents.SHOWN_MAX
-    gathered = waitevents.gathered(averages, named)
+    assert len(named) == 1 + wait_events.SHOWN_MAX
+    gathered = wait_events.gathered(averages, named)
     assert sum(gathered.values()) == pytest.approx(sum(averages.values()))
-    assert list(gathered)[-1] == waitevents.OTHER
-    colours = waitevents.colours(gathered)
+    assert list(gathered)[-1] == wait_events.OTHER
+    colours = wait_events.colours(gathered)
     assert len(set(colours.values())) >= len(colours) - 1
 
 

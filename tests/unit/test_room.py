@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.conduct import space
+from pgdyno.conduct import _space
 from pgdyno.errors import SetupError
 from pgdyno.workload.room import Room
 
@@ -21,8 +21,8 @@ def disk(holds: str, free_gb: float, wal_dir_bytes: int | None = 0) -> dict[str,
 def check(
     monkeypatch: pytest.MonkeyPatch, room: Room, *disks: dict[str, Any], max_wal_size: int = GB
 ) -> None:
-    monkeypatch.setattr(space, "sample_space", lambda _: list(disks))
-    space.check_room(room, Path("/srv/pg"), max_wal_size)
+    monkeypatch.setattr(_space, "sample_space", lambda _: list(disks))
+    _space.check_room(room, Path("/srv/pg"), max_wal_size)
 
 
 def room(scale: int, **given: Any) -> Room:
@@ -62,16 +62,16 @@ def test_a_tablespace_is_looked_at_instead_of_the_data_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     check(monkeypatch, room(100, location=str(tmp_path)), disk("data", 0.1), disk("wal", 3))
-    monkeypatch.setattr(space, "_free_bytes", lambda _: GB)
+    monkeypatch.setattr(_space, "_free_bytes", lambda _: GB)
     with pytest.raises(SetupError, match=f"tablespace in {tmp_path} has 1.00 GB free"):
         check(monkeypatch, room(100, location=str(tmp_path)), disk("data", 90), disk("wal", 3))
 
 
 def test_what_cannot_be_seen_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    space.check_room(room(100_000), None, None)
+    _space.check_room(room(100_000), None, None)
 
     def hidden(_: Path) -> list[dict[str, Any]]:
         raise PermissionError
 
-    monkeypatch.setattr(space, "sample_space", hidden)
-    space.check_room(room(100_000), Path("/srv/pg"), GB)
+    monkeypatch.setattr(_space, "sample_space", hidden)
+    _space.check_room(room(100_000), Path("/srv/pg"), GB)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
 
-from pgdyno.server.conninfo import ConnInfo, Host
+from pgdyno.server.connecting.conninfo import ConnInfo, Host
 
 _names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 

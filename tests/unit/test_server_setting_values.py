@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.errors import UsageError
-from pgdyno.server.setting_values import Setting, check_value, in_base_unit, unknown_setting
+from pgdyno.server.settings.setting_values import (
+    Setting,
+    check_value,
+    in_base_unit,
+    unknown_setting,
+)
 
 
 def make(vartype: str, **fields: object) -> Setting:

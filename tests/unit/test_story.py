@@ -9,8 +9,8 @@ import pytest
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
 from pgdyno.errors import UsageError
 from pgdyno.spec import spec_from_fields
-from pgdyno.story.luck import luck
-from pgdyno.story.telling import _as_expected
+from pgdyno.story._luck import luck
+from pgdyno.story._telling import _as_expected
 
 
 @pytest.mark.parametrize(

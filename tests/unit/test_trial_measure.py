@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pgdyno.investigate.trial import Noise, Question, _measure_of, _Side, _verdict, same_rate
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import noise_floor, paired_effect
+from pgdyno.trial.pairs import Noise, Question, _measure_of, _Side, _verdict, same_rate
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}
 CLOSED = {"name": "closed"}

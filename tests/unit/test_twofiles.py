@@ -16,9 +16,9 @@ import report_runs
 from pgdyno.cli import _status
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
-from pgdyno.report.diffterminal import diff_lines
-from pgdyno.report.story import Story
-from pgdyno.report.twofiles import NOT_PAIRS, diff
+from pgdyno.report.summary import RunSummary
+from pgdyno.report.terminal.diff import diff_lines
+from pgdyno.report.words.diff import NOT_PAIRS, diff
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/result-diff.schema.json").read_text()
@@ -44,7 +44,7 @@ def test_kinds_of_runs_stand_beside_a_plain_one(kind: str, tmp_path: Path) -> No
     b = MAKERS[kind](tmp_path / "b.db")
     result, text = told(a, b)
     assert result["figures"]["throughput_tps"]["a"] > 0
-    before = Story(RunFile(b)).before
+    before = RunSummary(RunFile(b)).before
     assert before is not None
     ours = result["figures"]["throughput_tps"]["b"]
     assert ours == pytest.approx(before.throughput_tps, rel=0.02)

@@ -10,7 +10,7 @@ import pytest
 from pgdyno.errors import UsageError
 from pgdyno.spec import ScriptPart
 from pgdyno.workload import Tables, load_mix
-from pgdyno.workload.pgbench import _account_rows
+from pgdyno.workload._pgbench import _account_rows
 
 
 @pytest.mark.parametrize("name", ["tpcb-like", "simple-update", "select-only"])

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from pgdyno.cli.again import words_of
-from pgdyno.cli.asked import build_spec
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import load_options, output_options, parse_assignments, settings_option
 from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.positional import sort_out
+from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
 

@@ -44,7 +44,7 @@ def _joined(conninfo: str | None, parts: dict[str, Any]) -> str:
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-    from pgdyno.server.complaints import malformed, one_line
+    from pgdyno.server.connecting.complaints import malformed, one_line
 
     database = parts.get("dbname")
     try:

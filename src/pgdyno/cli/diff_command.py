@@ -31,8 +31,8 @@ def command(a: Path, b: Path, output_format: str) -> None:
     """
     from pgdyno.record import RunFile, making_sense_of
     from pgdyno.report import stdout_console
-    from pgdyno.report.diffterminal import print_diff
-    from pgdyno.report.twofiles import diff
+    from pgdyno.report.terminal.diff import print_diff
+    from pgdyno.report.words.diff import diff
     from pgdyno.visible import visible_within
 
     with RunFile(a) as one, RunFile(b) as other, making_sense_of(a), making_sense_of(b):

@@ -68,9 +68,9 @@ def command(**given: Any) -> None:
       pgdyno drill --fault kill --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.screen import watcher_for
-    from pgdyno.drill.against import comparison
     from pgdyno.drill.fault import find_fault
     from pgdyno.drill.running import check_drill, run_drill
+    from pgdyno.drill.two_servers import comparison
 
     asked, options = sort_out(given["what"]), _options(given)
     fault = find_fault(options.fault)
@@ -126,7 +126,7 @@ def _stored(path: Path) -> dict[str, Any]:
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """One row per cut, for CSV."""
-    from pgdyno.drill.stored import stored_drills
+    from pgdyno.drill.storage import stored_drills
     from pgdyno.record import RunFile
 
     with RunFile(path) as run:

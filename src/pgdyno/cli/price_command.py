@@ -15,7 +15,7 @@ from pgdyno.cli.types import Duration
 from pgdyno.errors import ThresholdError
 
 if TYPE_CHECKING:
-    from pgdyno.price.against import Priced
+    from pgdyno.price.two_servers import Priced
 
 _CLIENTS = 16
 _SCALE = 10

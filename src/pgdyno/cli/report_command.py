@@ -29,7 +29,7 @@ def command(runs: tuple[Path, ...], output: str | None) -> None:
     from pgdyno.cli.files import STDOUT, page_path
     from pgdyno.record import RunFile, making_sense_of
     from pgdyno.report import write_html, write_story
-    from pgdyno.report.html import render, render_story
+    from pgdyno.report.page.html import render, render_story
 
     first = runs[0]
     with ExitStack() as stack:

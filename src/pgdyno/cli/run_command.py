@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.asked import build_spec
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import all_of, load_options, output_options, settings_option
 from pgdyno.cli.output import check_trust, print_result, print_statements
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.run_options import RUN_OPTIONS
+from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
 run_options = all_of(RUN_OPTIONS)

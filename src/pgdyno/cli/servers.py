@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgdyno.cli.again import words_of
-from pgdyno.cli.asked import build_spec
 from pgdyno.cli.files import run_path
 from pgdyno.cli.positional import Asked
+from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pgdyno.cli.password import with_password
 from pgdyno.cli.screen import watcher_for
 from pgdyno.conduct import Session, initialise, open_session
 from pgdyno.errors import UsageError
-from pgdyno.investigate.trust import check_something_succeeded
 from pgdyno.spec import Spec
+from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.visible import visible
 
 

@@ -32,7 +32,7 @@ def command(**given: Any) -> None:
     from pgdyno.cli.screen import watcher_for
     from pgdyno.conduct import read_spec_or_run
     from pgdyno.report import stdout_console
-    from pgdyno.report.chapters import print_chapter
+    from pgdyno.report.terminal.story import print_chapter
     from pgdyno.story import SCHEMA_VERSION, tell
 
     spec, text = read_spec_or_run(given["spec_path"], story=True)

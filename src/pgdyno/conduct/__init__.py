@@ -1,13 +1,13 @@
 """The conductor: carries one spec out, start to finish, on one clock."""
 
-from pgdyno.conduct.carry import carry_out
-from pgdyno.conduct.config import Acks
+from pgdyno.conduct._config import Acks
+from pgdyno.conduct._load import check_scripts
+from pgdyno.conduct._opening import open_session
+from pgdyno.conduct._session import Session
+from pgdyno.conduct._single_run import carry_out
+from pgdyno.conduct._target import Target, check_programs, check_settings
 from pgdyno.conduct.initialise import Initialised, initialise
-from pgdyno.conduct.load import check_scripts
-from pgdyno.conduct.opening import open_session
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
-from pgdyno.conduct.session import Session
-from pgdyno.conduct.target import Target, check_programs, check_settings
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from pgdyno.conduct.interrupt import stop_signals
-from pgdyno.conduct.tables import make_tables
-from pgdyno.conduct.target import open_target
+from pgdyno.conduct._interrupt import stop_signals
+from pgdyno.conduct._tables import make_tables
+from pgdyno.conduct._target import open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import Interrupted
 from pgdyno.spec import Spec

@@ -14,10 +14,10 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import Any
 
-from pgdyno.diagnose.drops import Drop, Drops, find_drops
+from pgdyno.diagnose._drops import Drop, Drops, find_drops
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Skip, Window
 from pgdyno.diagnose.intervals import follows, timed
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure
 from pgdyno.record import Interval, RunFile
 from pgdyno.spec.units import parse_duration_ms

@@ -6,9 +6,9 @@ needs to be put in force, and how that is done. ``spec_with``, ``title_of`` and 
 the ways from a change to a spec, to a title, and from a user's words to a change.
 """
 
-from pgdyno.dimension.changing import change_of, fields_with, is_key, spec_with, title_of
-from pgdyno.dimension.dimension import Dimension, KeyDimension, Load, Need, Place, Server, Step
-from pgdyno.dimension.listing import dimensions
+from pgdyno.dimension._changing import change_of, fields_with, is_key, spec_with, title_of
+from pgdyno.dimension._dimension import Dimension, KeyDimension, Load, Need, Place, Server, Step
+from pgdyno.dimension._listing import dimensions
 
 __all__ = [
     "Dimension",

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from pgdyno.disk.leftovers import end_leftovers
+from pgdyno.disk._leftovers import end_leftovers
 from pgdyno.disk.mounting import unmount_all
+from pgdyno.server.local.sweep import end_server, is_served
 from pgdyno.server.locks import locked, try_lock
-from pgdyno.server.sweep import end_server, is_served
 
 _PATIENCE_S = 30.0
 _OWNER_S_MAX = 10.0

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.drill.bounds import Bound, of_a_crash
+from pgdyno.drill._bounds import Bound, of_a_crash
 from pgdyno.errors import UsageError
 from pgdyno.remedy import Circumstances
 from pgdyno.spec import Spec
 
 if TYPE_CHECKING:
-    from pgdyno.drill.drill import Drill
+    from pgdyno.drill._drill import Drill
     from pgdyno.drill.model import Cut, DrillOptions
 
 

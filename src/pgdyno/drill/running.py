@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Watcher, open_session
-from pgdyno.drill.bounds import SETTINGS
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._bounds import SETTINGS
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
-from pgdyno.drill.stored import store_cut, store_drill
+from pgdyno.drill.storage import store_cut, store_drill
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct import Acks, check_scripts
-from pgdyno.drill.queries import query, statements
+from pgdyno.drill._queries import query, statements
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.spec import Spec
 from pgdyno.workload import Workload
@@ -176,13 +176,13 @@ def scripts_choose(workloads: Mapping[str, Workload]) -> bool:
 
 
 def read_present(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
-    """The witnesses of the ledger's loads, as :func:`~pgdyno.drill.ledger.judge` takes them.
+    """The witnesses of the ledger's loads, as :func:`~pgdyno.drill._ledger.judge` takes them.
 
     Read from the table itself and not through its index, which may be damaged in other ways.
     """
     import numpy as np
 
-    from pgdyno.drill.ledger import PRESENT
+    from pgdyno.drill._ledger import PRESENT
 
     labels = np.array([load.label for load in acks.loads], dtype=np.int64)
     wanted = ", ".join(str(label) for label in labels)

@@ -4,8 +4,8 @@
 ``investigate`` goes on from a diagnosis to remedies, proving each by a trial.
 """
 
-from pgdyno.investigate.compare import compare
-from pgdyno.investigate.loop import investigate
+from pgdyno.investigate._loop import investigate
 from pgdyno.investigate.observe import observe
+from pgdyno.trial.compare import compare
 
 __all__ = ["compare", "investigate", "observe"]

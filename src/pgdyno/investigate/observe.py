@@ -7,10 +7,10 @@ from typing import Any
 
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
-from pgdyno.investigate.choose import may_be_proposed
-from pgdyno.investigate.result import run_result
+from pgdyno.investigate._choose import may_be_proposed
 from pgdyno.remedy import catalogue
 from pgdyno.spec.durability import DurabilityClass, severity
+from pgdyno.trial.result import run_result
 
 
 def observe(session: Session) -> dict[str, Any]:

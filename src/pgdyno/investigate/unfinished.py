@@ -10,9 +10,9 @@ from typing import Any
 
 from pgdyno.diagnose.failures import failures
 from pgdyno.errors import Ending
-from pgdyno.investigate.result import SCHEMA_VERSION, errors_json, ledger_json
 from pgdyno.record import CutRow, DrillRow, RunFile, Slice, Trial, throughput_tps
 from pgdyno.record.incidents import incidents
+from pgdyno.trial.result import SCHEMA_VERSION, errors_json, ledger_json
 
 
 def without_run(command: str | None, ending: Ending) -> dict[str, Any]:

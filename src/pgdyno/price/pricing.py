@@ -11,16 +11,16 @@ from typing import Any
 from pgdyno.conduct import Session
 from pgdyno.dimension import spec_with
 from pgdyno.errors import Interrupted, PgdynoError, UsageError
-from pgdyno.investigate.compare import noise_json
-from pgdyno.investigate.trial import Measure, Noise
-from pgdyno.investigate.trust import distrust
-from pgdyno.price.against import Priced, comparison
+from pgdyno.price._gain import Gain, begin_gains, check_real_disk, measure_gains, slice_seconds
+from pgdyno.price._loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.candidates import Candidate
-from pgdyno.price.gain import Gain, begin_gains, check_real_disk, measure_gains, slice_seconds
-from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import sentence, verdict
+from pgdyno.price.two_servers import Priced, comparison
 from pgdyno.record.incidents import incidents
 from pgdyno.spec import Change, Spec
+from pgdyno.trial.compare import noise_json
+from pgdyno.trial.pairs import Measure, Noise
+from pgdyno.trial.trust import distrust
 
 SCHEMA_VERSION = 1
 SECONDS_PER_CANDIDATE = 65.0

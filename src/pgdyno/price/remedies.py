@@ -8,8 +8,8 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.errors import Interrupted
+from pgdyno.price._loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.candidates import Candidate, of_change
-from pgdyno.price.loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.sentences import loss_words
 from pgdyno.remedy import Circumstances, circumstances
 from pgdyno.spec import Change

@@ -12,7 +12,7 @@ positions in the WAL, checkpoints, locks and waits are exact to the sample.
 
 from __future__ import annotations
 
-from pgdyno.probe.facts import host_facts, is_local, locate_postmaster
-from pgdyno.probe.probes import Probes
+from pgdyno.probe._facts import host_facts, is_local, locate_postmaster
+from pgdyno.probe._probes import Probes
 
 __all__ = ["Probes", "host_facts", "is_local", "locate_postmaster"]

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pgdyno.probe.disks import mount_of, wal_directory
+from pgdyno.probe._disks import mount_of, wal_directory
 from pgdyno.record import Recorder
 from pgdyno.stats.filling import Space, forecast, steady_growth, wal_wanted
 

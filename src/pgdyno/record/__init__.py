@@ -3,12 +3,11 @@
 Everything that pgdyno concludes is computed from run files, so any run can be analysed again.
 """
 
-from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
-from pgdyno.record.distribution import PERCENTILES, Distribution
-from pgdyno.record.opening import is_run_file, making_sense_of
-from pgdyno.record.reader import RunFile, throughput_tps
-from pgdyno.record.recorder import CURRENT, Recorder
-from pgdyno.record.rows import (
+from pgdyno.record._distribution import PERCENTILES, Distribution
+from pgdyno.record._error_text import place_of, said_besides, told
+from pgdyno.record._reader import RunFile, throughput_tps
+from pgdyno.record._recorder import CURRENT, Recorder
+from pgdyno.record._rows import (
     CutRow,
     DrillRow,
     ErrorTotal,
@@ -25,7 +24,8 @@ from pgdyno.record.rows import (
     Trial,
     WaitTotal,
 )
-from pgdyno.record.told import place_of, said_besides, told
+from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
+from pgdyno.record.opening import is_run_file, making_sense_of
 
 __all__ = [
     "CURRENT",

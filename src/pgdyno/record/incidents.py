@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.record.failing import is_answer
-from pgdyno.record.reader import RunFile
-from pgdyno.record.rows import Event, Losses
+from pgdyno.record._reader import RunFile
+from pgdyno.record._rows import Event, Losses
+from pgdyno.record.failures import is_answer
 from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, restarts, silences
 
 NEAR_MS = 5_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from pgdyno.record.database import Database, clause
+from pgdyno.record._database import Database, clause
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from pgdyno.record.failing import commonest, is_answer
-from pgdyno.record.reader import RunFile
-from pgdyno.record.rows import GroupInterval, Interval, Sighting, Slice
+from pgdyno.record._reader import RunFile
+from pgdyno.record._rows import GroupInterval, Interval, Sighting, Slice
+from pgdyno.record.failures import commonest, is_answer
 
 AWAY_SHARE_MAX = 0.1
 """Part of a slice in which the server may answer nobody, or clients be without a connection. What

@@ -5,10 +5,10 @@ be. A remedy is added by adding one file to this folder with a ``REMEDIES`` tupl
 lists them. ``catalogue()`` gives all of them by id.
 """
 
-from pgdyno.remedy.assessment import NOTHING_LOST, SAFE_FAULTS, Assessment, assess
+from pgdyno.remedy._assessment import NOTHING_LOST, SAFE_FAULTS, Assessment, assess
+from pgdyno.remedy._remedy import Case, Need, Remedy, Risk
 from pgdyno.remedy.catalogue import catalogue
 from pgdyno.remedy.circumstances import Circumstances, circumstances, circumstances_recorded
-from pgdyno.remedy.remedy import Case, Need, Remedy, Risk
 
 __all__ = [
     "NOTHING_LOST",

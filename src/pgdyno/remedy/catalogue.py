@@ -7,7 +7,7 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
-from pgdyno.remedy.remedy import Remedy
+from pgdyno.remedy._remedy import Remedy
 from pgdyno.spec.durability import severity
 
 

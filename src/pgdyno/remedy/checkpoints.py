@@ -6,7 +6,7 @@ rarer makes it longer; see PostgreSQL's documentation, "WAL configuration".
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Case, Remedy
+from pgdyno.remedy._remedy import Case, Remedy
 
 _MAX_WAL_BYTES = 1 << 30
 _TIMEOUT_MS = 300_000.0

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pgdyno.spec import Change, DiskSpec, Spec, spec_from_fields
-from pgdyno.spec.dotted import set_key
-from pgdyno.spec.inforce import SettingsInForce, choice_of
+from pgdyno.spec.active_settings import SettingsInForce, choice_of
+from pgdyno.spec.keys import set_key
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 
 Copy = Literal["none", "written", "flushed"]

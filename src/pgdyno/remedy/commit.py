@@ -7,8 +7,8 @@ Bounds: PostgreSQL's documentation, "Asynchronous Commit" and "WAL configuration
 
 from __future__ import annotations
 
+from pgdyno.remedy._remedy import Case, Remedy, Risk
 from pgdyno.remedy.circumstances import Circumstances
-from pgdyno.remedy.remedy import Case, Remedy, Risk
 
 WAL_WRITER_CYCLES = 3
 """A commit that did not wait is on disk after at most so many rounds of the WAL writer."""

@@ -6,8 +6,8 @@ of full_page_writes. Corruption without any error is possible when data checksum
 
 from __future__ import annotations
 
+from pgdyno.remedy._remedy import Case, Remedy, Risk
 from pgdyno.remedy.circumstances import Circumstances
-from pgdyno.remedy.remedy import Case, Remedy, Risk
 
 _TORN = "a power cut may leave torn pages: data lost or corrupt"
 _ATOMIC = "loses nothing (D0) only where the storage writes 8 kB pages atomically"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Remedy
+from pgdyno.remedy._remedy import Remedy
 
 REMEDIES = (
     Remedy(

@@ -3,7 +3,7 @@ cores are oversubscribed."""
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Remedy
+from pgdyno.remedy._remedy import Remedy
 
 REMEDIES = (
     Remedy(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pgdyno.remedy._remedy import Case, Need, Remedy
 from pgdyno.remedy.circumstances import Circumstances
-from pgdyno.remedy.remedy import Case, Need, Remedy
 
 _RESCUE_ONLY = "only for getting data out of a database that is damaged already"
 

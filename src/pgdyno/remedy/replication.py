@@ -7,7 +7,7 @@ replication loses what was not replicated, in proportion to its delay at the fai
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Case, Remedy, Risk
+from pgdyno.remedy._remedy import Case, Remedy, Risk
 
 _COPIES = ("none", "written", "flushed")
 _FAILOVER = (

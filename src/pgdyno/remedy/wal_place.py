@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pgdyno.remedy._remedy import Case, Remedy, Risk
 from pgdyno.remedy.circumstances import Circumstances
-from pgdyno.remedy.remedy import Case, Remedy, Risk
 
 _KEYS = ("disk.wal", "standby.count", "standby.mode", "standby.receivewal")
 _SAFE, _BEHIND, _ALONE = 1, 2, 3

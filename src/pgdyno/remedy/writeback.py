@@ -3,7 +3,7 @@ kernel has a large heap of them to write at once."""
 
 from __future__ import annotations
 
-from pgdyno.remedy.remedy import Remedy
+from pgdyno.remedy._remedy import Remedy
 
 REMEDIES = (
     Remedy(

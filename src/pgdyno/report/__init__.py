@@ -27,41 +27,41 @@ __all__ = [
 
 def write_html(run: RunFile, path: Path | str) -> Path:
     """Writes the HTML report of ``run`` to ``path``, returned. SetupError if it cannot."""
-    from pgdyno.report import html
+    from pgdyno.report.page import html
 
     return html.write_html(run, path)
 
 
 def write_story(runs: Sequence[RunFile], path: Path | str) -> Path:
     """Writes the one page of a story, whose chapters ``runs`` are, to ``path``, returned."""
-    from pgdyno.report import html
+    from pgdyno.report.page import html
 
     return html.write_story(runs, path)
 
 
 def check_page_place(path: Path) -> None:
     """UsageError or SetupError if no report can be written to ``path``; asked before a run."""
-    from pgdyno.report import place
+    from pgdyno.report.page import _page_path
 
-    place.check_page_place(path)
+    _page_path.check_page_place(path)
 
 
 def terminal_summary(run: RunFile, console: Console) -> None:
     """Prints the summary of ``run``, in under 40 lines."""
-    from pgdyno.report import terminal
+    from pgdyno.report.terminal import _run_summary
 
-    terminal.terminal_summary(run, console)
+    _run_summary.terminal_summary(run, console)
 
 
 def statement_lines(run: RunFile) -> Iterator[str]:
     """Latency and failures of every statement of ``run``, in lines."""
-    from pgdyno.report import percommand
+    from pgdyno.report.terminal import _per_statement
 
-    return percommand.statement_lines(run)
+    return _per_statement.statement_lines(run)
 
 
 def stdout_console() -> Console:
     """A console that honours NO_COLOR and PG_COLOR and is plain when stdout is no terminal."""
-    from pgdyno.report import terminal
+    from pgdyno.report.terminal import _run_summary
 
-    return terminal.stdout_console()
+    return _run_summary.stdout_console()

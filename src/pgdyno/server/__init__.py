@@ -4,22 +4,26 @@ Importing this package loads neither psycopg nor anything else that is slow; the
 talk to a server do when called.
 """
 
-from pgdyno.server.cluster import Cluster
-from pgdyno.server.connecting import connect, own_database, resolve_conninfo
-from pgdyno.server.conninfo import ConnInfo
-from pgdyno.server.facts import server_facts
-from pgdyno.server.installation import Installation, discover_installations, find_installation
-from pgdyno.server.kept import steady
-from pgdyno.server.layout import Disks, OwnFolder, Places
-from pgdyno.server.pending import Undone, settings_left, settle, undo_left
-from pgdyno.server.pooler import server_behind
-from pgdyno.server.session_settings import SessionSettings, apply_missing
-from pgdyno.server.setting_values import Setting
-from pgdyno.server.settings import Settings
-from pgdyno.server.sweep import sweep
-from pgdyno.server.template import OWN_NAME as OWN_DATABASE
-from pgdyno.server.turn import only_one
-from pgdyno.server.unloaded import require_loaded
+from pgdyno.server.connecting._facts import server_facts
+from pgdyno.server.connecting._pooler import server_behind
+from pgdyno.server.connecting.connect import connect, own_database, resolve_conninfo
+from pgdyno.server.connecting.conninfo import OWN_NAME as OWN_DATABASE
+from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.connecting.turn import only_one
+from pgdyno.server.local._installation import (
+    Installation,
+    discover_installations,
+    find_installation,
+)
+from pgdyno.server.local.cluster import Cluster
+from pgdyno.server.local.layout import Disks, OwnFolder, Places
+from pgdyno.server.local.sweep import sweep
+from pgdyno.server.settings._change import Settings
+from pgdyno.server.settings._kept import steady
+from pgdyno.server.settings._pending import Undone, settings_left, settle, undo_left
+from pgdyno.server.settings._session_settings import SessionSettings, apply_missing
+from pgdyno.server.settings._unloaded import require_loaded
+from pgdyno.server.settings.setting_values import Setting
 
 __all__ = [
     "OWN_DATABASE",

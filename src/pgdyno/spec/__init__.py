@@ -4,9 +4,9 @@
 :class:`Change` is what one slice of a run has different from another.
 """
 
-from pgdyno.spec.arrival import Arrival
+from pgdyno.spec._arrival import Arrival
+from pgdyno.spec._clients import ClientGroup, Pool
 from pgdyno.spec.change import Change
-from pgdyno.spec.clients import ClientGroup, Pool
 from pgdyno.spec.mix import ScriptPart
 from pgdyno.spec.model import DiskSpec, Event, LoadStep, Spec
 from pgdyno.spec.read import read_spec, spec_from_fields, spec_schema, spec_to_toml

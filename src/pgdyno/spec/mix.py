@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from pgdyno.spec.base import Part
+from pgdyno.spec._base import Part
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
 """Workloads that need no file. ``mixed`` is a mix by itself, and no part of another."""

@@ -11,15 +11,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pgdyno.spec import failures
-from pgdyno.spec.base import CLIENTS_MAX, Duration, Part, PositiveDuration, SettingValue, Share
-from pgdyno.spec.clients import TRANSACTIONS_MAX, ClientGroup
+from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, PositiveDuration, SettingValue, Share
+from pgdyno.spec._clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
 from pgdyno.spec.durability import DurabilityClass
 from pgdyno.spec.failures import FailuresLimit
-from pgdyno.spec.init import InitSpec
 from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.story import Chapter
+from pgdyno.spec.tables import InitSpec
 from pgdyno.spec.units import format_duration, format_size
 
 CPUS_MAX = 4096

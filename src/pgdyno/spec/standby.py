@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec.base import Duration, Part
+from pgdyno.spec._base import Duration, Part
 from pgdyno.spec.units import format_duration
 
 StandbyMode = Literal["async", "remote_write", "on", "remote_apply", "local"]

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pgdyno.spec.base import Part, PositiveDuration, SettingValue
+from pgdyno.spec._base import Part, PositiveDuration, SettingValue
 
 Ending = Literal[
     "better", "worse", "no difference", "clean", "lost", "refused", "corrupt", "harmed"

@@ -3,8 +3,7 @@
 The replicate is the pair of slices, not the second. Nothing here knows of servers or files.
 """
 
-from pgdyno.stats.changes import change_points
-from pgdyno.stats.pairs import (
+from pgdyno.stats._pairs import (
     EFFECT_MATTERS,
     PAIRS_MIN,
     Effect,
@@ -16,7 +15,8 @@ from pgdyno.stats.pairs import (
     pairs_needed,
     wants_more,
 )
-from pgdyno.stats.ranks import mann_whitney
+from pgdyno.stats._ranks import mann_whitney
+from pgdyno.stats.changes import change_points
 from pgdyno.stats.scaling import ERROR_MAX, Knee, knee
 from pgdyno.stats.steady import (
     POINTS_MIN,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
-from pgdyno.server.marks import is_ours
-from pgdyno.workload.found import MIXED_COLUMNS, PGBENCH_COLUMNS
-from pgdyno.workload.inuse import TableLock
-from pgdyno.workload.queries import query
+from pgdyno.server.connecting.marks import is_ours
+from pgdyno.workload._found import MIXED_COLUMNS, PGBENCH_COLUMNS
+from pgdyno.workload._queries import query
+from pgdyno.workload._table_lock import TableLock
 
 if TYPE_CHECKING:
     import psycopg

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
-from pgdyno.server.marks import mark_of, scale_in
-from pgdyno.workload.existing import scale_there, what_is_odd
-from pgdyno.workload.found import PGBENCH_COLUMNS, FoundTable, find_pgbench
-from pgdyno.workload.inuse import TableLock
-from pgdyno.workload.missing import check_tables_exist
-from pgdyno.workload.mixed import prepare_mixed
-from pgdyno.workload.model import Tables, Workload
-from pgdyno.workload.persistence import make_unlogged
-from pgdyno.workload.pgbench import Making
-from pgdyno.workload.queries import setup_errors
+from pgdyno.server.connecting.marks import mark_of, scale_in
+from pgdyno.workload._existing import scale_there, what_is_odd
+from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
+from pgdyno.workload._missing import check_tables_exist
+from pgdyno.workload._mixed import prepare_mixed
+from pgdyno.workload._model import Tables, Workload
+from pgdyno.workload._persistence import make_unlogged
+from pgdyno.workload._pgbench import Making
+from pgdyno.workload._queries import setup_errors
+from pgdyno.workload._setup import run_setup
+from pgdyno.workload._table_lock import TableLock
 from pgdyno.workload.room import Room, room_for
-from pgdyno.workload.setup import run_setup
 
 if TYPE_CHECKING:
     from pgdyno.spec.model import WorkloadSpec

@@ -13,13 +13,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pgdyno.workload.queries import query
+from pgdyno.workload._queries import query
 
 if TYPE_CHECKING:
     import psycopg
 
-    from pgdyno.spec.init import InitSpec
-    from pgdyno.workload.found import FoundTable
+    from pgdyno.spec.tables import InitSpec
+    from pgdyno.workload._found import FoundTable
 
 _PAGE_BYTES = 8192
 _HEAP_BYTES = 1640 * _PAGE_BYTES

@@ -1,1 +1,1 @@
-"""The signatures, one file each. See :mod:`pgdyno.diagnose.signature` for what a file must hold."""
+"""The signatures, one file each. ``diagnose/_signature.py`` says what a file must hold."""

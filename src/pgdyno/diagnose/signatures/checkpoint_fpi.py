@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.diagnose.budget import image_part_of_flush
+from pgdyno.diagnose._budget import image_part_of_flush
+from pgdyno.diagnose._pools import WORTHWHILE_RATIO
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.pools import WORTHWHILE_RATIO
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.spec.change import Change
 

@@ -14,11 +14,11 @@ pools of 2 against 16 clients and of 16 against 8.
 
 from __future__ import annotations
 
-from pgdyno.diagnose.facts import Group
+from pgdyno.diagnose._facts import Group
+from pgdyno.diagnose._pools import larger_pools
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence
-from pgdyno.diagnose.pools import larger_pools
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 
 WAIT_SHARE = 0.2

@@ -10,10 +10,10 @@ counts of WAL syncs per commit and the time of a sync are evidence, not trigger.
 
 from __future__ import annotations
 
+from pgdyno.diagnose._pools import WORTHWHILE_RATIO
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.pools import WORTHWHILE_RATIO
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.spec.change import Change
 

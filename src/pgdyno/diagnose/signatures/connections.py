@@ -11,10 +11,10 @@ sessions on 2 cores, commits that wait for nothing.
 
 from __future__ import annotations
 
+from pgdyno.diagnose._pools import smaller_pools
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence
-from pgdyno.diagnose.pools import smaller_pools
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import counted, figure, percent
 
 QUEUE_PER_CORE = 2.0

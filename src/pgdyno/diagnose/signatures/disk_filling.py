@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Proposal, Skip
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pgdyno.diagnose.facts import CLIENT_BACKEND
+from pgdyno.diagnose._facts import CLIENT_BACKEND
+from pgdyno.diagnose._pools import WORTHWHILE_RATIO, smaller_pools
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose._waits import wait_class
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.pools import WORTHWHILE_RATIO, smaller_pools
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
-from pgdyno.diagnose.waits import wait_class
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change
 

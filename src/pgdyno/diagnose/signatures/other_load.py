@@ -8,10 +8,10 @@ Thresholds: as for other programs. WAL is not counted by database, so rows writt
 
 from __future__ import annotations
 
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Skip
-from pgdyno.diagnose.foreign import FOUND_SHARE, SPOILT_SHARE, ForeignLoad, foreign_load
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.other_load import FOUND_SHARE, SPOILT_SHARE, ForeignLoad, foreign_load
 from pgdyno.diagnose.words import figure, percent
 
 

@@ -12,10 +12,10 @@ gain.
 
 from __future__ import annotations
 
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Skip
-from pgdyno.diagnose.others import FOUND_SHARE, OtherPrograms, other_programs
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
+from pgdyno.diagnose.other_programs import FOUND_SHARE, OtherPrograms, other_programs
 from pgdyno.diagnose.words import counted, percent
 
 _NAMED_MAX = 5

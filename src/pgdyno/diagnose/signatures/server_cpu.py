@@ -10,12 +10,12 @@ by injection, loads with and without commits that wait on 2 cores.
 
 from __future__ import annotations
 
-from pgdyno.diagnose.budget import Part
+from pgdyno.diagnose._budget import Part
+from pgdyno.diagnose._pools import WORTHWHILE_RATIO
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.pools import WORTHWHILE_RATIO
-from pgdyno.diagnose.signature import Cleared, Found, Signature
 from pgdyno.diagnose.signatures.connections import crowded
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change
 

@@ -11,10 +11,10 @@ calibrated by injection: a table lock, and a checkpoint of many dirty pages on a
 
 from __future__ import annotations
 
-from pgdyno.diagnose.drops import DROP_SHARE, Drops, Reason, find_drops
+from pgdyno.diagnose._drops import DROP_SHARE, Drops, Reason, find_drops
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.signature import Cleared, Found, Signature
-from pgdyno.diagnose.situation import Situation
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change
 

@@ -5,7 +5,7 @@ What a run has once (its length, its tables) cannot differ between its slices.
 
 from __future__ import annotations
 
-from pgdyno.dimension.dimension import KeyDimension
+from pgdyno.dimension._dimension import KeyDimension
 
 _TABLES = ("load", "workload", "clients")
 _FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
@@ -27,7 +27,7 @@ class LoadKeys(KeyDimension):
 
     def owns(self, key: str) -> bool:
         """What is left."""
-        from pgdyno.dimension.listing import dimensions
+        from pgdyno.dimension._listing import dimensions
 
         parts = key.split(".")
         of_load = parts[0] in _TABLES and len(parts) > 1 and key not in _FIXED

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension.dimension import Dimension, Fields, Load, Need, Place, Step
-from pgdyno.dimension.groups import groups_of, told
+from pgdyno.dimension._dimension import Dimension, Fields, Load, Need, Place, Step
+from pgdyno.dimension._groups import groups_of, told
 from pgdyno.spec import Change
 
 

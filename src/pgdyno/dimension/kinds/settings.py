@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pgdyno.dimension.dimension import Dimension, Fields, Need, Place, Step
+from pgdyno.dimension._dimension import Dimension, Fields, Need, Place, Step
 from pgdyno.spec import Change
 
 # A number without a unit is told with it. Only of what the server takes no unit for; for all others

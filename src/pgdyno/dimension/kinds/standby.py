@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension.dimension import KeyDimension, Need, Place, Server, Step
+from pgdyno.dimension._dimension import KeyDimension, Need, Place, Server, Step
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change
 from pgdyno.spec.standby import StandbySpec, in_words

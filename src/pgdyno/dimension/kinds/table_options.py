@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from pgdyno.dimension.dimension import Dimension, Fields, Need, Place, Step, run_sql
+from pgdyno.dimension._dimension import Dimension, Fields, Need, Place, Step, run_sql
 from pgdyno.spec import Change, Spec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension.dimension import KeyDimension, Need, Place, Step
+from pgdyno.dimension._dimension import KeyDimension, Need, Place, Step
 from pgdyno.spec import Change
 
 _KEY = "workload.unlogged"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.dimension.dimension import Fields, KeyDimension, Need, Place, Step
+from pgdyno.dimension._dimension import Fields, KeyDimension, Need, Place, Step
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change
 

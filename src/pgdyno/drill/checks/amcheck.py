@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from pgdyno.drill.checking import SECONDS_MAX, CheckRule, Scene, Seen, Stage
-from pgdyno.server.account import run_as, server_account
+from pgdyno.drill._checking import SECONDS_MAX, CheckRule, Scene, Seen, Stage
+from pgdyno.server.local.account import run_as, server_account
 
 _CHECKS_UNIQUE = 17
 """The first version whose pg_amcheck knows --checkunique."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.server.account import run_as, server_account
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
+from pgdyno.server.local.account import run_as, server_account
 
 _SHOWN = 3
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.pages import scan_pages
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill._pages import scan_pages
 from pgdyno.server.lsn import lsn_text, parse_lsn
 
 _REDO_DONE = re.compile(r"redo done at ([0-9A-F]+/[0-9A-F]+)")

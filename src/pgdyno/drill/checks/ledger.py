@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.ledger import judge
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill._ledger import judge
 from pgdyno.drill.model import LedgerCount
 from pgdyno.drill.witnesses import read_present
 

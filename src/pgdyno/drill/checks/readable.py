@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage, is_damage
-from pgdyno.drill.queries import query
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage, is_damage
+from pgdyno.drill._queries import query
 
 
 def _look(scene: Scene) -> Seen:

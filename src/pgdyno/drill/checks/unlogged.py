@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.recovery import log_since
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill._recovery import log_since
 from pgdyno.drill.witnesses import READY, UNLOGGED_TABLE, count_rows
 
 _EMPTYING = ("was interrupted", "was not properly shut down", "entering standby mode")

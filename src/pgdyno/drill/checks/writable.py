@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill.queries import query, statements
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill._queries import query, statements
 
 _WRITTEN = (400, 400, 500, 500)
 """As ``sql/written.sql`` counts what ``sql/write_on.sql`` writes."""

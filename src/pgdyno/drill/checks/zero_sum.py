@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
 from pgdyno.drill.witnesses import balances
 
 

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import Said, processes
+from pgdyno.drill._drill import Drill
+from pgdyno.drill._evidence import Said, processes
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.controldata import ControlData
-from pgdyno.server.safefiles import new_plain, working_in
+from pgdyno.server.local.controldata import ControlData
+from pgdyno.server.local.safefiles import new_plain, working_in
 from pgdyno.spec import Spec, spec_from_fields
 
 _WAL, _DATA = "wal", "data"

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.drill.crash import crash_under_load
-from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import Said, processes
+from pgdyno.drill._crash import crash_under_load
+from pgdyno.drill._drill import Drill
+from pgdyno.drill._evidence import Said, processes
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
-from pgdyno.server.signals import send
+from pgdyno.server.local.signals import send
 
 _AGAIN = (2, 4)
 """The fewest and most kills during recovery."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.drill.crash import crash_cuts
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._crash import crash_cuts
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut
 from pgdyno.server import Cluster

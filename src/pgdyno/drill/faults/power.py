@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pgdyno.drill.bounds import Bound, of_a_crash, of_a_lost_wal
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._bounds import Bound, of_a_crash, of_a_lost_wal
+from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Verified
-from pgdyno.drill.power.cutting import HARMED, Cutter, proof_of
-from pgdyno.drill.power.failing import Minimisation
-from pgdyno.drill.power.loaded import RecordedLoad
-from pgdyno.drill.power.plan import KEEPS, Moment, Planned, plan_cuts
-from pgdyno.drill.power.recording import recorded_load
+from pgdyno.drill.power._cutting import HARMED, Cutter, proof_of
+from pgdyno.drill.power._failing import Minimisation
+from pgdyno.drill.power._loaded import RecordedLoad
+from pgdyno.drill.power._plan import KEEPS, Moment, Planned, plan_cuts
+from pgdyno.drill.power._recording import recorded_load
 from pgdyno.errors import UsageError
 from pgdyno.remedy import Circumstances
 from pgdyno.spec import Spec

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pgdyno.drill.bounds import Bound
-from pgdyno.drill.drill import Drill
-from pgdyno.drill.evidence import Process, Said, processes, still_there
+from pgdyno.drill._bounds import Bound
+from pgdyno.drill._drill import Drill
+from pgdyno.drill._evidence import Process, Said, processes, still_there
 from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.record import AckLedger, Outcome
 from pgdyno.remedy import Circumstances
-from pgdyno.server.signals import send
+from pgdyno.server.local.signals import send
 
 _STILL_S = (1.0, 2.5)
 """The shortest and longest standstill."""

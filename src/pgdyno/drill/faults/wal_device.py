@@ -24,19 +24,19 @@ from dataclasses import dataclass, replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.drill.bounds import of_a_crash, of_a_lost_wal
-from pgdyno.drill.checking import Crashed
-from pgdyno.drill.drill import Drill
+from pgdyno.drill._bounds import of_a_crash, of_a_lost_wal
+from pgdyno.drill._checking import Crashed
+from pgdyno.drill._drill import Drill
+from pgdyno.drill._rescues import RESCUES, Rescue, Wreck
+from pgdyno.drill._verify import verify
+from pgdyno.drill._wal_loss import DiskEmptied, DiskFailed
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Proof
-from pgdyno.drill.rescues import RESCUES, Rescue, Wreck
-from pgdyno.drill.verify import verify
-from pgdyno.drill.walloss import DiskEmptied, DiskFailed
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger
 from pgdyno.server import Cluster
-from pgdyno.server.logtext import log_text
-from pgdyno.server.receivers import Receivers
+from pgdyno.server.local.logtext import log_text
+from pgdyno.server.replication.receivers import Receivers
 from pgdyno.spec import Spec
 
 if TYPE_CHECKING:

@@ -1,0 +1,335 @@
+"""The load engine as the conductor drives it: its thread of polling, its faults.
+
+:class:`RunningLoad` owns one engine ``Load`` from connect to drain. A thread collects finished
+intervals, hands them to the recorder and tells the watcher; a fault in it (the server gone for
+good, the disk full) wakes the conductor, which raises it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pgdyno._engine import EngineError, Histogram, Load, build_info
+from pgdyno.conduct._config import Acks, engine_config
+from pgdyno.conduct._standstill import Standstill
+from pgdyno.conduct.watch import Tick, Watcher
+from pgdyno.errors import RunError, SetupError, UsageError
+from pgdyno.record import ErrorTotal, Recorder, told
+from pgdyno.record.failures import PASSING_CODES
+from pgdyno.server import ConnInfo
+from pgdyno.spec import Spec
+from pgdyno.workload import load_workloads
+
+_POLL_SECONDS = 0.1
+_CUT_SECONDS_MAX = 5.0
+_CONNECTING_LOOK_SECONDS = 0.002
+_CONNECTING_SECONDS_MAX = 3.0
+"""Without one more connection; longer than a pause after a failure."""
+DRAIN_MS = 5_000
+_NOBODY = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
+_KINDS_TOLD_MAX = 20
+"""Kinds of errors that are told while the load runs; all are in the run file."""
+_ENDINGS = ("done", "failed", "skipped", "cancelled")
+"""Columns of the ledger in which a transaction ends."""
+
+
+def check_scripts(spec: Spec, acks: Acks) -> None:
+    """Raise UsageError for a script that cannot be executed, or take what ``acks`` adds to it;
+    nothing is started and nobody connected to."""
+    workloads = load_workloads(spec)
+    unset = {name: dict[str, str]() for name in workloads}
+    _made(engine_config(spec, _NOBODY, workloads, unset, scheduled=False, acks=acks))
+
+
+class RunningLoad:
+    """One engine at work, from first connection to drained."""
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        recorder: Recorder,
+        watcher: Watcher,
+        standstill: Standstill,
+        *,
+        tag: int | None = None,
+        outage_expected: bool = False,
+    ) -> None:
+        """Begin. Where an outage is expected, lost connections are no news."""
+        self._load = _made(config)
+        self._standstill = standstill
+        self._recorder = recorder
+        self._watcher = watcher
+        self._fault: BaseException | None = None
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._seen = threading.Condition()
+        self._seen_ns = 0
+        self._over = False
+        self._outage_expected = outage_expected
+        self._groups = {group["name"]: dict(group) for group in config["groups"]}
+        self._verbose = config.get("verbose_errors", False)
+        self._told: set[tuple[Any, ...]] = set()
+        self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._to_end = _transactions_in_all(config)
+        self._last_groups: dict[str, Mapping[str, Any]] = {}
+        self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
+        self.started_ns = _started(self._load, tag)
+        self._poller.start()
+
+    def facts(self) -> dict[str, Any]:
+        """How the engine runs: its reactor and why so, its processors, its nice level."""
+        return dict(self._load.facts() or {})
+
+    def wait(self, seconds: float) -> None:
+        """Let the load run. Raises the fault that ends it, as soon as there is one.
+
+        Returns early once :attr:`complete`.
+        """
+        if self._woken.wait(seconds):
+            self.raise_fault()
+
+    @property
+    def connections_wanted(self) -> int | None:
+        """Connections of clients that have and keep one each; ``None`` with an open loop, whose
+        clients connect as they are needed."""
+        groups = self._groups.values()
+        if any(group.get("arrival") for group in groups):
+            return None
+        own = [each for each in groups if not each.get("pool") and not _reconnects(each)]
+        return sum(int(each["clients"]) for each in own)
+
+    def wait_connected(self, wanted: int) -> int:
+        """Wait for so many connections; how many there are when no more are coming."""
+        most, since_s = 0, time.monotonic()
+        while (now := self._load.connections()) < wanted:
+            if now > most:
+                most, since_s = now, time.monotonic()
+                self._watcher.progress("clients connected", now, wanted)
+            elif time.monotonic() - since_s > _CONNECTING_SECONDS_MAX:
+                break
+            self.wait(_CONNECTING_LOOK_SECONDS)
+        return now
+
+    def wait_served(self, seconds_max: float) -> None:
+        """Wait until the server answers again, the clients or the probes, and what came due
+        meanwhile is worked off."""
+        since_s = time.monotonic()
+        self.cut(None)
+        while not self._standstill.answered_since(since_s) or self._is_behind():
+            if time.monotonic() - since_s >= seconds_max:
+                return
+            self.wait(_POLL_SECONDS)
+
+    def _is_behind(self) -> bool:
+        """Whether more is due than clients could have under way."""
+        waiting = sum(row["backlog"] for row in self._last_rows.values())
+        return bool(waiting > sum(row["clients"] for row in self._last_groups.values()))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all clients have executed the number of transactions that they were given."""
+        return self._over or (self._to_end is not None and self._to_end <= 0)
+
+    def cut(self, tag: int | None) -> int:
+        """End the interval now and tag those that follow; the moment in monotonic ns."""
+        self.raise_fault()
+        return self._load.cut(tag)
+
+    def wait_recorded(self, until_ns: int) -> None:
+        """Wait until every interval that ended by ``until_ns`` is with the recorder.
+
+        A load that has ended by itself has no interval that ends later.
+        """
+        deadline = time.monotonic() + _CUT_SECONDS_MAX
+        with self._seen:
+            while self._seen_ns < until_ns and self._fault is None and not self._over:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._seen.wait(left):
+                    break
+        self.raise_fault()
+
+    def set_clients(self, group: str, clients: int) -> None:
+        """Change how many clients of ``group`` run, from now on."""
+        self._groups[group]["clients"] = clients
+        self._load.set_clients(group, clients)
+
+    def set_rate(self, group: str, factor: float) -> None:
+        """Multiply the rate of an open loop by ``factor``, from now on."""
+        self._load.set_rate(group, factor)
+
+    def set_session(self, statement: str) -> None:
+        """Have every session execute ``statement`` before its next transaction."""
+        self._load.set_session(statement)
+
+    def set_pool_max(self, group: str, pool_max: int | None) -> None:
+        """Change the size of ``group``'s pool, from now on; ``None`` takes it away."""
+        self._groups[group]["pool"] = pool_max
+        self._load.set_pool_max(group, pool_max)
+
+    def stop(self, drain_ms: int = DRAIN_MS) -> None:
+        """Begin nothing new, wait for what is in flight, record the rest. May be called again."""
+        if not self._stopping.is_set():
+            try:
+                self._load.stop(drain_ms)
+            finally:
+                self._stopping.set()
+                self._poller.join()
+
+    def abandon_backlog(self) -> None:
+        """Count what the stopped load left waiting as cancelled, for another load follows it.
+
+        The ledger of a run knows one backlog, that of its end.
+        """
+        left = {key: row for key, row in self._last_rows.items() if row["backlog"]}
+        if not left:
+            return
+        now_ns = time.monotonic_ns()
+        rows = [{**_zeros(row), "cancelled": row["backlog"]} for row in left.values()]
+        self._recorder.add_interval(
+            {
+                "started_ns": now_ns,
+                "ended_ns": now_ns,
+                "tag": None,
+                "scripts": rows,
+                "groups": [_zeros(row) for row in self._last_groups.values()],
+                "statements": [],
+                "errors": [],
+                "threads": [],
+            }
+        )
+
+    def raise_fault(self) -> None:
+        """Raise what ended the load, if something has, once."""
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
+
+    def _poll_loop(self) -> None:
+        try:
+            while not self._stopping.wait(_POLL_SECONDS):
+                over = self._load.state() == "stopped"
+                self._collect()
+                if self._recorder.failure is not None:
+                    raise self._recorder.failure
+                if (fatal := self._load.fatal()) is not None:
+                    raise RunError(fatal["message"], code=fatal["code"], hint=fatal.get("hint"))
+                if over:
+                    self._end()
+                self._standstill.check()
+            self._collect()
+        except Exception as fault:
+            self._fail(fault)
+
+    def _end(self) -> None:
+        """The load has ended by itself, and all that it counted is with the recorder."""
+        with self._seen:
+            self._over = True
+            self._seen.notify_all()
+        self._woken.set()
+
+    def _fail(self, fault: BaseException) -> None:
+        with self._seen:
+            self._fault = fault
+            self._seen.notify_all()
+        self._woken.set()
+
+    def _collect(self) -> None:
+        for interval in self._load.poll():
+            self._recorder.add_interval(interval)
+            self._standstill.see(interval)
+            self._watcher.tick(self._tick(interval))
+            self._tell_errors(interval)
+            if self.complete:
+                self._woken.set()
+            with self._seen:
+                self._seen_ns = max(self._seen_ns, interval["ended_ns"])
+                self._seen.notify_all()
+
+    def _tell_errors(self, interval: Mapping[str, Any]) -> None:
+        """Note the first error of each kind, or each error where that is wanted."""
+        rows = interval["reports"] if self._verbose else interval["errors"]
+        for row in rows:
+            if self._outage_expected and row["sqlstate"] in PASSING_CODES:
+                continue
+            key = tuple(row[name] for name in ("group", "script", "line", "sqlstate"))
+            new = key not in self._told and len(self._told) < _KINDS_TOLD_MAX
+            if self._verbose or (new and not row["expected"] and not row["retried"]):
+                self._told.add(key)
+                named = {name: value for name, value in row.items() if name != "group"}
+                error = ErrorTotal(client_group=row["group"], **named)
+                self._watcher.note("\n".join(told(error)))
+        counted = sum(row["count"] for row in interval["errors"])
+        if self._verbose and counted > len(rows):
+            self._watcher.note(f"and {counted - len(rows):,} more errors within this second")
+
+    def _tick(self, interval: Mapping[str, Any]) -> Tick:
+        response = Histogram()
+        for row in interval["groups"]:
+            self._last_groups[row["group"]] = row
+        for row in interval["scripts"]:
+            self._last_rows[row["group"], row["script"]] = row
+            if self._to_end is not None:
+                self._to_end -= sum(row[name] for name in _ENDINGS)
+            response.add_encoded(row["response"])
+        seconds = max((interval["ended_ns"] - interval["started_ns"]) / 1e9, 1e-9)
+        return Tick(
+            at_s=self._recorder.at_ms(interval["ended_ns"]) / 1000,
+            throughput_tps=sum(row["done"] for row in interval["scripts"]) / seconds,
+            latency_ms_p50=_ms(response, 50),
+            latency_ms_p99=_ms(response, 99),
+            clients=sum(row["clients"] for row in interval["groups"]),
+            failed=sum(row["failed"] for row in interval["scripts"]),
+        )
+
+
+def _made(config: Mapping[str, Any]) -> Load:
+    """The engine with its configuration. Raises :class:`UsageError` when it refuses it."""
+    try:
+        return Load(json.dumps(config))
+    except EngineError as problem:
+        raise UsageError(problem.message, code=problem.code, hint=problem.hint) from None
+
+
+def _started(load: Load, tag: int | None) -> int:
+    """Time zero of the load, whose intervals carry ``tag``.
+
+    Raises :class:`SetupError` with the engine's or server's message.
+    """
+    try:
+        return load.start(tag)
+    except EngineError as problem:
+        raise SetupError(problem.message, code=problem.code, hint=problem.hint) from None
+
+
+def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
+    """Transactions that all clients are given together; None where some go on without end."""
+    at_work = [group for group in config["groups"] if not group.get("idle")]
+    given = [group["clients"] * group.get("transactions", 0) for group in at_work]
+    return sum(given) if all(given) else None
+
+
+def _reconnects(group: Mapping[str, Any]) -> bool:
+    connection = group.get("connection") or {}
+    return connection.get("reconnect_every") is not None
+
+
+def _ms(response: Histogram, percentile: float) -> float | None:
+    return response.percentile(percentile) / 1e6 if response.count else None
+
+
+def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the same names that counts nothing."""
+    empty = Histogram().encode()
+    return {
+        name: value if isinstance(value, str) else empty if isinstance(value, bytes) else 0
+        for name, value in row.items()
+    }
+
+
+def engine_facts(spec: Spec) -> dict[str, Any]:
+    """The build of the engine, and how ``spec`` has it work."""
+    return {**build_info(), "threads": spec.load.threads, "protocol": spec.load.protocol}

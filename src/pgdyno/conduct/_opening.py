@@ -1,0 +1,212 @@
+"""Setting a session up, and taking it down.
+
+:func:`open_session` starts or reaches the server, makes the tables, opens the run file, starts the
+probes. Whatever ends the session (its work done, an error, Ctrl-C), load and probes stop, settings
+go back, the run file is finished with what it holds, and a server of ours is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
+from pgdyno.conduct._load import engine_facts
+from pgdyno.conduct._machine import check_machine
+from pgdyno.conduct._session import Session
+from pgdyno.conduct._space import note_small_wal_disk
+from pgdyno.conduct._tables import make_tables, tell_of_tables
+from pgdyno.conduct._target import Target, open_target
+from pgdyno.conduct.repeating import recorded_fields
+from pgdyno.conduct.watch import Watcher
+from pgdyno.disk import dismantle
+from pgdyno.errors import (
+    Interrupted,
+    PgdynoError,
+    RunError,
+    UsageError,
+    ending_of,
+    left_by,
+)
+from pgdyno.probe import Probes, host_facts
+from pgdyno.record import Recorder
+from pgdyno.server import Undone, apply_missing, sweep, undo_left
+from pgdyno.spec import Spec
+from pgdyno.workload import (
+    load_workloads,
+    unset_variables,
+    with_texts,
+)
+
+
+@contextmanager
+def open_session(
+    spec: Spec,
+    *,
+    run: Path | Recorder,
+    command: str,
+    spec_text: str,
+    watcher: Watcher,
+    asked: Sequence[str] = (),
+    may_apply: bool = False,
+    settings: Collection[str] = (),
+) -> Iterator[Session]:
+    """Set ``spec`` up and yield its session; see the module's text for how it ends.
+
+    ``run`` is where a new run file is to be, or a recorder that is there already and outlives the
+    session. ``asked`` are the words of the command line that, with the spec, would make ``command``
+    again. ``settings`` are those that are to be changed, so that one that may not be is refused at
+    once.
+
+    Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
+    breaks off, :class:`Interrupted` on a stop signal.
+    """
+    check_machine(spec)
+    spec = with_texts(spec)
+    workloads = load_workloads(spec)
+    with ExitStack() as stack:
+        path = run if isinstance(run, Path) else run.path
+        stack.enter_context(stop_signals(hint=_kept(path)))
+        for line in sweep(dismantle):
+            watcher.note(line)
+        undone = undo_left(quick=True)
+        _tell(watcher, [each for each in undone if not each.failed])
+        target = open_target(spec, workloads.values(), stack, watcher, may_apply=may_apply)
+        # With the credentials for this server, open_target may have put back what failed before.
+        _tell(watcher, [each for each in undone if each.failed and each.still_true])
+        if not may_apply and (server := target.needs_apply(settings)):
+            raise apply_missing(server)
+        stack.callback(hold_stop_signals)
+        prepared = make_tables(spec, target, workloads.values(), watcher, stack)
+        spec = spec.with_scale(prepared.scale)
+        recorder = (
+            run
+            if isinstance(run, Recorder)
+            else _new_run_file(run, spec, target, command=command, spec_text=spec_text)
+        )
+        recorder.update_run(asked=list(asked))
+        with _finished(recorder), ExitStack() as inner:
+            tell_of_tables(prepared, recorder, watcher)
+            probes = _start_probes(target, recorder, watcher, inner)
+            session = Session(spec, target, workloads, recorder, probes, watcher)
+            inner.callback(session.close)
+            _warn_of_unset_variables(session)
+            inner.callback(hold_stop_signals)
+            with _told_why_it_broke_off(target):
+                yield session
+
+
+def _tell(watcher: Watcher, undone: list[Undone]) -> None:
+    for each in undone:
+        for sentence in each.sentences:
+            watcher.note(sentence)
+
+
+def _new_run_file(
+    path: Path, spec: Spec, target: Target, *, command: str, spec_text: str
+) -> Recorder:
+    return Recorder.create(
+        path,
+        name=spec.name,
+        command=command,
+        spec_text=spec_text,
+        spec=recorded_fields(spec),
+        server=target.facts,
+        host=_host_of(target),
+        engine=engine_facts(spec),
+    )
+
+
+def _warn_of_unset_variables(session: Session) -> None:
+    """Say which variables no one sets, once for each script: its transactions will fail."""
+    said = set()
+    for workload in session.workloads.values():
+        defined = workload.variables(session.target.conninfo, session.spec.workload)
+        for file, names in unset_variables(workload, defined).items():
+            listed = ", ".join(f":{name}" for name in names)
+            text = f"{file} uses {listed}, which nothing sets; define it with -D {names[0]}=VALUE"
+            if text not in said:
+                said.add(text)
+                session.watcher.note(f"warning: {text}")
+                session.recorder.add_event("warning", f"{listed} not set", {"message": text})
+
+
+def _host_of(target: Target) -> dict[str, Any]:
+    """The machine that pgdyno is on, and whether the server shares it."""
+    facts = host_facts(target.data_dir, pid=target.facts["postmaster_pid"])
+    return {**facts, "same_host_as_server": target.facts["is_local"]}
+
+
+def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: ExitStack) -> Probes:
+    data_dir, max_wal_size = target.data_dir, target.max_wal_size_bytes
+    if data_dir is not None and max_wal_size is not None:
+        note_small_wal_disk(data_dir, max_wal_size, recorder, watcher)
+    probes = Probes(
+        target.conninfo,
+        recorder,
+        local=target.facts["is_local"],
+        postmaster_pid=target.facts["postmaster_pid"],
+        data_dir=data_dir,
+        max_wal_size_bytes=max_wal_size,
+        warn=watcher.note,
+    )
+    probes.start()
+    stack.callback(probes.stop)
+    return probes
+
+
+@contextmanager
+def _told_why_it_broke_off(target: Target) -> Iterator[None]:
+    """A lost disk is the reason for whatever else breaks off; a lost server is no fault of ours."""
+    import psycopg
+
+    try:
+        yield
+    except (PgdynoError, psycopg.Error) as problem:
+        if target.places is not None and not isinstance(problem, UsageError):
+            target.places.check()
+        if isinstance(problem, psycopg.Error):
+            said = (problem.diag.message_primary or str(problem)).strip().splitlines()[0]
+            raise RunError(f"the server went away: {said}", code="server-gone") from problem
+        raise
+    if target.places is not None:
+        target.places.check()
+
+
+@contextmanager
+def _finished(recorder: Recorder) -> Iterator[None]:
+    """Write into the run file how the run ended, and close it, whatever happens."""
+    try:
+        yield
+    except BaseException as problem:
+        _advise(problem, recorder.path)
+        left_by(problem).run_file = recorder.path
+        ending = ending_of(problem)
+        status = "interrupted" if isinstance(problem, Interrupted) else "failed"
+        try:
+            recorder.add_event("ending", ending.message, ending.to_json())
+        finally:  # What is raised of a full disk is told instead.
+            recorder.finish(status, ending.message)
+        raise
+    else:
+        recorder.finish("done")
+    finally:
+        recorder.close()
+
+
+def _advise(problem: BaseException, path: Path) -> None:
+    """Say in the hint where what was recorded is."""
+    if isinstance(problem, Interrupted):
+        problem.hint = _kept(path)
+    elif isinstance(problem, PgdynoError) and not isinstance(problem, UsageError):
+        kept = _kept(path)
+        said = problem.hint or ""  # By a session within this one, perhaps.
+        if said and kept not in said and problem.exit_status == RunError.exit_status:
+            problem.hint = f"{said}; {kept}"
+        problem.hint = problem.hint or kept
+
+
+def _kept(path: Path) -> str:
+    return f"what was recorded is kept: pgdyno show {path}"

@@ -1,0 +1,142 @@
+"""One plain run: the ramp or the steps, the hold, the spec's events at their moments, the drain."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from pgdyno.conduct._session import Session
+from pgdyno.spec import Event
+from pgdyno.spec.model import LoadSpec
+
+
+def carry_out(session: Session) -> list[int]:
+    """Carry the session's spec out. Returns the ids of the slices that hold its measurement.
+
+    The ramp is a slice of its own (kind ``ramp``) and not part of the measurement; with steps, all
+    of the load is measured.
+    """
+    load = session.spec.load
+    if load.transactions and not load.ramp_ms:
+        return [_carry_out_counted(session)]
+    started_ns = session.start_load(scheduled=True)
+    if not (load.ramp_ms or load.steps or load.transactions):
+        session.wait_connected()
+        started_ns = time.monotonic_ns()
+    with _event_statements(session) as statements:
+        timeline = _Timeline(session, started_ns, statements)
+        if load.ramp_ms:
+            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
+            with session.measured("ramp"):
+                timeline.run_until(load.ramp_ms)
+        session.watcher.phase(_measuring(load), load.hold_ms / 1000)
+        with session.measured("run") as slice_id:
+            timeline.run_until(load.ramp_ms + load.hold_ms)
+    session.watcher.phase("finishing")
+    session.stop_load()
+    return [slice_id]
+
+
+def _carry_out_counted(session: Session) -> int:
+    """Have each client execute its transactions, all of them measured; the slice's id."""
+    load = session.spec.load
+    session.watcher.phase(_measuring(load))
+    with (
+        session.measured_from_start("run") as (slice_id, started_ns),
+        _event_statements(session) as statements,
+    ):
+        _Timeline(session, started_ns, statements).run_until(load.hold_ms)
+    session.watcher.phase("finishing")
+    session.stop_load()
+    return slice_id
+
+
+def _measuring(load: LoadSpec) -> str:
+    if load.transactions is None:
+        return f"measuring for {load.hold_ms / 1000:g} s"
+    return f"measuring {load.transactions:,} transactions of each client"
+
+
+class _Timeline:
+    """The run's clock: lets the load run on, and carries events out when they are due."""
+
+    def __init__(self, session: Session, started_ns: int, statements: _Statements) -> None:
+        self._session = session
+        self._started_ns = started_ns
+        self._statements = statements
+        self._events = sorted(session.spec.events, key=lambda event: event.at_ms)
+
+    def run_until(self, end_ms: int) -> None:
+        """Let the load run to ``end_ms`` after its start, with the events due by then."""
+        while self._events and self._events[0].at_ms < end_ms:
+            event = self._events.pop(0)
+            self._wait_until(event.at_ms)
+            if self._session.load_complete:
+                return
+            self._carry_out(event)
+        self._wait_until(end_ms)
+
+    def _carry_out(self, event: Event) -> None:
+        if event.sql is not None:
+            self._statements.begin(event.sql)
+        if event.settings is not None:
+            self._session.event_settings(event.settings)
+
+    def _wait_until(self, at_ms: int) -> None:
+        left_s = (self._started_ns + at_ms * 1_000_000 - time.monotonic_ns()) / 1e9
+        if left_s > 0 and not self._session.load_complete:
+            self._session.wait(left_s)
+
+
+class _Statements:
+    """Event statements under way, each on a thread and connection of its own.
+
+    A statement that takes long (VACUUM FREEZE) must not hold the timeline up.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._threads: list[threading.Thread] = []
+        self._connections: list[psycopg.Connection] = []
+
+    def begin(self, sql: str) -> None:
+        """Send ``sql`` now; how it went is recorded as an event when it ends."""
+        thread = threading.Thread(target=self._run, args=(sql,), name="event-sql", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def end(self) -> None:
+        """Cancel what still runs and wait for it."""
+        for connection in self._connections:
+            if not connection.closed:
+                connection.cancel_safe(timeout=5)
+        for thread in self._threads:
+            thread.join(10)
+
+    def _run(self, sql: str) -> None:
+        began_ns = time.monotonic_ns()
+        recorder = self._session.recorder
+        try:
+            with self._session.connect() as connection:
+                self._connections.append(connection)
+                connection.execute(sql.encode())
+        except psycopg.Error as problem:
+            message = (problem.diag.message_primary or str(problem)).strip()
+            recorder.add_event("warning", f"failed: {sql[:60]}", {"message": message})
+            self._session.watcher.note(f"warning: {sql[:60]}: {message}")
+        else:
+            duration_ms = (time.monotonic_ns() - began_ns) / 1e6
+            recorder.add_event("sql", sql[:60], ns=began_ns, duration_ms=duration_ms)
+
+
+@contextmanager
+def _event_statements(session: Session) -> Iterator[_Statements]:
+    statements = _Statements(session)
+    try:
+        yield statements
+    finally:
+        statements.end()

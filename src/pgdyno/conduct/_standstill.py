@@ -1,0 +1,72 @@
+"""When a load is given up: nothing of it succeeds, or the server answers nobody.
+
+Of connections that cannot be made because the server is away, the engine itself gives up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pgdyno.errors import RunError
+from pgdyno.record.failures import PASSING_CODES, nothing_succeeds
+
+HOPELESS_S = 5.0
+"""From the first failure on, with no transaction done."""
+FAILURES_MIN = 10
+SILENT_S = 30.0
+"""Without a transaction done and without an answer to the probes."""
+
+
+class Standstill:
+    """Sees every interval of one load. ``silent_s`` tells how long the probes had no answer."""
+
+    def __init__(self, silent_s: Callable[[], float]) -> None:
+        self._silent_s = silent_s
+        self.done_s = time.monotonic()
+        """When a transaction was last seen to be done."""
+        self._failing_s: float | None = None
+        self._connected = False
+        self._failures: dict[tuple[str, str, str], int] = {}
+        self._failed_groups: set[str] = set()
+        self._groups_at_work: set[str] = set()
+
+    def see(self, interval: Mapping[str, Any]) -> None:
+        """Count an interval's failures; one transaction done makes up for all."""
+        now_s = time.monotonic()
+        self._connected = any(row["connections"] for row in interval["groups"])
+        if any(row["done"] for row in interval["scripts"]):
+            self.done_s, self._failing_s = now_s, None
+            self._failures.clear()
+            self._failed_groups.clear()
+            return
+        self._groups_at_work |= {row["group"] for row in interval["scripts"] if row["intended"]}
+        for row in interval["errors"]:
+            if row["expected"] or row["retried"] or row["sqlstate"] in PASSING_CODES:
+                continue
+            self._failing_s = self._failing_s or now_s
+            self._failed_groups.add(row["group"])
+            key = (row["script"], row["sqlstate"], row["message"])
+            self._failures[key] = self._failures.get(key, 0) + row["count"]
+
+    def answered_since(self, since_s: float) -> bool:
+        """Whether a client, or a probe, has had an answer since that moment."""
+        return self.done_s >= since_s or time.monotonic() - self._silent_s() >= since_s
+
+    def check(self) -> None:
+        """Raise RunError for a load that there is no hope for."""
+        now_s = time.monotonic()
+        if self._failing_s is not None and now_s - self._failing_s >= HOPELESS_S:
+            failures = sum(self._failures.values())
+            if failures >= FAILURES_MIN and self._groups_at_work <= self._failed_groups:
+                raise nothing_succeeds(self._failures, HOPELESS_S)
+        if not self._connected:
+            return  # of this the engine gives up, and says why
+        if now_s - self.done_s >= SILENT_S and self._silent_s() >= SILENT_S:
+            raise RunError(
+                f"the server has answered nobody for {SILENT_S:g} s",
+                code="server-silent",
+                hint="is it stopped, out of memory, or waiting for its disk? It may also be the"
+                " network between",
+            )

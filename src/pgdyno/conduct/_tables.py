@@ -1,0 +1,51 @@
+"""The tables that a load works on: made or found once the server is reached, and told of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import ExitStack
+
+from pgdyno.conduct._space import check_room
+from pgdyno.conduct._target import Target
+from pgdyno.conduct.watch import Watcher
+from pgdyno.dimension.kinds.standby import have_standbys
+from pgdyno.dimension.kinds.table_options import alter_tables
+from pgdyno.record import Recorder
+from pgdyno.spec import Spec
+from pgdyno.spec.standby import in_words
+from pgdyno.workload import Prepared, Workload, prepare
+
+
+def make_tables(
+    spec: Spec,
+    target: Target,
+    workloads: Collection[Workload],
+    watcher: Watcher,
+    stack: ExitStack,
+) -> Prepared:
+    """What the load works on; standbys after it, whose base backup then has it.
+
+    On a server of the user's, ``stack`` holds the lock on the tables. Raises SetupError.
+    """
+    prepared = prepare(
+        target.conninfo,
+        workloads,
+        spec.workload,
+        watcher.progress,
+        hold=None if target.ours else stack,
+        check_room=lambda room: check_room(room, target.data_dir, target.max_wal_size_bytes),
+    )
+    target.unbegun.pop_all()  # The tables are there, and later runs use them.
+    target.facts["tables"] = prepared.tables
+    alter_tables(target.conninfo, {}, spec.workload.table_options)
+    if spec.standby.receivers:
+        watcher.phase(f"making {in_words(spec.standby)}")
+        have_standbys(target, spec.standby)
+    return prepared
+
+
+def tell_of_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> None:
+    """What is odd about the tables, to whoever watches and into the run file."""
+    for note in prepared.notes:
+        watcher.note(f"warning: {note}")
+        recorder.add_event("warning", "tables", {"message": note})

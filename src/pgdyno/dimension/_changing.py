@@ -1,0 +1,108 @@
+"""From a change to a spec, from a change to its title, from a user's words to a change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pgdyno.dimension._dimension import Dimension, Fields
+from pgdyno.dimension._listing import dimensions
+from pgdyno.errors import UsageError
+from pgdyno.spec import Change, Spec, spec_from_fields
+
+
+def spec_with(
+    spec: Spec,
+    change: Change,
+    *,
+    of: Iterable[Dimension] | None = None,
+    where: str = "",
+) -> Spec:
+    """``spec`` as if it had ``change`` in it, or its part in the dimensions ``of``.
+
+    ``where`` opens the message of a UsageError, for a key that cannot differ and for a spec that
+    does not go together with the change.
+    """
+    fields = _fields(spec)
+    changed = fields_with(fields, change, of=of)
+    return spec if changed == fields else spec_from_fields(changed, where=where)
+
+
+def fields_with(
+    spec: Spec | Mapping[str, Any],
+    change: Change,
+    *,
+    of: Iterable[Dimension] | None = None,
+) -> Fields:
+    """The fields of ``spec``, which may be those of a run file, with ``change`` in it; nothing
+    looks whether they go together."""
+    for key in change.spec:
+        _check_key(key)
+    changed = copy.deepcopy(_fields(spec))
+    for dimension in dimensions() if of is None else of:
+        dimension.enter(changed, change)
+    return changed
+
+
+def title_of(change: Change, before: Spec | Mapping[str, Any] | None = None) -> str:
+    """The change in one line: ``commit_delay = 100us``, ``pool 2 → 16``, ``WAL on tmpfs:2GB``.
+
+    ``before`` is the spec as it was before, where the caller knows it.
+    """
+    fields = None if before is None else _fields(before)
+    return ", ".join(words for each in dimensions() for words in each.titles(change, fields))
+
+
+def change_of(
+    words: Mapping[str, str] | None = None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
+    spec: Spec | None = None,
+) -> Change:
+    """The change that a user's words ask for: ``settings`` of the server, ``keys`` of the spec, and
+    ``words`` that may be either, by name.
+
+    With the ``spec`` that the change is against, values are checked, and what a running load can be
+    told is told to it. Raises :class:`UsageError`.
+    """
+    words = words or {}
+    keys = {**(keys or {}), **{name: words[name] for name in words if is_key(name)}}
+    settings = {**(settings or {}), **{name: words[name] for name in words if not is_key(name)}}
+    for key in keys:
+        _check_key(key)
+    if spec is not None:
+        spec_with(spec, Change(spec=keys))
+    change = Change(settings=settings)
+    for key, value in keys.items():
+        read = (each.read(key, value, spec) for each in dimensions())
+        change = next(part for part in read if part is not None).over(change)
+    return change
+
+
+def is_key(name: str) -> bool:
+    """Whether a name is a dotted key of the spec; a setting's may have a dot too
+    (pg_stat_statements.track)."""
+    table, dot, _ = name.partition(".")
+    return bool(dot) and (table in Spec.model_fields or _is_owned(name))
+
+
+def _is_owned(key: str) -> bool:
+    return any(dimension.owns(key) for dimension in dimensions())
+
+
+def _check_key(key: str) -> None:
+    if not _is_owned(key):
+        listed = ", ".join(each.keys for each in reversed(dimensions()) if each.keys)
+        raise UsageError(
+            f"{key}: not a key that can differ between slices",
+            code="key-not-variable",
+            hint=f"these can: {listed}; for example load.protocol=simple",
+        )
+
+
+def _fields(spec: Spec | Mapping[str, Any]) -> Fields:
+    if not isinstance(spec, Spec):
+        return dict(spec)
+    return spec.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,24 @@
+"""Which dimensions there are: every file in ``kinds/``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from pgdyno.dimension._dimension import Dimension
+
+
+@cache
+def dimensions() -> tuple[Dimension, ...]:
+    """Every dimension in the folder, in the order in which they are put in force and told."""
+    from pgdyno.dimension import kinds as folder
+
+    found: dict[str, Dimension] = {}
+    for module in pkgutil.iter_modules(folder.__path__):
+        imported = importlib.import_module(f"{folder.__name__}.{module.name}")
+        dimension: Dimension = imported.DIMENSION
+        if dimension.id in found:
+            raise ValueError(f'two dimensions have the id "{dimension.id}"')
+        found[dimension.id] = dimension
+    return tuple(sorted(found.values(), key=lambda each: (each.order, each.id)))

@@ -1,0 +1,338 @@
+"""A disk of pgdyno's own: recorded for power cuts, or slowed down.
+
+Below its folder::
+
+    image       what the disk holds: a sparse file of the disk's size
+    fuse/disk   the same, served by a daemon (crates/blackout) that sees each write and flush
+    mnt/        the file system on it, through a loop device
+    base, log   of a recorded disk: the image as it was at the start, and all that came after
+    daemon.log  what the daemon had to complain about
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any, Self
+
+from pgdyno.disk._keeping import module_environment
+from pgdyno.disk._leftovers import DAEMON_MODULE
+from pgdyno.disk.mounting import (
+    STUCK_DEAD_S,
+    FileSystem,
+    make_image,
+    mount_image,
+    require_mounting,
+    sync_mount,
+    unmount_all,
+)
+from pgdyno.errors import RunError, SetupError
+from pgdyno.server.directories import shared_folder
+from pgdyno.server.local.account import give, server_account
+
+_BLOCK_BYTES = 4096
+_SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
+_NEEDS_ROOT = "run pgdyno as root, where FUSE and loop devices may be used, or choose a plain disk"
+_BUSY_S_MAX = 10.0
+_ANSWER_S_MAX = 10.0
+"""For what a daemon does at once."""
+_END_S_MAX = 10.0
+
+
+class Device:
+    """A mounted disk. Make one with ``open_device``; not to be shared between threads."""
+
+    def __init__(
+        self, folder: Path, fs: FileSystem, size_bytes: int, pace: dict[str, Any], *, log: bool
+    ) -> None:
+        """Internal; use ``open_device``."""
+        self.folder = folder
+        self.fs = fs
+        self.size_bytes = size_bytes
+        self.log: Path | None = folder / "log" if log else None
+        self._pace = pace
+        self._daemon: _Daemon | None = None
+        self._recording = False
+
+    @property
+    def path(self) -> Path:
+        """The mount point; the account that runs servers may write there."""
+        return self.folder / "mnt"
+
+    @property
+    def image(self) -> Path:
+        """What the disk holds at this moment, flushed or not: a sparse file."""
+        return self.folder / "image"
+
+    @property
+    def base(self) -> Path:
+        """The image as it was when the recording began."""
+        return self.folder / "base"
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the process that serves it has ended, though nobody here has closed the disk."""
+        return self._daemon is not None and self._daemon.ended
+
+    def sync(self) -> None:
+        """Write out what the file system still holds, and flush the disk."""
+        sync_mount(self.path)
+
+    def start_recording(self) -> None:
+        """Sync, keep a copy of the image as ``base``, begin ``log``.
+
+        What was written until then counts as durable. An earlier recording is thrown away.
+        """
+        if self.log is None:
+            raise RunError("a disk that was opened without a log records nothing", code="disk-log")
+        for path in (self.base, self.log):
+            path.unlink(missing_ok=True)
+        self.sync()
+        self._ask({"do": "start", "base": str(self.base), "log": str(self.log)})
+        self._recording = True
+
+    def stop_recording(self) -> dict[str, int]:
+        """End the log; how many writes, bytes and flushes it has. RunError when incomplete."""
+        self._recording = False
+        recorded: dict[str, int] | None = self._ask({"do": "stop"})
+        if recorded is None:
+            raise RunError("the disk was not being recorded", code="disk-log")
+        return recorded
+
+    def fail(self) -> None:
+        """Lose the disk: every request is answered with EIO from now on; the image stays.
+
+        What the file system on it holds in memory stays too, as on any machine that loses a disk.
+        """
+        self._ask({"do": "fail"}, _ANSWER_S_MAX)
+        # The kernel's copy of the daemon's file counts as the disk, not as memory above it.
+        disk = os.open(self._disk, os.O_RDONLY)
+        try:
+            os.posix_fadvise(disk, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(disk)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the disk can be read."""
+        try:
+            with self._disk.open("rb", buffering=0) as disk:
+                return bool(disk.read(_BLOCK_BYTES))
+        except OSError:
+            return False
+
+    def replace(self, keep: Path) -> None:
+        """Put a new disk with an empty file system in its place; the old one's image is ``keep``.
+
+        For a disk that nobody uses any more. Raises SetupError as ``open_device``.
+        """
+        self.close()
+        self.image.rename(keep)
+        _open(self)
+
+    def close(self) -> None:
+        """End a recording, unmount, end the daemon; the files stay. Safe to call twice."""
+        if self._daemon is None:
+            return
+        if alive := self._hurry():
+            unmount_all(self.folder, patience_s=_BUSY_S_MAX)
+        else:
+            unmount_all(self.folder, patience_s=_BUSY_S_MAX, stuck_s=STUCK_DEAD_S)
+        self._daemon.end(_END_S_MAX if alive else 0.0)
+        self._daemon = None
+
+    def _hurry(self) -> bool:
+        """End the recording and whatever slows the disk down; whether its daemon answers."""
+        try:
+            self._ask({"do": "hurry"}, _ANSWER_S_MAX)
+        except RunError:
+            return False
+        if self._recording:
+            with contextlib.suppress(RunError):
+                self.stop_recording()
+        return True
+
+    @property
+    def _disk(self) -> Path:
+        return self.folder / "fuse" / "disk"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
+        if self._daemon is None:
+            raise RunError("the disk is closed", code="disk-closed")
+        return self._daemon.ask(order, seconds_max)
+
+
+class _Daemon:
+    """The process that serves a disk; see ``daemon.py``."""
+
+    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            DAEMON_MODULE,
+            json.dumps(config),
+            os.path.realpath(folder),
+        ]
+        self._log = folder / "daemon.log"
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd="/",
+                env=module_environment(),
+                start_new_session=True,
+            )
+        try:
+            self._answer()
+        except RunError as error:
+            self.end()
+            raise SetupError(error.message, code="disk-setup", hint=_NEEDS_ROOT) from error
+        except BaseException:
+            self.end()
+            raise
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process.poll() is not None
+
+    def ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
+        """Have an order carried out, for as long as that may take; RunError says why it was not."""
+        with contextlib.suppress(BrokenPipeError):
+            stdin = _pipe(self._process.stdin)
+            stdin.write(json.dumps(order).encode() + b"\n")
+            stdin.flush()
+        return self._answer(seconds_max)
+
+    def _answer(self, seconds_max: float | None = None) -> Any:
+        stdout = _pipe(self._process.stdout)
+        if not select.select([stdout], [], [], seconds_max)[0]:
+            raise RunError("the disk's daemon does not answer", code="disk-daemon")
+        line = stdout.readline()
+        if not line:
+            said = self._log.read_text(errors="replace").strip().splitlines()[-1:]
+            why = said[0] if said else "it was killed"
+            raise RunError(f"the disk's daemon has ended: {why}", code="disk-daemon")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RunError(answer["error"], code="disk-daemon", hint=answer.get("hint"))
+        return answer["ok"]
+
+    def end(self, seconds_max: float = _END_S_MAX) -> None:
+        """Wait for the end that comes with the unmount; kill if it does not."""
+        with contextlib.suppress(BrokenPipeError):
+            _pipe(self._process.stdin).close()
+        try:
+            self._process.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        _pipe(self._process.stdout).close()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise TypeError("the daemon was started without pipes")
+    return pipe
+
+
+def open_device(
+    folder: Path,
+    *,
+    fs: FileSystem,
+    size_bytes: int,
+    log: bool,
+    flush_ms: float = 0.0,
+    write_bytes_per_s: int | None = None,
+) -> Device:
+    """A new disk with an empty file system, mounted at ``folder/mnt``.
+
+    With ``flush_ms`` each flush takes so long, with ``write_bytes_per_s`` writes take their time.
+    Raises SetupError when this system cannot do it; then nothing of it is left but ``folder``.
+    """
+    _require_system()
+    shared_folder(folder)
+    _require_space(folder, fs, size_bytes)
+    device = Device(folder, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
+    _open(device)
+    return device
+
+
+def _open(device: Device) -> None:
+    """Make and mount the disk; after an error nothing of it is left but its folder."""
+    folder = device.folder
+    try:
+        make_image(device.image, device.fs, device.size_bytes)
+        for name in ("fuse", "mnt"):
+            shared_folder(folder / name)
+        config = {"image": str(device.image), "mount_point": str(folder / "fuse")}
+        device._daemon = _Daemon(folder, config | device._pace)
+        mount_image(device._disk, device.path, device.fs)
+        with contextlib.suppress(OSError):
+            (device.path / "lost+found").rmdir()
+        give(device.path, server_account())
+    except BaseException:
+        device.close()
+        unmount_all(folder, patience_s=_BUSY_S_MAX)
+        _remove_files(folder)
+        raise
+
+
+def _pace(flush_ms: float, write_bytes_per_s: int | None) -> dict[str, Any]:
+    return {"flush_ms": flush_ms, "write_bytes_per_s": write_bytes_per_s}
+
+
+def _remove_files(folder: Path) -> None:
+    for name in ("fuse", "mnt"):
+        with contextlib.suppress(OSError):
+            (folder / name).rmdir()
+    for name in ("image", "daemon.log"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _require_system() -> None:
+    if os.geteuid() != 0:
+        raise SetupError(
+            "a disk of pgdyno's own takes root, to mount it",
+            code="disk-root",
+            hint=_NEEDS_ROOT,
+        )
+    require_mounting()
+    for device, what in (("/dev/fuse", "FUSE"), ("/dev/loop-control", "loop devices")):
+        if not os.access(device, os.R_OK | os.W_OK):
+            raise SetupError(
+                f"this system has no {what}: {device} is missing or closed to us",
+                code="disk-kernel",
+                hint="in a container, --privileged gives it; or choose a plain disk",
+            )
+
+
+def _require_space(folder: Path, fs: FileSystem, size_bytes: int) -> None:
+    least = _SIZE_BYTES_MIN[fs]
+    if size_bytes < least:
+        raise SetupError(
+            f"a disk with {fs} has at least {least >> 20}MB, not {size_bytes >> 20}MB",
+            code="disk-size",
+        )
+    free = shutil.disk_usage(folder).free
+    if free < size_bytes:
+        size = f"{size_bytes >> 20}MB"
+        raise SetupError(
+            f"a disk of {size} does not fit into {folder}, where {free >> 20}MB are free",
+            code="disk-space",
+            hint="make it smaller with size=…, or set PGDYNO_HOME to a directory with more space",
+        )

@@ -1,0 +1,72 @@
+"""Memory as a disk: a tmpfs of limited size, mounted in the cluster's folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.disk.mounting import program, require_mounting, run_program, unmount_all
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server.directories import shared_folder
+from pgdyno.server.local.account import server_account
+from pgdyno.spec.disk import DiskPlan
+from pgdyno.spec.units import format_size
+
+_STEP_BYTES = 64 << 20
+_BUSY_S_MAX = 10.0
+
+
+@dataclass(frozen=True)
+class TmpfsDisk:
+    """A mounted tmpfs."""
+
+    path: Path
+    size_bytes: int
+    kind: Literal["tmpfs"] = "tmpfs"
+    emulated: None = None
+
+    def close(self) -> None:
+        """Unmount it; what it held is gone."""
+        unmount_all(self.path, patience_s=_BUSY_S_MAX)
+
+
+def default_size_bytes() -> int:
+    """Half of the memory that is available now, in steps of 64 MB."""
+    return max(_STEP_BYTES, available_bytes() // 2 // _STEP_BYTES * _STEP_BYTES)
+
+
+def available_bytes() -> int:
+    """Memory that can be had without swapping, by the kernel's estimate."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise SetupError("/proc/meminfo does not tell the memory available", code="no-meminfo")
+
+
+def open_tmpfs(plan: DiskPlan, folder: Path) -> TmpfsDisk:
+    """Mount a tmpfs of the plan's size on ``folder/mount``."""
+    size = plan.size_bytes or default_size_bytes()
+    if os.geteuid() != 0:
+        raise SetupError(
+            "tmpfs: only root may mount one",
+            code="not-root",
+            hint="plain:/dev/shm is memory too, with the size that the machine gives it",
+        )
+    require_mounting()
+    if size > available_bytes():
+        raise UsageError(
+            f"tmpfs:{format_size(size)}: more than the {available_bytes() >> 20:,} MB of memory"
+            " that are available",
+            code="disk-size",
+        )
+    path = folder / "mount"
+    shared_folder(path)
+    account = server_account()
+    assert account is not None
+    options = f"size={size},mode=0700,uid={account.uid},gid={account.gid},nosuid,nodev"
+    mount = program("mount", "mount")
+    command = [mount, "-t", "tmpfs", "-o", options, "pgdyno", str(path)]
+    run_program(command, "mount a tmpfs")
+    return TmpfsDisk(path, size)

@@ -1,0 +1,187 @@
+"""What the host is: cores and memory within its limits, kernel, file systems of data and WAL.
+
+A container's limits count, not the machine's size: control groups of version 2 (cpu.max,
+memory.max) and version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), of the process asked for and
+all groups above it. Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, parse_mountinfo, wal_directory
+from pgdyno.probe._host import PROC, parse_meminfo
+from pgdyno.probe._link import Connectable, connect
+from pgdyno.probe._processes import find_postmaster
+from pgdyno.probe._queries import queries_for
+
+
+def host_facts(data_dir: Path | None, *, pid: int | None = None) -> dict[str, Any]:
+    """Facts of this host for the run file.
+
+    ``cores`` and ``memory_bytes`` are what the process ``pid`` (pgdyno itself if None) may use;
+    ``cores`` may be a fraction. ``filesystem`` has 'data' and 'wal' if ``data_dir`` can be looked
+    at, each with mount, type, source, options, device and facts of the device.
+    """
+    memory_bytes = parse_meminfo((PROC / "meminfo").read_text())["memory_total_bytes"]
+    return {
+        "cores": cores_of(pid),
+        "cores_host": os.cpu_count() or 1,
+        "memory_bytes": min(memory_bytes, memory_limit_bytes(pid) or memory_bytes),
+        "memory_host_bytes": memory_bytes,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpu_model": _cpu_fact("model name"),
+        "virtualised": "hypervisor" in (_cpu_fact("flags") or "").split(),
+        "container": _in_container(),
+        "filesystem": filesystems(data_dir),
+    }
+
+
+def filesystems(data_dir: Path | None) -> dict[str, dict[str, Any]]:
+    """Facts of what is below the data directory and its WAL, by 'data' and 'wal'."""
+    if data_dir is None:
+        return {}
+    found = {}
+    for what, path in (("data", data_dir), ("wal", wal_directory(data_dir))):
+        mount = mount_of(path)
+        if mount is None or not _can_see(path):
+            continue
+        device = device_of(path)
+        found[what] = {
+            "mount": mount.point,
+            "type": mount.kind,
+            "source": mount.source,
+            "options": mount.options,
+            "device": device,
+            **_queue_facts(device),
+        }
+    return found
+
+
+def cores_of(pid: int | None = None) -> float:
+    """Cores that the process may use: its affinity and its control groups' quota."""
+    allowed = len(os.sched_getaffinity(pid or 0))
+    quota = min(_cpu_quotas(pid), default=None)
+    cores = allowed if quota is None else min(float(allowed), quota)
+    return int(cores) if cores == int(cores) else round(cores, 2)
+
+
+def memory_limit_bytes(pid: int | None = None) -> int | None:
+    """The tightest memory limit of the process's control groups; None if there is none."""
+    limits = [
+        int(text)
+        for version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes"))
+        for text in _group_files(pid, version, "memory", name)
+        if text.isdigit()
+    ]
+    # Version 1 says "no limit" with a number near 2^63.
+    return min((limit for limit in limits if 0 < limit < 2**60), default=None)
+
+
+def _cpu_quotas(pid: int | None) -> Iterator[float]:
+    for text in _group_files(pid, 2, "", "cpu.max"):
+        quota, _, period = text.partition(" ")
+        if quota.isdigit() and period.isdigit():
+            yield int(quota) / int(period)
+    quotas = _group_files(pid, 1, "cpu", "cpu.cfs_quota_us")
+    periods = _group_files(pid, 1, "cpu", "cpu.cfs_period_us")
+    for quota, period in zip(quotas, periods, strict=False):
+        if quota.isdigit() and period.isdigit():
+            yield int(quota) / int(period)
+
+
+def _group_files(pid: int | None, version: int, controller: str, name: str) -> list[str]:
+    """Contents of a file of the process's control group and of all those above it."""
+    texts = []
+    with contextlib.suppress(OSError):
+        top, path = _group_place(pid, version, controller)
+        if top is not None:
+            # Within a container the path may be that of the host's tree, and not be found here.
+            groups = (
+                [path, *path.parents] if (top / str(path).lstrip("/")).exists() else [Path("/")]
+            )
+            for group in groups:
+                file = top / str(group).lstrip("/") / name
+                if file.exists():
+                    texts.append(file.read_text().strip())
+    return texts
+
+
+def _group_place(pid: int | None, version: int, controller: str) -> tuple[Path | None, Path]:
+    """Where the hierarchy is mounted, and the process's group in it."""
+    path = Path("/")
+    for line in (PROC / str(pid or "self") / "cgroup").read_text().splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "" if version == 2 else controller in controllers.split(","):
+            path = Path(group)
+    for mount in parse_mountinfo((PROC / "self" / "mountinfo").read_text()):
+        if version == 2 and mount.kind == "cgroup2":
+            return Path(mount.point), path
+        if version == 1 and mount.kind == "cgroup" and controller in mount.options.split(","):
+            return Path(mount.point), path
+    return None, path
+
+
+def _cpu_fact(name: str) -> str | None:
+    with contextlib.suppress(OSError):
+        for line in (PROC / "cpuinfo").read_text().splitlines():
+            if line.startswith(name):
+                return line.partition(":")[2].strip()
+    return None
+
+
+def _in_container() -> bool:
+    return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+
+
+def _can_see(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def _queue_facts(device: str) -> Mapping[str, Any]:
+    """How the kernel treats the device: 'rotational' (bool), 'scheduler', 'write_cache'."""
+    facts: dict[str, Any] = {}
+    for key in ("rotational", "scheduler", "write_cache"):
+        with contextlib.suppress(OSError):
+            if device:
+                facts[key] = (SYS_BLOCK / device / "queue" / key).read_text().strip()
+    if "rotational" in facts:
+        facts["rotational"] = facts["rotational"] == "1"
+    if "[" in facts.get("scheduler", ""):
+        facts["scheduler"] = facts["scheduler"].partition("[")[2].partition("]")[0]
+    return facts
+
+
+def is_local(conninfo: Connectable) -> bool:
+    """Whether the server runs on this host: by a Unix socket, or its processes are seen here."""
+    host = str(conninfo.kwargs().get("host") or "")
+    return host.startswith(("/", "@")) or locate_postmaster(conninfo) is not None
+
+
+def locate_postmaster(conninfo: Connectable) -> int | None:
+    """Process ID of the server's postmaster if it is seen on this host. Connects once.
+
+    None if it is not, or if the server cannot be reached.
+    """
+    import psycopg
+
+    try:
+        with connect(conninfo) as connection:
+            major = connection.info.server_version // 10_000
+            session = connection.execute(queries_for(major)["session"].text.encode()).fetchone()
+            if session is None:
+                return None
+            # Only while it is connected is its process there to be seen.
+            return find_postmaster(session["backend_pid"], session["started_unix_s"])
+    except (psycopg.Error, KeyError):
+        return None

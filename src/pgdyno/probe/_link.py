@@ -1,0 +1,232 @@
+"""A probe's connection: many queries in one round trip, and no complaint when the server goes.
+
+It opens when first asked, reopens with back-off after a loss, and drops a query that this server
+or role can never answer. Its session reads only, gives up soon, and keeps out of everybody's way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pgdyno.probe._missing import Missing
+from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
+from pgdyno.record.fileformat import columns
+
+if TYPE_CHECKING:
+    import psycopg
+
+Row = dict[str, Any]
+
+APPLICATION_NAME = "pgdyno probe"
+SESSION_SETTINGS = {
+    "statement_timeout": "2s",
+    "lock_timeout": "50ms",
+    "idle_in_transaction_session_timeout": "10s",
+    "default_transaction_read_only": "on",
+    "jit": "off",
+    "search_path": "pg_catalog",
+}
+CONNECT_VALUES = {
+    "application_name": APPLICATION_NAME,
+    "client_encoding": "utf8",
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+STUCK_S = 5.0
+"""Longer than any answer takes that statement_timeout allows."""
+BACK_OFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+FAILURES_MAX = 5
+"""A query that fails this often in a row, asked by itself, is not asked again."""
+CANCELLED_MAX = 3
+"""Every so many batches that ran out of time, the slow query is looked for one by one."""
+
+
+class Connectable(Protocol):
+    """What the probes need of resolved connection values."""
+
+    def kwargs(self) -> dict[str, Any]:
+        """Keyword arguments for psycopg.connect."""
+
+
+class Link:
+    """One connection for probes. Not for use by two threads at a time."""
+
+    def __init__(self, conninfo: Connectable, missing: Missing) -> None:
+        self._conninfo = conninfo
+        self._missing = missing
+        self._connection: psycopg.Connection[Row] | None = None
+        self._queries: dict[str, Query] = {}
+        self._failures: dict[str, int] = {}
+        self._cancelled = 0
+        self._busy_since_s: float | None = None
+        self._attempts = 0
+        self._not_before_s = 0.0
+        self.why_away = ""
+        """Why the last fetch had no answer."""
+        self.connections = 0
+        """How often it connected: a change tells that the server may have restarted."""
+
+    @property
+    def backend_pid(self) -> int | None:
+        """Process ID of the session's backend on the server."""
+        return self._connection.info.backend_pid if self._connection else None
+
+    def available(self, name: str) -> bool:
+        """Whether the query of this name can be asked at all, as far as is known."""
+        return name not in self._missing
+
+    def close(self) -> None:
+        """Ends the session; the next fetch opens a new one, at once."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        self._attempts, self._not_before_s = 0, 0.0
+
+    def rest(self, pause_s: float) -> None:
+        """Ends the session; a new one opens after a pause."""
+        self.close()
+        self._not_before_s = time.monotonic() + pause_s
+
+    def fetch(self, names: Iterable[str]) -> dict[str, list[Row]] | None:
+        """Rows of the queries named, all in one round trip; None while the server is away.
+
+        A query that cannot be answered is left out of what is returned. An answer that makes no
+        sense, which the library may raise anything on, counts as none.
+        """
+        import psycopg
+
+        self._busy_since_s = time.monotonic()
+        try:
+            connection = self._connect()
+            if connection is None:
+                return None
+            wanted = [self._queries[name] for name in names if self.available(name)]
+            try:
+                return _pipelined(connection, wanted)
+            except psycopg.errors.QueryCanceled:
+                self._cancelled += 1
+                if self._cancelled % CANCELLED_MAX:
+                    return {}
+            except psycopg.Error:
+                if connection.closed:
+                    raise
+            return self._one_by_one(connection, wanted)
+        except Exception as error:
+            self._lose(error)
+            return None
+        finally:
+            self._busy_since_s = None
+
+    def hang_up_if_stuck(self) -> None:
+        """Ends a fetch that has got no answer for too long, from another thread.
+
+        A server that is stopped or cut off would otherwise hold whoever asked for ever.
+        """
+        since_s, connection = self._busy_since_s, self._connection
+        if since_s is None or connection is None or time.monotonic() - since_s < STUCK_S:
+            return
+        with contextlib.suppress(Exception):  # it may be closed between any two steps
+            line = socket.socket(fileno=os.dup(connection.fileno()))
+            line.shutdown(socket.SHUT_RDWR)
+            line.close()
+
+    def _connect(self) -> psycopg.Connection[Row] | None:
+        """The connection, made anew if need be; None if it is too early to try again."""
+        if self._connection is not None:
+            return self._connection
+        if time.monotonic() < self._not_before_s:
+            return None
+        self._connection = connect(self._conninfo)
+        self.connections += 1
+        self._attempts = 0
+        self._learn_version(self._connection.info.server_version // 10_000)
+        return self._connection
+
+    def _learn_version(self, major: int) -> None:
+        self._queries = queries_for(major)
+        for name in {query.name for query in all_queries()} - self._queries.keys():
+            first = first_version(name)
+            self._missing.add(name, f"needs PostgreSQL {first} or later; this server is {major}")
+
+    def _lose(self, error: Exception) -> None:
+        self.why_away = str(error) or type(error).__name__
+        if self._connection is not None:
+            with contextlib.suppress(Exception):
+                self._connection.close()
+            self._connection = None
+        wait_s = BACK_OFF_S[min(self._attempts, len(BACK_OFF_S) - 1)]
+        self._attempts += 1
+        self._not_before_s = time.monotonic() + wait_s
+
+    def _one_by_one(
+        self, connection: psycopg.Connection[Row], wanted: Iterable[Query]
+    ) -> dict[str, list[Row]]:
+        """Asks each query by itself, to find those that spoil the batch."""
+        import psycopg
+
+        answers = {}
+        for query in wanted:
+            try:
+                answers[query.name] = connection.execute(query.text.encode()).fetchall()
+                self._failures.pop(query.name, None)
+            except psycopg.Error as error:
+                if connection.closed:
+                    raise
+                self._note_failure(query, error)
+        return answers
+
+    def _note_failure(self, query: Query, error: psycopg.Error) -> None:
+        """Drops a query that will never be answered, or that failed too often in a row."""
+        import psycopg
+
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return
+        self._failures[query.name] = self._failures.get(query.name, 0) + 1
+        never = isinstance(error, (psycopg.ProgrammingError, psycopg.NotSupportedError))
+        if never or self._failures[query.name] >= FAILURES_MAX:
+            self._missing.add(query.name, error.diag.message_primary or str(error))
+
+
+def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
+    """A session for probes: autocommit, read only, short time limits, rows as dictionaries."""
+    from psycopg.rows import dict_row
+
+    from pgdyno.server.connecting.control import Control, tolerate
+
+    connection = Control.connect(
+        **(conninfo.kwargs() | CONNECT_VALUES), autocommit=True, row_factory=dict_row
+    )
+    settings = "; ".join(f"set {name} = '{value}'" for name, value in SESSION_SETTINGS.items())
+    connection.execute(settings.encode())
+    tolerate(connection)
+    return connection
+
+
+def _pipelined(
+    connection: psycopg.Connection[Row], wanted: Iterable[Query]
+) -> dict[str, list[Row]]:
+    """The queries' rows; they travel together, prepared after the first time."""
+    with connection.pipeline():
+        cursors = [
+            (query.name, connection.execute(query.text.encode(), prepare=True)) for query in wanted
+        ]
+    return {name: _checked(name, cursor.fetchall()) for name, cursor in cursors}
+
+
+def _checked(name: str, rows: list[Row]) -> list[Row]:
+    """The rows, if they are such as the run file takes: ValueError for numbers that are none."""
+    types = columns().get(f"metric_{name}", {})
+    for row in rows:
+        for column, value in row.items():
+            number = types.get(column) in ("integer", "real")
+            if number and isinstance(value, str | bytes):
+                raise ValueError(f"the server's answer makes no sense: {column} is no number")
+    return rows

@@ -1,0 +1,243 @@
+"""The probes of one run: two connections with a thread each, started and stopped together.
+
+One thread samples the server's views and the host once a second, the other the wait events ten
+times a second. Neither ever stands in the way of the run: a tick that comes late is left out, not
+made up for, and a server that goes away is waited for in silence. A third thread hangs up on a
+server that is there and does not answer. Whatever a probe stumbles over, it begins again after a
+pause; the gap is recorded (see ``gaps``) and told at the end.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pgdyno.errors import PgdynoError
+from pgdyno.probe._checkpoints import CheckpointWatch
+from pgdyno.probe._host_sampler import HostSampler
+from pgdyno.probe._link import STUCK_S, Connectable, Link
+from pgdyno.probe._missing import Missing
+from pgdyno.probe._server_sampler import ServerSampler
+from pgdyno.probe._wait_sampler import WaitSampler
+from pgdyno.probe.gaps import Gaps, Probe
+from pgdyno.probe.space import SpaceSampler
+from pgdyno.record import Recorder
+
+SAMPLE_EVERY_S = 1.0
+TICK_EVERY_S = 0.1
+GUARD_EVERY_S = 1.0
+PAUSE_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+"""Between a probe's stumbling and its next try."""
+PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
+"""How long to wait for a thread; one that hangs on the server is set free within it."""
+
+
+class Probes:
+    """All probes on one server, writing to one run file.
+
+    ``local`` says whether the server runs on this machine; without ``postmaster_pid`` the server's
+    processes are looked for; ``data_dir`` tells which disks hold data and WAL. ``warn`` is told, by
+    a thread of the probes, what cannot wait until the run is read; ``max_wal_size_bytes`` is what
+    the WAL may be expected to take.
+    """
+
+    def __init__(
+        self,
+        conninfo: Connectable,
+        recorder: Recorder,
+        *,
+        local: bool,
+        postmaster_pid: int | None = None,
+        data_dir: Path | None = None,
+        max_wal_size_bytes: int | None = None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._recorder = recorder
+        self._missing = Missing(recorder)
+        self._warn = warn
+        self._gaps = Gaps(recorder)
+        self._stumbles: dict[Probe, int] = {}
+        watch = CheckpointWatch()
+        self._link = Link(conninfo, self._missing)
+        self._wait_link = Link(conninfo, self._missing)
+        self._server = ServerSampler(self._link, recorder, self._missing, watch, self._gaps)
+        self._waits = WaitSampler(self._wait_link, recorder, watch, self._gaps)
+        space = None
+        if local and data_dir is not None:
+            space = SpaceSampler(
+                recorder, data_dir, max_wal_size_bytes=max_wal_size_bytes, warn=warn
+            )
+        self._host = HostSampler(
+            recorder,
+            self._missing,
+            local=local,
+            postmaster_pid=postmaster_pid,
+            data_dir=data_dir,
+            space=space,
+        )
+        self._sampling, self._ticking = threading.RLock(), threading.RLock()
+        self._resting = False
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._taken = self._left_out = 0
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Probe → why it is not there."""
+        return self._missing.reasons()
+
+    @property
+    def silent_s(self) -> float:
+        """For how long the server has not answered."""
+        return (time.monotonic_ns() - self._server.answered_ns) / 1e9
+
+    def start(self) -> None:
+        """Connects, notes what cannot be seen, and starts the threads."""
+        with self._sampling, self._sure_footed("server", self._link):
+            self._host.follow(self._server.greet())
+        rng = random.Random()
+        self._threads = [
+            self._thread("pgdyno-probe", SAMPLE_EVERY_S, self._sample, lambda: 0.0),
+            # Each tick falls somewhere in its tenth of a second, or what the server itself does
+            # in such a rhythm would be seen always or never.
+            self._thread("pgdyno-waits", TICK_EVERY_S, self._tick, rng.random),
+            threading.Thread(target=self._guard, name="pgdyno-guard", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ends the threads, writes what they have gathered, disconnects. May be called twice."""
+        self._stopping.set()
+        give_up_s = time.monotonic() + PATIENCE_S
+        for thread in self._threads:
+            thread.join(max(0.0, give_up_s - time.monotonic()))
+        with _held(self._ticking) as mine:
+            if mine:
+                self._waits.flush()
+                self._wait_link.close()
+        with _held(self._sampling) as mine:
+            if mine:
+                self._server.end()
+                self._link.close()
+        self._gaps.close()
+        for sentence in self._gaps.told():
+            self._warn(f"warning: {sentence}")
+        if self._left_out:
+            self._recorder.add_event(
+                "probe",
+                "samples left out",
+                {"probe": "server", "left_out": self._left_out, "taken": self._taken},
+            )
+            self._left_out = 0
+
+    def sample_now(self) -> None:
+        """Samples everything at once, before it returns: for the edges of a slice.
+
+        Call it just after a slice is opened and just before it is closed.
+        """
+        with _held(self._sampling) as mine:
+            if mine:
+                self._sample_all(full=True)
+        with _held(self._ticking) as mine:
+            if mine:
+                self._waits.flush()
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Leaves the server alone for a restart; what happens meanwhile is nobody's failure."""
+        with _held(self._sampling), _held(self._ticking):
+            self._resting = True
+            self._waits.flush()
+            self._server.end()
+            self._link.close()
+            self._wait_link.close()
+        try:
+            yield
+        finally:
+            self._resting = False
+
+    def _sample(self) -> None:
+        if self._sampling.acquire(blocking=False):
+            try:
+                self._sample_all(full=False)
+                self._taken += 1
+            finally:
+                self._sampling.release()
+
+    def _sample_all(self, *, full: bool) -> None:
+        roles = None
+        if not self._resting:
+            with self._sure_footed("server", self._link):
+                roles = self._server.sample(full=full, with_roles=self._host.wants_roles)
+                if self._server.is_new:
+                    self._host.follow(self._server.greet())
+        self._host.sample(roles, full=full)
+
+    def _tick(self) -> None:
+        if not self._resting and self._ticking.acquire(blocking=False):
+            try:
+                with self._sure_footed("waits", self._wait_link):
+                    self._waits.tick()
+            finally:
+                self._ticking.release()
+
+    @contextmanager
+    def _sure_footed(self, probe: Probe, link: Link) -> Iterator[None]:
+        """Within, whatever goes wrong with a probe costs it its connection and a pause; only what
+        pgdyno raises on purpose passes: the run file cannot be written."""
+        try:
+            yield
+            self._stumbles[probe] = 0
+        except PgdynoError:
+            raise
+        except Exception as problem:
+            self._gaps.lost(probe, f"{type(problem).__name__}: {problem}")
+            stumbles = self._stumbles[probe] = self._stumbles.get(probe, 0) + 1
+            link.rest(PAUSE_S[min(stumbles, len(PAUSE_S)) - 1])
+
+    def _guard(self) -> None:
+        """Sets free whoever hangs on a server that does not answer, until nobody can any more."""
+        first, second, _ = self._threads
+        while not self._stopping.wait(GUARD_EVERY_S) or first.is_alive() or second.is_alive():
+            self._link.hang_up_if_stuck()
+            self._wait_link.hang_up_if_stuck()
+            if self._stopping.is_set():
+                time.sleep(TICK_EVERY_S)
+
+    def _thread(
+        self, name: str, every_s: float, act: Callable[[], None], place: Callable[[], float]
+    ) -> threading.Thread:
+        """A thread that acts once in each period, at ``place`` (0 to 1) within it."""
+
+        def run() -> None:
+            began_s = time.monotonic()
+            period = 0
+            while not self._stopping.wait(
+                max(0.0, began_s + (period + place()) * every_s - time.monotonic())
+            ):
+                try:
+                    act()
+                except PgdynoError:
+                    return  # the run file cannot be written; the conductor hears of it too
+                on_time = int((time.monotonic() - began_s) / every_s) + 1
+                if every_s == SAMPLE_EVERY_S:
+                    self._left_out += max(0, on_time - period - 1)
+                period = max(period + 1, on_time)
+
+        return threading.Thread(target=run, name=name, daemon=True)
+
+
+@contextmanager
+def _held(lock: threading.RLock) -> Iterator[bool]:
+    """The lock, unless a hanging server keeps it for too long: then False."""
+    mine = lock.acquire(timeout=PATIENCE_S)
+    try:
+        yield mine
+    finally:
+        if mine:
+            lock.release()

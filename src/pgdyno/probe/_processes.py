@@ -1,0 +1,252 @@
+"""CPU, memory and writes of the server's processes by role, and of pgdyno itself, from /proc.
+
+What a process used since the sample before is added to its role, so a role's figure never falls
+when a process ends or turns out to be something else. What processes used that came and went
+between two samples, or used after the last one, the postmaster knows: the kernel adds it up for it
+when it collects a child that ended. That rest has the role 'exited'.
+
+Bytes written are those handed to write calls (wchar). The kernel's count of bytes that go to the
+disk (write_bytes) is of no use here: where the page cache uses large folios it counts a whole
+folio for each small write, more than ten times too much for WAL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import isnan, nan
+from pathlib import Path
+from typing import Any
+
+from pgdyno.probe._host import PROC, TICK_MS
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+CLIENT, EXITED, POSTMASTER, OWN = "client backend", "exited", "postmaster", "pgdyno"
+WRITTEN = re.compile(r"^wchar: (\d+)", re.MULTILINE)
+LOGGER = re.compile(rb"postgres: (\S+: )?logger\b")
+"""The one child of the postmaster that pg_stat_activity never shows."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What was used: CPU time and bytes written (NaN where we may not know)."""
+
+    user_ms: float = 0.0
+    system_ms: float = 0.0
+    written_bytes: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(
+            self.user_ms + other.user_ms,
+            self.system_ms + other.system_ms,
+            self.written_bytes + other.written_bytes,
+        )
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(
+            self.user_ms - other.user_ms,
+            self.system_ms - other.system_ms,
+            self.written_bytes - other.written_bytes,
+        )
+
+    def at_least(self, other: Amount) -> Amount:
+        """The larger of each."""
+        return Amount(
+            max(self.user_ms, other.user_ms),
+            max(self.system_ms, other.system_ms),
+            max(self.written_bytes, other.written_bytes),
+        )
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as it was at one time; ``parent`` and ``started`` tell who it is."""
+
+    parent: int
+    started: int
+    """Ticks since boot."""
+    command: str
+    own: Amount
+    children: Amount
+    """Of children that ended and were collected; bytes written are not among it."""
+
+
+def parse_process_stat(text: str) -> Process:
+    """/proc/PID/stat. The command may hold spaces and brackets."""
+    head, _, tail = text.rpartition(")")
+    words = tail.split()
+    user, system, children_user, children_system = (int(word) * TICK_MS for word in words[11:15])
+    return Process(
+        parent=int(words[1]),
+        started=int(words[19]),
+        command=head.partition("(")[2],
+        own=Amount(user, system),
+        children=Amount(children_user, children_system),
+    )
+
+
+def read_process(pid: int) -> Process | None:
+    """The process as it is now, without what it wrote; None if it is gone."""
+    try:
+        return parse_process_stat((PROC / str(pid) / "stat").read_text())
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def written_bytes(directory: Path) -> float:
+    """Bytes handed to write calls, by a process or thread of /proc; NaN if we may not know."""
+    try:
+        found = WRITTEN.search((directory / "io").read_text())
+    except OSError:
+        return nan
+    return float(found[1]) if found else nan
+
+
+def private_bytes(pid: int) -> int:
+    """Memory of the process that it shares with no other and that is in RAM; 0 if it is gone.
+
+    Shared memory is left out, or shared_buffers would count once for every backend.
+    """
+    try:
+        words = (PROC / str(pid) / "statm").read_text().split()
+    except OSError:
+        return 0
+    return (int(words[1]) - int(words[2])) * PAGE_BYTES if len(words) > 2 else 0
+
+
+def children_of(pid: int) -> list[int]:
+    """Process IDs of the children of a process."""
+    with contextlib.suppress(OSError):
+        return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
+    numbers = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+    processes = ((number, read_process(number)) for number in numbers)
+    return [number for number, process in processes if process and process.parent == pid]
+
+
+def own_row() -> dict[str, Any]:
+    """The metric_process row of this very process, all its threads together."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    # Thread by thread: the process's own count has its collected children's in it.
+    counts = [written_bytes(thread) for thread in (PROC / "self" / "task").iterdir()]
+    written = sum(count for count in counts if not isnan(count))
+    return _row(
+        OWN,
+        Amount(used.ru_utime * 1000, used.ru_stime * 1000, written),
+        1,
+        private_bytes(os.getpid()),
+    )
+
+
+@dataclass
+class ServerProcesses:
+    """Adds up the processes of one server, sample after sample."""
+
+    postmaster_pid: int | None = None
+    _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: Amount(0, 0, nan)})
+    _seen: dict[int, Process] = field(default_factory=dict)
+    _collected: Amount | None = None
+    _ended: Amount = Amount()
+
+    def follow(self, postmaster_pid: int) -> None:
+        """Goes on with this postmaster; the roles' figures go on from where they were."""
+        if postmaster_pid != self.postmaster_pid:
+            self.postmaster_pid = postmaster_pid
+            self._seen, self._collected, self._ended = {}, None, Amount()
+
+    def sample(self, roles: Mapping[int, str]) -> list[dict[str, Any]]:
+        """Rows for metric_process; ``roles`` are the backend types of pg_stat_activity by pid.
+
+        Empty if the postmaster is gone.
+        """
+        pid = self.postmaster_pid
+        postmaster = _look_at(pid) if pid is not None else None
+        if pid is None or postmaster is None:
+            return []
+        now = {pid: postmaster} | _children(pid)
+        counts: Counter[str] = Counter()
+        memory: Counter[str] = Counter()
+        for each, process in now.items():
+            role = POSTMASTER if each == pid else _role_of(each, roles)
+            before = self._seen.get(each)
+            known = before.own if before and before.started == process.started else Amount()
+            self._roles[role] = self._roles.get(role, Amount()) + (process.own - known)
+            counts[role] += 1
+            memory[role] += private_bytes(each)
+        self._account_for_ended(postmaster, now)
+        self._seen = now
+        return [_row(role, used, counts[role], memory[role]) for role, used in self._roles.items()]
+
+    def _account_for_ended(self, postmaster: Process, now: Mapping[int, Process]) -> None:
+        """Gives the role 'exited' what ended processes used beyond what was seen of them."""
+        for pid, process in self._seen.items():
+            if pid not in now or now[pid].started != process.started:
+                self._ended += process.own
+        rest = self._roles[EXITED]
+        if self._collected is None:
+            self._collected = postmaster.children - rest
+        # Never falling: a child may be gone from the list before it is collected.
+        beyond = postmaster.children - self._collected - self._ended
+        self._roles[EXITED] = rest.at_least(beyond)
+
+
+def _look_at(pid: int) -> Process | None:
+    """The process with what it and, for the postmaster, its collected children wrote.
+
+    The kernel adds a collected child's writes to its parent's, but not to those of its thread.
+    """
+    process = read_process(pid)
+    if process is None:
+        return None
+    own = written_bytes(PROC / f"{pid}/task/{pid}")
+    return replace(process, own=replace(process.own, written_bytes=own))
+
+
+def _children(postmaster_pid: int) -> dict[int, Process]:
+    found = ((pid, _look_at(pid)) for pid in children_of(postmaster_pid))
+    return {pid: process for pid, process in found if process and process.parent == postmaster_pid}
+
+
+def _role_of(pid: int, roles: Mapping[int, str]) -> str:
+    return roles.get(pid) or ("logger" if _is_logger(pid) else CLIENT)
+
+
+def _is_logger(pid: int) -> bool:
+    try:
+        return LOGGER.match((PROC / str(pid) / "cmdline").read_bytes()) is not None
+    except OSError:
+        return False
+
+
+def _row(role: str, used: Amount, count: int, rss_bytes: int) -> dict[str, Any]:
+    return {
+        "role": role,
+        "count": count,
+        "cpu_user_ms": used.user_ms,
+        "cpu_system_ms": used.system_ms,
+        "write_bytes": None if isnan(used.written_bytes) else int(used.written_bytes),
+        "rss_bytes": rss_bytes,
+    }
+
+
+def find_postmaster(backend_pid: int, started_unix_s: float) -> int | None:
+    """The postmaster of the backend with this process ID, if both run where we can see them.
+
+    ``started_unix_s`` is when that backend began, by pg_stat_activity: a process of another
+    machine's server could have the same number here, but hardly the same ten seconds of birth.
+    A backend says that it began a little after its process did, on a busy machine by seconds.
+    """
+    backend = read_process(backend_pid)
+    if backend is None or not backend.command.startswith("postgres"):
+        return None
+    began_unix_s = _boot_unix_s() + backend.started * TICK_MS / 1000
+    return backend.parent if abs(began_unix_s - started_unix_s) < 10.0 else None
+
+
+def _boot_unix_s() -> float:
+    found = re.search(r"^btime (\d+)", Path(PROC / "stat").read_text(), re.MULTILINE)
+    return float(found[1]) if found else 0.0

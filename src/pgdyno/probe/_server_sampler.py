@@ -1,0 +1,192 @@
+"""The server's own views, once a second, all in one round trip, and the events read from them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
+from pgdyno.probe._foreign import ForeignLoad
+from pgdyno.probe._link import Link, Row
+from pgdyno.probe._locks import summarise
+from pgdyno.probe._missing import Missing
+from pgdyno.probe._processes import find_postmaster
+from pgdyno.probe._vacuums import Vacuum, VacuumWatch
+from pgdyno.probe.gaps import Gaps
+from pgdyno.record import Recorder
+
+PLAIN = (
+    *("database", "checkpointer", "bgwriter", "wal", "io", "table", "replication", "vacuum"),
+    *("age", "activity", "server"),
+)
+"""Queries whose rows go into the table metric_NAME as they are."""
+SLOW_NS = 500_000_000
+SIZES_EVERY = 10
+"""Samples; a table's size is a system call for each of its files."""
+IO_KEYS = ("backend_type", "object", "context")
+
+OFF = {
+    "track_io_timing": "so times of reads and writes of data files are zero",
+    "track_wal_io_timing": "so times of WAL writes and flushes are zero",
+    "track_activities": "so states and waits of sessions are not to be seen",
+    "track_counts": "so tables and the database are not counted, and autovacuum never runs",
+}
+
+
+class ServerSampler:
+    """Reads through one link and writes the metric tables. For one thread at a time."""
+
+    def __init__(
+        self,
+        link: Link,
+        recorder: Recorder,
+        missing: Missing,
+        watch: CheckpointWatch,
+        gaps: Gaps,
+    ) -> None:
+        self._link = link
+        self._gaps = gaps
+        self._recorder = recorder
+        self._missing = missing
+        self._checkpoints = watch
+        self._vacuums = VacuumWatch()
+        self._foreign = ForeignLoad()
+        self._sizes: dict[str, int] = {}
+        self._samples = 0
+        self._connections = 0
+        self._seen: Row | None = None
+        self.answered_ns = time.monotonic_ns()
+        """When the server answered last."""
+
+    def greet(self) -> int | None:
+        """Asks a new session what it may see; the postmaster's process ID if it is seen here."""
+        answers = self._link.fetch(["session"])
+        if not answers:
+            return None
+        self._connections = self._link.connections
+        session = answers["session"][0]
+        for setting, consequence in OFF.items():
+            if not session[setting]:
+                self._missing.add(setting, f"{setting} is off, {consequence}")
+        if not session["sees_all"]:
+            self._missing.add(
+                "other roles' sessions",
+                f"role {session['role']} lacks pg_monitor, so only its own sessions are seen at"
+                " work: no waits of background processes, no queries of others",
+            )
+        return find_postmaster(session["backend_pid"], session["started_unix_s"])
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the link connected anew since the last greeting."""
+        return self._connections != self._link.connections
+
+    def sample(self, *, full: bool, with_roles: bool) -> dict[int, str] | None:
+        """One sampling of all views; None while the server is away.
+
+        ``full`` also writes what did not move yet and looks up sizes, as at a slice's edge. Gives
+        the backend types of processes that are not client backends, by pid, if asked for.
+        """
+        asked_ns = time.monotonic_ns()
+        slice_id = self._recorder.current_slice
+        extra = ("lock", "foreign", "process") if with_roles else ("lock", "foreign")
+        answers = self._link.fetch([*PLAIN, *extra])
+        if answers is None:
+            self._gaps.lost("server", self._link.why_away)
+            return None
+        self.answered_ns = time.monotonic_ns()
+        ns = (asked_ns + self.answered_ns) // 2
+        if self.answered_ns - asked_ns > SLOW_NS:
+            ns = self.answered_ns  # the server did not look earlier: it was stopped, or overrun
+        if full or self._samples % SIZES_EVERY == 0:
+            self._look_up_sizes()
+        self._samples += 1
+        for name, rows in self._rows(answers, full=full).items():
+            self._recorder.add_rows(f"metric_{name}", rows, ns=ns, slice_id=slice_id)
+        self._watch(ns, answers)
+        self._gaps.back("server")
+        return {row["pid"]: row["backend_type"] for row in answers.get("process", ())}
+
+    def end(self) -> None:
+        """Writes the events that are still under way, and forgets: what comes next is new."""
+        ns = time.monotonic_ns()
+        self._write_checkpoints(self._checkpoints.unfinished(ns))
+        self._write_vacuums(self._vacuums.unfinished(ns))
+        self._checkpoints.forget()
+        self._vacuums.forget()
+
+    def _rows(self, answers: Mapping[str, list[Row]], *, full: bool) -> dict[str, list[Row]]:
+        rows = {name: answers[name] for name in PLAIN if name in answers}
+        if not full and rows.get("server") == [self._seen]:
+            del rows["server"]
+        elif rows.get("server"):
+            self._seen = rows["server"][0]
+        if "io" in rows and not full:
+            rows["io"] = [row for row in rows["io"] if _moved(row)]
+        if "table" in rows:
+            sizes = self._sizes
+            rows["table"] = [
+                row | {"size_bytes": sizes.get(row["relation"])} for row in rows["table"]
+            ]
+        if "lock" in answers:
+            rows["lock"] = [summarise(answers["lock"])]
+        if "foreign" in answers:
+            rows["foreign"] = self._foreign.moved(answers["foreign"])
+        return rows
+
+    def _look_up_sizes(self) -> None:
+        """Keeps the sizes known if a table is locked just now."""
+        answers = self._link.fetch(["table_size"]) or {}
+        if "table_size" in answers:
+            self._sizes = {row["relation"]: row["size_bytes"] for row in answers["table_size"]}
+
+    def _watch(self, ns: int, answers: Mapping[str, list[Row]]) -> None:
+        if answers.get("checkpointer"):
+            row = {**answers["checkpointer"][0], **(answers.get("wal") or [{}])[0]}
+            self._write_checkpoints(self._checkpoints.see_counters(ns, row))
+        if "vacuum" in answers and "table" in answers:
+            self._write_vacuums(self._vacuums.see(ns, answers["vacuum"], answers["table"]))
+
+    def _write_checkpoints(self, checkpoints: list[Checkpoint]) -> None:
+        for checkpoint in checkpoints:
+            self._recorder.add_event(
+                "checkpoint",
+                checkpoint.label,
+                _checkpoint_detail(checkpoint, self._recorder),
+                ns=checkpoint.began_ns,
+                duration_ms=checkpoint.duration_ms,
+            )
+
+    def _write_vacuums(self, vacuums: list[Vacuum]) -> None:
+        for vacuum in vacuums:
+            self._recorder.add_event(
+                "vacuum",
+                vacuum.label,
+                {
+                    "relation": vacuum.relation,
+                    "automatic": vacuum.automatic,
+                    "to_prevent_wraparound": vacuum.to_prevent_wraparound,
+                    "finished": vacuum.finished,
+                },
+                ns=vacuum.began_ns,
+                duration_ms=vacuum.duration_ms,
+            )
+
+
+def _moved(row: Row) -> bool:
+    """Whether any counter of a row of metric_io has left zero."""
+    return any(value for name, value in row.items() if name not in IO_KEYS)
+
+
+def _checkpoint_detail(checkpoint: Checkpoint, recorder: Recorder) -> dict[str, Any]:
+    sync_ns = checkpoint.sync_ns
+    return {
+        "reason": checkpoint.reason,
+        "write_ms": checkpoint.write_ms,
+        "sync_ms": checkpoint.sync_ms,
+        "buffers": checkpoint.buffers,
+        "sync_at_ms": [recorder.at_ms(ns) for ns in sync_ns] if sync_ns else None,
+        "seen": checkpoint.seen,
+        "finished": checkpoint.finished,
+    }

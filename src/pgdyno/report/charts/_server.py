@@ -1,0 +1,126 @@
+"""Charts over time of the server: what its sessions wait for, and the WAL that it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from bokeh.models.annotations import Span
+
+from pgdyno.report import palette, wait_events
+from pgdyno.report.charts._series import Floats, floats, growth, pivot
+from pgdyno.report.charts.chart import Chart, Key
+from pgdyno.report.charts.time_axis import Clockwork, stacked
+from pgdyno.report.words import numbers
+from pgdyno.report.words.tables import figures_table
+
+PAGE_BYTES = 8192
+"""PostgreSQL's page; builds with another are rare, and the chart says "at most"."""
+
+TICKS_SHARE = 0.5
+"""Batches of fewer samplings than this part of the usual number say little, and are not drawn."""
+
+
+def active_sessions(clock: Clockwork) -> Chart | None:
+    """Client backends at work, stacked by what they wait for, against the number of cores."""
+    samples = clock.kept(clock.run.wait_series())
+    client = (samples["backend_type"] == "client backend") & (samples["state"] == "active")
+    if not client.any():
+        return None
+    kinds = zip(samples["wait_event_type"], samples["wait_event"], strict=True)
+    names = [wait_events.event_of(*kind) for kind in kinds]
+    average = np.where(client, floats(samples["average"]), 0.0)
+    at_ms, columns = pivot(floats(samples["at_ms"]), names, average)
+    ticks = _ticks_at(samples, at_ms)
+    means = {name: float(np.average(values, weights=ticks)) for name, values in columns.items()}
+    means = {name: mean for name, mean in means.items() if mean}
+    if not means:
+        return None
+    named = wait_events.chosen(means)
+    total, means = sum(means.values()), wait_events.gathered(means, named)
+    drawn = ticks >= TICKS_SHARE * np.median(ticks)
+    parts = {name: columns[name][drawn] for name in means if name != wait_events.OTHER}
+    if wait_events.OTHER in means:
+        rest = [values for name, values in columns.items() if name not in named]
+        parts[wait_events.OTHER] = np.sum(rest, axis=0)[drawn]
+    colours = wait_events.colours(parts)
+    cores = clock.run.run.server.get("cores") or clock.run.run.host.get("cores")
+    plot = stacked(clock, at_ms[drawn], parts, colours, "0.00")
+    key = [Key(wait_events.label(name), colours[name]) for name in reversed(parts)]
+    against = ""
+    if cores:
+        line = Span(
+            dimension="width", location=cores, line_color=palette.RED, line_dash="dashed",
+            line_width=2,
+        )  # fmt: skip
+        plot.add_layout(line)
+        key.append(Key(f"{cores} cores", palette.RED, "dash"))
+        against = f" on {cores} cores"
+    largest = max(means, key=lambda name: means[name])
+    rows = [
+        [wait_events.label(name), numbers.significant(mean), numbers.percent(mean / total)]
+        for name, mean in sorted(means.items(), key=lambda item: -item[1])
+    ]
+    return Chart(
+        id="sessions",
+        title="Average active sessions, by what they wait for",
+        says=f"{numbers.significant(total)} sessions were active on average{against};"
+        f" most were {wait_events.phrase(largest)} ({numbers.percent(means[largest] / total)})."
+        " On busy cores a session that was woken shows the wait it came from until it gets a core.",
+        plot=plot,
+        table=figures_table(
+            "Average active sessions under load", ["Wait event", "sessions", "share"], rows
+        ),
+        key=key,
+    )
+
+
+def _ticks_at(samples: Mapping[str, Any], at_ms: Floats) -> Floats:
+    """How many samplings the batch of each moment sums over."""
+    by_time = dict(zip(floats(samples["at_ms"]).tolist(), samples["ticks"].tolist(), strict=True))
+    return np.array([by_time[moment] for moment in at_ms.tolist()], dtype=np.float64)
+
+
+def wal(clock: Clockwork) -> Chart | None:
+    """WAL written per second, and how much of it full-page images can be at most."""
+    samples = clock.series("metric_wal")
+    at_ms = floats(samples["at_ms"])
+    # The position is exact; what backends wrote is told by them about once a second.
+    known = not np.isnan(floats(samples["insert_lsn_bytes"])).all()
+    column = "insert_lsn_bytes" if known else "wal_bytes"
+    counter = floats(samples[column])
+    if len(at_ms) < 2 or np.isnan(counter).all():
+        return None
+    ends_ms, per_second = clock.rate(at_ms, counter)
+    _, images = clock.rate(at_ms, floats(samples["wal_fpi"]))
+    if np.isnan(per_second).all():
+        return None
+    has_images = not np.isnan(images).all()
+    total = per_second / 1024**2
+    parts = {"WAL": total}
+    if has_images:
+        image_part = np.minimum(images * PAGE_BYTES / 1024**2, total)
+        parts = {"full-page images, at most": image_part, "other WAL": total - image_part}
+    colours = dict(zip(parts, (palette.ORANGE, palette.BLUE), strict=False))
+    plot = stacked(clock, ends_ms, parts, colours, "0.0", height=200)
+    checkpoints = sum(mark.kind == "checkpoint" for mark in clock.marks.marks)
+    mean = float(np.nanmean(per_second))
+    rows = [
+        ["mean", f"{numbers.size(mean)}/s"],
+        ["highest second", f"{numbers.size(float(np.nanmax(per_second)))}/s"],
+        ["in all", numbers.size(growth(counter))],
+        ["checkpoints", numbers.count(checkpoints)],
+    ]
+    if has_images:
+        rows.append(["full-page images", numbers.count(growth(floats(samples["wal_fpi"])))])
+    return Chart(
+        id="wal",
+        title="WAL written, MB per second",
+        says=f"{numbers.size(mean)} per second on average, at most"
+        f" {numbers.size(float(np.nanmax(per_second)))}; {checkpoints or 'no'}"
+        f" checkpoint{'' if checkpoints == 1 else 's'}.",
+        plot=plot,
+        table=figures_table("WAL under load", ["", "WAL"], rows),
+        key=[Key(name, colour) for name, colour in reversed(colours.items())],
+    )

@@ -1,0 +1,211 @@
+"""What happened when: the marks on every time axis and the chart that names them.
+
+Events are thin lines with a label for the pointer, longer ones also a pale band; slices measured
+with a change in force are shaded. Between trials settings go to and fro every few seconds, which
+the shading says already, so such changes are left to the chart of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bokeh.models import ColumnDataSource, HoverTool, Range1d
+from bokeh.models.renderers import DataRenderer
+from bokeh.plotting import figure
+
+from pgdyno.diagnose.course import Course
+from pgdyno.record import Event, FindingRow, RunFile, Slice
+from pgdyno.report import palette
+from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tip
+from pgdyno.report.words import numbers
+from pgdyno.report.words.tables import Table
+
+LISTED_MAX = 60
+"""Rows of the table of events; a page is not a log file."""
+
+ONE = {"sql": "SQL event", "setting": "change of a setting", "change": "sudden change"}
+SEVERAL = {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}
+
+SHADE = Key("change in force", palette.GREY, "shade")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One event as it is drawn."""
+
+    kind: str
+    label: str
+    from_ms: float
+    to_ms: float
+
+
+@dataclass(frozen=True)
+class Marks:
+    """All events and shaded stretches of a run, to be put on one chart after the other."""
+
+    marks: Sequence[Mark]
+    trials: Sequence[Mark]
+    """From the first to the last slice of each trial."""
+    changed: Sequence[Slice]
+    """Slices with a change in force, of trials."""
+    end_ms: float
+
+    def put_on(self, plot: figure) -> None:
+        """Draws the shading, and a line with a label for each event, behind ``plot``'s data."""
+        if self.changed:
+            self.shade(plot)
+        lined = [m for m in self.marks if not (self.changed and m.kind in ("setting", "restart"))]
+        if not lined:
+            return
+        source = _source(lined)
+        bands = plot.vstrip(
+            "from_s", "to_s", source=source, fill_color="colour", fill_alpha=0.12, line_color=None
+        )
+        lines = plot.vspan("from_s", source=source, line_color="colour", line_alpha=0.55)
+        bands.level = lines.level = "underlay"
+        plot.add_tools(_hover([lines]))
+
+    def shade(self, plot: figure) -> None:
+        """Shades the slices with a change in force."""
+        strips = plot.vstrip(
+            [s.started_ms / 1000 for s in self.changed],
+            [(s.ended_ms or self.end_ms) / 1000 for s in self.changed],
+            fill_color=palette.GREY,
+            fill_alpha=0.16,
+            line_color=None,
+        )
+        strips.level = "underlay"
+
+
+def marks_of(run: RunFile, end_ms: float, course: Course | None = None) -> Marks:
+    """The marks of ``run``, with those of its ``course``; without it, stalls are taken from the
+    evidence of what was found."""
+    marks = [_mark(event) for event in run.events() if not tells_of_missing_probe(event)]
+    marks += _stalls(run.findings()) if course is None else _course_marks(course)
+    changed = [s for s in run.slices(kind="trial") if s.side == "b"]
+    in_order = sorted(marks, key=lambda mark: mark.from_ms)
+    return Marks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
+
+
+def tells_of_missing_probe(event: Event) -> bool:
+    """Whether an event is about what could not be measured, and so about no moment."""
+    return event.kind == "probe" and "reason" in event.detail
+
+
+def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
+    """A lane for each kind of event. None if nothing happened."""
+    shown = [*marks.trials, *marks.marks]
+    if not shown:
+        return None
+    present = {mark.kind for mark in shown}
+    kinds = [k for k in palette.EVENTS if k in present] + sorted(present - set(palette.EVENTS))
+    plot = time_figure(x_range, height=40 + 26 * len(kinds))
+    plot.y_range = plain_figure(1, y_range=(len(kinds) - 0.4, -0.6)).y_range
+    plot.yaxis.visible = False
+    plot.ygrid.visible = False
+    if marks.changed:
+        marks.shade(plot)
+    source = _source(shown)
+    source.data["lane"] = [kinds.index(mark.kind) for mark in shown]
+    shortest_ms = marks.end_ms / 400
+    source.data["end_s"] = [max(mark.to_ms, mark.from_ms + shortest_ms) / 1000 for mark in shown]
+    bars = plot.hbar(
+        y="lane", left="from_s", right="end_s", height=0.7, source=source, fill_color="colour",
+        line_color="colour",
+    )  # fmt: skip
+    plot.add_tools(_hover([bars]))
+    key = [Key(_plural(kind), palette.event_colour(kind)) for kind in kinds]
+    return Chart(
+        id="events",
+        title="What happened when",
+        says=_says(shown, kinds),
+        plot=plot,
+        table=_table(shown),
+        key=[*key, SHADE] if marks.changed else key,
+    )
+
+
+def _trial_marks(run: RunFile, end_ms: float) -> Iterable[Mark]:
+    for trial in run.trials():
+        if slices := run.slices(trial_id=trial.id):
+            last_ms = max(piece.ended_ms or end_ms for piece in slices)
+            gap_ms = end_ms / 600
+            yield Mark("trial", trial.title, slices[0].started_ms + gap_ms, last_ms - gap_ms)
+
+
+def _mark(event: Event) -> Mark:
+    return Mark(event.kind, event.label, event.at_ms, event.at_ms + (event.duration_ms or 0))
+
+
+def _course_marks(course: Course) -> Iterator[Mark]:
+    for change in course.changes:
+        yield Mark("change", change.sentence, change.at_ms, change.at_ms)
+    for drop in course.drops:
+        yield Mark("drop", course.drop_sentence(drop), *drop.window_ms)
+
+
+def _stalls(findings: Iterable[FindingRow]) -> Iterable[Mark]:
+    """Windows in the evidence of a found stall; each window once, whoever mentions it."""
+    windows = {
+        (window[0], window[1]): str(evidence.get("name", "stall"))
+        for finding in findings
+        if finding.finding == "stall" and finding.rank is not None
+        for evidence in finding.evidence
+        if evidence.get("unit") == "ms" and (window := evidence.get("window_ms"))
+    }
+    return (Mark("stall", name, start, end) for (start, end), name in windows.items())
+
+
+def _source(marks: Sequence[Mark]) -> ColumnDataSource:
+    return ColumnDataSource(
+        {
+            "from_s": [mark.from_ms / 1000 for mark in marks],
+            "to_s": [mark.to_ms / 1000 for mark in marks],
+            "colour": [palette.event_colour(mark.kind) for mark in marks],
+            "label": [_label(mark) for mark in marks],
+            "kind": [mark.kind for mark in marks],
+        }
+    )
+
+
+def _label(mark: Mark) -> str:
+    lasting = mark.to_ms - mark.from_ms
+    if mark.kind == "drop":  # its sentence says how long
+        return mark.label
+    return f"{mark.label}, {numbers.duration(lasting)}" if lasting >= 1 else mark.label
+
+
+def _hover(renderers: list[DataRenderer]) -> HoverTool:
+    return HoverTool(
+        renderers=renderers,
+        tooltips=tip([("what", "@label"), ("at", "@from_s{custom}")]),
+        formatters={"@from_s": hover_clock()},
+    )
+
+
+def _plural(kind: str) -> str:
+    return {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}.get(
+        kind, f"{kind}s"
+    )
+
+
+def _says(marks: Sequence[Mark], kinds: Sequence[str]) -> str:
+    counts = {kind: sum(mark.kind == kind for mark in marks) for kind in kinds}
+    parts = [
+        f"{count} {_plural(kind) if count > 1 else ONE.get(kind, kind)}"
+        for kind, count in counts.items()
+    ]
+    return f"{numbers.listed(parts)}."
+
+
+def _table(marks: Sequence[Mark]) -> Table:
+    rows = [
+        [numbers.clock(m.from_ms), m.kind, _label(m)]
+        for m in sorted(marks, key=lambda mark: mark.from_ms)[:LISTED_MAX]
+    ]
+    left_out = len(marks) - len(rows)
+    caption = "Events in the order in which they began"
+    if left_out > 0:
+        caption += f"; {left_out} later ones are in the run file"
+    return Table(caption, ["At", "Kind", "What"], rows)

@@ -1,0 +1,177 @@
+"""Charts of where a transaction's response time goes: by part, by statement, over time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter
+from bokeh.plotting import figure
+
+from pgdyno.record import RunFile
+from pgdyno.record.latencies import ScriptKind
+from pgdyno.report import palette
+from pgdyno.report.charts._series import Floats
+from pgdyno.report.charts.chart import Chart, Key, name_row, row_figure, tip
+from pgdyno.report.summary import RunSummary
+from pgdyno.report.words import numbers
+from pgdyno.report.words.tables import figures_table
+
+if TYPE_CHECKING:
+    from pgdyno._engine import Histogram
+
+_WAITS: dict[str, ScriptKind] = {"client lag": "client_lag", "pool wait": "pool_wait",
+                                 "connecting": "connect"}  # fmt: skip
+"""What passes before a transaction is sent, by the kind of histogram that has it."""
+
+STATEMENTS_MAX = 4
+"""Statements of a transaction shown apart; the rest is summed."""
+
+LAG = "client lag"
+POOL = "pool wait"
+CONNECT = "connecting"
+OTHER = "other statements"
+
+
+def merged_histograms(
+    run: RunFile, kind: str, key_of: Callable[[tuple[int, int | None]], int | None]
+) -> dict[int, Histogram]:
+    """Histograms of all intervals with the same key; ``key_of`` takes (at_ms, slice_id).
+
+    In a long run one interval holds the histograms of its neighbours; theirs are empty.
+    """
+    from pgdyno._engine import Histogram
+
+    columns = run.series("interval")
+    merged: dict[int, Histogram] = {}
+    rows = zip(columns["at_ms"], columns["slice_id"], columns[f"{kind}_hist"], strict=True)
+    for at_ms, slice_id, blob in rows:
+        key = key_of((int(at_ms), None if np.isnan(slice_id) else int(slice_id)))
+        if blob and key is not None:
+            merged.setdefault(key, Histogram()).add_encoded(blob)
+    return {key: histogram for key, histogram in merged.items() if histogram.count}
+
+
+def budget_chart(run: RunFile, story: RunSummary) -> Chart | None:
+    """Mean response time of a transaction, taken apart; one row for each setting worth showing."""
+    rows = {name: _budget(run, ids) for name, ids in story.budget_states().items()}
+    rows = {name: parts for name, parts in rows.items() if parts}
+    if not rows:
+        return None
+    names = _part_names(rows)
+    colours = _part_colours(names)
+    widest = max(sum(parts.values()) for parts in rows.values())
+    plot = row_figure(len(rows), widest * 1.04)
+    plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    for position, (row, parts) in enumerate(rows.items()):
+        name_row(plot, position, f"{row} · {numbers.ms(sum(parts.values()))}")
+    _draw_parts(plot, list(rows.values()), colours)
+    return Chart(
+        id="budget",
+        title="Mean response time of a transaction, milliseconds",
+        says=_budget_says(rows),
+        plot=plot,
+        table=figures_table(
+            "Mean response time of a transaction",
+            ["Setting", *names, "all"],
+            [
+                [row, *(numbers.ms(parts.get(name, 0.0)) for name in names),
+                 numbers.ms(sum(parts.values()))]
+                for row, parts in rows.items()
+            ],
+        ),
+        key=[Key(name, colours[name]) for name in names],
+    )  # fmt: skip
+
+
+def _budget(run: RunFile, slice_ids: list[int] | None) -> dict[str, float]:
+    """Part → mean milliseconds per transaction. The parts add up to the mean response time.
+
+    Statements' times are a transaction's own; what is left of its service is the time between
+    statements (the generator's) and statements of transactions that failed.
+    """
+    done = run.ledger(slice_ids).done
+    if not done:
+        return {}
+    waits = {name: run.histogram(kind, slice_ids).mean / 1e6 for name, kind in _WAITS.items()}
+    service = run.histogram("service", slice_ids).mean / 1e6
+    spent: dict[str, float] = defaultdict(float)
+    for total in run.statements(slice_ids):
+        spent[_short(total.statement)] += total.service.mean * total.service.count / done / 1e6
+    largest = sorted(spent, key=lambda name: -spent[name])[:STATEMENTS_MAX]
+    parts = dict(waits)
+    parts |= {name: spent[name] for name in spent if name in largest}
+    parts[OTHER] = max(service - sum(spent[name] for name in largest), 0.0)
+    return parts
+
+
+def _short(statement: str) -> str:
+    text = " ".join(statement.split())
+    return text if len(text) <= 34 else f"{text[:33]}…"
+
+
+def _part_names(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Parts that are anywhere worth a colour, in the order of a transaction."""
+    totals: dict[str, float] = defaultdict(float)
+    for parts in rows.values():
+        for name, value in parts.items():
+            totals[name] += value
+    all_time = sum(totals.values())
+    names = [name for name in totals if name != OTHER and totals[name] > 0.0005 * all_time]
+    return [*names, OTHER]
+
+
+def _part_colours(names: Sequence[str]) -> dict[str, str]:
+    fixed = {LAG: palette.BROWN, POOL: palette.RED, CONNECT: palette.PURPLE, OTHER: palette.GREY}
+    free = [c for c in palette.SERIES if c not in fixed.values()]
+    rest = iter(free)
+    return {name: fixed[name] if name in fixed else next(rest) for name in names}
+
+
+def _draw_parts(
+    plot: figure, rows: Sequence[Mapping[str, float]], colours: Mapping[str, str]
+) -> None:
+    """A bar for each row, its parts beside each other."""
+    drawn: dict[str, list[object]] = {
+        "y": [], "left": [], "right": [], "name": [], "says": [], "colour": []
+    }  # fmt: skip
+    for position, parts in enumerate(rows):
+        left = 0.0
+        for name, colour in colours.items():
+            right = left + parts.get(name, 0.0)
+            cells = (position, left, right, name, numbers.ms(right - left), colour)
+            for column, cell in zip(drawn.values(), cells, strict=True):
+                column.append(cell)
+            left = right
+    bars = plot.hbar(
+        y="y", left="left", right="right", height=0.3, source=ColumnDataSource(drawn),
+        fill_color="colour", line_color=None,
+    )  # fmt: skip
+    plot.add_tools(
+        HoverTool(renderers=[bars], tooltips=tip([("part", "@name"), ("mean", "@says")]))
+    )
+
+
+def _budget_says(rows: Mapping[str, Mapping[str, float]]) -> str:
+    sentences = []
+    for name, parts in rows.items():
+        total = sum(parts.values())
+        most = max(parts, key=lambda part: parts[part])
+        sentences.append(
+            f"{name}: {numbers.ms(total)}, the largest part {most} with"
+            f" {numbers.ms(parts[most])} ({numbers.percent(parts[most] / total)})"
+        )
+    return numbers.sentence("; ".join(sentences))
+
+
+def response_parts(run: RunFile) -> tuple[Floats, dict[str, Floats]]:
+    """Mean waits and service in milliseconds over time, where anything ended."""
+    means = {}
+    for name, kind in {"service": "service", **_WAITS}.items():
+        merged = merged_histograms(run, kind, lambda place: place[0])
+        means[name] = {at_ms: histogram.mean / 1e6 for at_ms, histogram in merged.items()}
+    times = sorted(means["service"])
+    parts = {name: np.array([at.get(t, 0.0) for t in times]) for name, at in means.items()}
+    return np.array(times, dtype=np.float64), parts

@@ -1,0 +1,188 @@
+"""Charts over time of the load: throughput, response time and its parts, clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from bokeh.models import CrosshairTool
+from bokeh.models.annotations import Span
+
+from pgdyno.record import Interval
+from pgdyno.report import palette
+from pgdyno.report.charts._groups import group_charts
+from pgdyno.report.charts._host import dirty_memory, disk_space, disk_writes, host_cpu
+from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats
+from pgdyno.report.charts._server import active_sessions, wal
+from pgdyno.report.charts.chart import Chart, Key, read_off, source_of, time_figure
+from pgdyno.report.charts.event_marks import event_chart
+from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
+from pgdyno.report.charts.time_axis import Clockwork, finish, stacked
+from pgdyno.report.words import numbers
+from pgdyno.report.words.tables import figures_table
+
+UNDER_SEVERAL = ", under several settings; what each gave stands above."
+
+LATENCY_LINES = {
+    "p50": (palette.GREEN, "solid", 1.8),
+    "p95": (palette.BLUE, "solid", 1.5),
+    "p99": (palette.ORANGE, "solid", 1.5),
+    "max": (palette.RED, "dotted", 1.2),
+}
+
+
+def time_charts(clock: Clockwork) -> list[Chart]:
+    """All charts over time that the run has data for, in the order of the page."""
+    load = (throughput, latency, response_time)
+    below = (active_sessions, host_cpu, wal, disk_writes, disk_space, dirty_memory, clients)
+    charts = [event_chart(clock.marks, clock.x_range), *(make(clock) for make in load)]
+    charts += [*group_charts(clock), *(make(clock) for make in below)]
+    made = [chart for chart in charts if chart is not None]
+    cursor = Span(dimension="height", line_color=palette.GREY, line_dash="dotted")
+    for chart in made:
+        chart.plot.add_tools(CrosshairTool(overlay=cursor))
+    return made
+
+
+def _middles(intervals: Sequence[Interval]) -> Floats:
+    return np.array([i.at_ms + i.duration_ms / 2 for i in intervals], dtype=np.float64)
+
+
+def throughput(clock: Clockwork) -> Chart | None:
+    """Transactions done per second; where points were merged, with the band of their extremes."""
+    timed = clock.intervals
+    if not timed:
+        return None
+    per_second = np.array([i.throughput_tps for i in timed])
+    buckets = Buckets(_middles(timed))
+    columns = {how: buckets.reduce(per_second, how) for how in ("mean", "min", "max")}
+    at_ms, columns = clock.broken(buckets.at_ms, columns)
+    source = source_of(at_ms, columns)
+    plot = time_figure(clock.x_range, 250)
+    key = [Key("transactions per second", palette.BLUE, "line")]
+    if buckets.merged:
+        plot.varea("x", "min", "max", source=source, fill_color=palette.BLUE, fill_alpha=0.25)
+        key.append(Key("lowest to highest second", palette.BLUE, "shade"))
+    plot.line("x", "mean", source=source, line_color=palette.BLUE, line_width=1.8)
+    read_off(plot, source, {"tps": "@mean{0,0}"}, "mean")
+    mean = sum(i.done for i in timed) / (sum(i.duration_ms for i in timed) / 1000)
+    lowest, highest = float(per_second.min()), float(per_second.max())
+    rows = [
+        ["mean, all settings" if clock.mixed else "mean", numbers.tps(mean)],
+        ["median second", numbers.tps(float(np.median(per_second)))],
+        ["lowest second", numbers.tps(lowest)],
+        ["highest second", numbers.tps(highest)],
+    ]
+    return Chart(
+        id="throughput",
+        title="Throughput, transactions per second",
+        says=f"Between {numbers.tps(lowest)} and {numbers.tps(highest)} per second"
+        + (UNDER_SEVERAL if clock.mixed else f", {numbers.tps(mean)} on average."),
+        plot=finish(clock, plot),
+        table=figures_table("Throughput, transactions per second", ["", "tps"], rows),
+        key=key,
+    )
+
+
+def latency(clock: Clockwork) -> Chart | None:
+    """Percentiles of response time per interval, on a logarithmic axis."""
+    series = clock.run.latency_series("response", (50, 95, 99, 100), points_max=POINTS_MAX)
+    series = clock.kept(series)
+    if not len(series["at_ms"]) or np.isnan(series["max"]).all():
+        return None
+    columns = {name: _positive(series[name]) for name in LATENCY_LINES}
+    at_ms, columns = clock.broken(series["at_ms"], columns)
+    source = source_of(at_ms, columns)
+    plot = time_figure(clock.x_range, 270, log=[columns[name] for name in ("p50", "max")])
+    for name, (colour, dash, width) in LATENCY_LINES.items():
+        plot.line(
+            "x", name, source=source, line_color=colour, line_dash=dash, line_width=width
+        )  # fmt: skip
+    read_off(plot, source, {name: f"@{name}{{0,0.[00]}} ms" for name in LATENCY_LINES}, "p99")
+    total = clock.run.histogram("response")
+    rows = [[f"p{p}", numbers.ns(total.percentile(p))] for p in (50, 95, 99)]
+    rows.append(["max", numbers.ns(total.max)])
+    said = (
+        f"Half of the transactions took under {numbers.ns(total.percentile(50))}, one in a hundred"
+        f" over {numbers.ns(total.percentile(99))}, the longest {numbers.ns(total.max)}"
+    )
+    return Chart(
+        id="latency",
+        title="Response time, milliseconds (logarithmic)",
+        says=f"{said}{UNDER_SEVERAL if clock.mixed else '.'}",
+        plot=finish(clock, plot),
+        table=figures_table("Response time under load", ["", "response"], rows),
+        key=[
+            Key(name, colour, "dash" if dash != "solid" else "line")
+            for name, (colour, dash, _) in LATENCY_LINES.items()
+        ],
+    )
+
+
+def _positive(values: Floats) -> Floats:
+    """A logarithmic axis has no zero: such values are gaps."""
+    return np.where(values > 0, values, np.nan)
+
+
+PARTS = {
+    "service": palette.BLUE,
+    CONNECT: palette.PURPLE,
+    POOL: palette.RED,
+    LAG: palette.BROWN,
+}
+
+
+def response_time(clock: Clockwork) -> Chart | None:
+    """Mean response time taken apart, where clients wait for anything but the server."""
+    at_ms, parts = response_parts(clock.run)
+    kept = clock.kept({"at_ms": at_ms, **parts})
+    at_ms, parts = kept.pop("at_ms"), kept
+    if not len(at_ms) or np.isnan(parts["service"]).all():
+        return None
+    means = {name: float(np.nan_to_num(np.nanmean(values))) for name, values in parts.items()}
+    total = sum(means.values())
+    if total == 0 or means["service"] / total > 0.98:
+        return None
+    shown = {name: parts[name] for name in PARTS if means[name] > 0.001 * total}
+    rows = [[name, numbers.ms(means[name]), numbers.percent(means[name] / total)] for name in shown]
+    waited = 1 - means["service"] / total
+    return Chart(
+        id="response-parts",
+        title="Mean response time and its parts, milliseconds",
+        says=f"On average over the seconds, {numbers.percent(waited)} of response time passed"
+        " before the first byte was sent to the server.",
+        plot=stacked(clock, at_ms, shown, PARTS, "0,0.000"),
+        table=figures_table("Mean response time over the seconds", ["", "mean", "share"], rows),
+        key=[Key(name, PARTS[name]) for name in reversed(shown)],
+    )
+
+
+def clients(clock: Clockwork) -> Chart | None:
+    """Clients and their connections, where they differ or change."""
+    timed = clock.intervals
+    counts = {(i.clients, i.connections) for i in timed}
+    if not counts or (len(counts) == 1 and all(c == n for c, n in counts)):
+        return None
+    buckets = Buckets(np.array([float(i.at_ms) for i in timed]))
+    columns = {
+        "clients": buckets.reduce(np.array([float(i.clients) for i in timed]), "max"),
+        "connections": buckets.reduce(np.array([float(i.connections) for i in timed]), "max"),
+    }
+    source = source_of(buckets.at_ms, columns)
+    plot = time_figure(clock.x_range, 170)
+    colours = {"clients": palette.BLUE, "connections": palette.ORANGE}
+    for name, colour in colours.items():
+        plot.step("x", name, source=source, mode="after", line_color=colour, line_width=1.8)
+    read_off(plot, source, {name: f"@{name}" for name in colours}, "clients")
+    rows = [
+        [name, *(numbers.count(f(getattr(i, name) for i in timed)) for f in (min, max))]
+        for name in colours
+    ]
+    return Chart(
+        id="clients-over-time",
+        title="Clients and their connections",
+        says=f"Up to {rows[0][2]} clients with up to {rows[1][2]} connections.",
+        plot=finish(clock, plot),
+        table=figures_table("Clients and connections", ["", "fewest", "most"], rows),
+        key=[Key(name, colour, "line") for name, colour in colours.items()],
+    )

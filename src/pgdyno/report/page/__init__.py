@@ -1,0 +1,1 @@
+"""The HTML page, made from a run file alone."""

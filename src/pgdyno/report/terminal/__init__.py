@@ -1,0 +1,1 @@
+"""Summaries for the terminal."""

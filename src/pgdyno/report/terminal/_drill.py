@@ -1,0 +1,99 @@
+"""The terminal summary of a drill: what was broken, what came of it, what was looked at."""
+
+from __future__ import annotations
+
+from pgdyno.drill.model import DrillResult
+from pgdyno.drill.storage import stored_drills
+from pgdyno.record import RunFile, RunInfo
+from pgdyno.report.terminal._lines import Line, labelled, table_lines
+from pgdyno.report.words import numbers
+from pgdyno.report.words.drills import (
+    CUT_HEAD,
+    check_rows,
+    cut_cells,
+    differing,
+    minimised,
+    outcome_counts,
+    settings_words,
+    what_was_done,
+)
+
+LEDGER = "ledger"
+"""The check that counts what is lost."""
+STYLES = {"clean": "green", "lost": "yellow", "refused": "red", "corrupt": "red"}
+
+
+def drill_lines(run: RunFile, info: RunInfo, width: int) -> list[Line]:
+    """The summary's lines but for those that every summary has."""
+    lines: list[Line] = []
+    for drill in stored_drills(run):
+        lines += [*_verdict_lines(drill, width), *_compared_lines(info, width), Line("")]
+        lines += [*_cut_lines(drill, width), Line(""), *_check_lines(drill, width)]
+    return lines
+
+
+def _compared_lines(info: RunInfo, width: int) -> list[Line]:
+    """What the same drill on another server showed, the differences first."""
+    lines = []
+    for each in sorted(differing(info.result), key=lambda each: not each["differs"]):
+        style = "yellow" if each["differs"] else ""
+        lines += labelled("compared", each["sentence"], width, style=style)
+    return lines
+
+
+def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
+    summary = drill.summary()
+    worst = next(
+        (outcome for outcome in ("corrupt", "refused", "lost") if summary[outcome]), "clean"
+    )
+    style = STYLES[worst] if not drill.fault_missing else "bold red"
+    lines = [
+        *labelled("drill", what_was_done(drill), width),
+        *labelled("verdict", summary["sentence"], width, style=style),
+        *labelled("documented", drill.bound, width),
+        *labelled("settings", settings_words(drill), width, spare=True),
+        *labelled("outcomes", outcome_counts(drill), width),
+    ]
+    if summary["recovery_s_median"] is not None:
+        said = (
+            f"up again after {numbers.duration(summary['recovery_s_median'] * 1000)} in the"
+            f" median, {numbers.duration(summary['recovery_s_max'] * 1000)} at most"
+        )
+        lines += labelled("recovery", said, width)
+    for said in minimised(drill):
+        lines += labelled("minimised", said, width)
+    for cut in drill.cuts[:1]:
+        lines += labelled("proof", f"of cut {cut.number}: {cut.proof.sentence}", width)
+    return lines
+
+
+def _cut_lines(drill: DrillResult, width: int) -> list[Line]:
+    """The cuts as a table; the first ones are the last to go when there is no room."""
+    if not drill.cuts:
+        return []
+    head = (CUT_HEAD[0].lower(), *CUT_HEAD[1:])
+    lines = table_lines(head, [cut_cells(cut) for cut in drill.cuts], width)
+    return [Line(line.text, bold_to=line.bold_to, spare=True) for line in lines]
+
+
+def _check_lines(drill: DrillResult, width: int) -> list[Line]:
+    lines = []
+    passed = []
+    for name, good, bad, unmade, detail in check_rows(drill):
+        if bad != "0" and not (name == LEDGER and _only_lost(drill)):
+            text = f"{name} failed in {bad} of {len(drill.cuts)} cuts: {detail}"
+            lines += labelled("failed", text, width, style="red")
+        elif good == "0" and unmade != "0":
+            lines += labelled("not made", f"{name}: {detail}", width, spare=True)
+        elif bad == "0":
+            passed.append(name)
+    return [*labelled("passed", ", ".join(passed), width), *lines]
+
+
+def _only_lost(drill: DrillResult) -> bool:
+    """Whether the ledger saw nothing but what the verdict tells: commits that are lost."""
+    return all(
+        cut.outcome == "lost"
+        for cut in drill.cuts
+        if cut.verified and cut.verified.seen_by == LEDGER
+    )

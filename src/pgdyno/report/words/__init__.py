@@ -1,0 +1,1 @@
+"""Text and tables that the terminal and the page share."""

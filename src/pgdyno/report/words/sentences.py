@@ -1,0 +1,387 @@
+"""Sentences that the terminal and the page share: what was run, noise, trials, durability."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+from pgdyno.diagnose.failures import failures
+from pgdyno.dimension import title_of
+from pgdyno.price.sentences import loss_words
+from pgdyno.record import FindingRow, RunFile, RunInfo
+from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
+from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, in_force
+from pgdyno.report.words import numbers
+from pgdyno.spec.change import Change
+from pgdyno.spec.disk import in_words
+from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
+
+GROUPS_NAMED_MAX = 3
+"""More client groups than this are counted and not named."""
+
+CLASS_MEANING = {
+    "D0": "loses nothing that was acknowledged",
+    "D1": "may lose the last acknowledged commits",
+    "D2": "may lose the consistency of the database",
+    "D3": "may lose the whole database",
+    "unknown": "what it may lose is not known",
+}
+"""Durability classes: what a crash of the operating system or a power cut may take."""
+
+NEED_MEANING = {
+    "reload": "takes effect with a reload",
+    "restart": "needs a restart of the server",
+    "client": "is made in the application or its pool, not in the server",
+    "table": "is a property of the table; takes effect for new pages",
+    "rewrite": "rewrites the tables under a lock",
+    "layout": "moves files, or adds a server: the server is stopped meanwhile",
+}
+
+
+def setting_of_run(info: RunInfo, connected: Mapping[str, int] | None = None) -> list[str]:
+    """What was run where, in a few words each, for the line under the title; ``connected`` are the
+    clients of groups of which some stayed without a connection."""
+    parts = [_server_words(info), _database_words(info.server)]
+    parts += [_host_words(info.host), disks(info)]
+    parts.append(_workload_words(info.spec))
+    parts += _client_words(info.spec, connected or {})
+    return [part for part in parts if part]
+
+
+def started_at(info: RunInfo) -> str:
+    """The wall clock at the start, in UTC."""
+    moment = datetime.fromtimestamp(info.started_unix_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def time_taken(info: RunInfo) -> str:
+    """How long the run lasted; empty while it goes on."""
+    return "" if info.ended_ms is None else numbers.duration(info.ended_ms)
+
+
+def _server_words(info: RunInfo) -> str:
+    version = info.server.get("version")
+    if not version:
+        return ""
+    whose = ", started by pgdyno" if info.server.get("kind") == "embedded" else ""
+    return f"PostgreSQL {str(version).split(' (')[0]}{whose}"
+
+
+def _database_words(server: Mapping[str, Any]) -> str:
+    """In which database of a server that pgdyno did not start the load worked, and through what."""
+    if server.get("kind") == "embedded" or not server.get("database"):
+        return ""
+    database, named = server["database"], server.get("database_named")
+    entrance = server.get("entrance_uri")
+    if entrance:
+        return f"database {database}, through {entrance}"
+    if named is not None and named != database:
+        return f"database {database}, not {named}, which lacks the tables"
+    return f"database {database}"
+
+
+def _host_words(host: Mapping[str, Any]) -> str:
+    words = []
+    if cores := host.get("cores"):
+        words.append(f"{cores:g} core{'s' if cores != 1 else ''}")
+    if memory := host.get("memory_bytes"):
+        words.append(f"{memory / 1024**3:.0f} GB")
+    kinds = [place.get("type") for place in (host.get("filesystem") or {}).values()]
+    words += [str(kind) for kind in dict.fromkeys(kinds) if kind]
+    if host.get("same_host_as_server") is False:
+        return f"load from {', '.join(words)}" if words else ""
+    return ", ".join(words)
+
+
+def _workload_words(spec: Mapping[str, Any]) -> str:
+    workload = spec.get("workload") or {}
+    groups = [group for group in spec.get("clients") or [] if not group.get("idle")]
+    if groups and all(group.get("script") for group in groups):
+        return str(spec.get("name", ""))
+    script = workload.get("script")
+    if isinstance(script, list):
+        script = numbers.listed([_part_name(part) for part in script])
+    if not script:
+        return ""
+    scale = workload.get("scale", 1)
+    scaled = scale != 1 or script in ("tpcb-like", "simple-update", "select-only")
+    return f"{script} at scale {scale}" if scaled else str(script)
+
+
+def _part_name(part: Mapping[str, Any]) -> str:
+    return PurePath(str(part.get("file") or part.get("builtin") or "?")).stem
+
+
+def _client_words(spec: Mapping[str, Any], connected: Mapping[str, int]) -> list[str]:
+    groups: Sequence[Mapping[str, Any]] = spec.get("clients") or []
+    if len(groups) > GROUPS_NAMED_MAX:
+        counts = {group["name"]: int(group.get("count") or 0) for group in groups}
+        clients, there = sum(counts.values()), sum({**counts, **connected}.values())
+        return [f"{_clients(clients, there)} in {len(groups)} groups"]
+    words = []
+    for group in groups:
+        pool = group.get("pool") or {}
+        through = f" through a pool of {pool['max']}" if pool.get("max") else ""
+        name = f" ({group['name']})" if len(groups) > 1 else ""
+        who = _clients(group.get("count"), connected.get(group.get("name", "")))
+        words.append(f"{who}{name}{through}{_arrival_words(group)}")
+    return words
+
+
+def _clients(count: int | None, connected: int | None = None) -> str:
+    of = "" if connected in (None, count) else f"{numbers.count(connected)} of "
+    return f"{of}{numbers.count(count)} client{'' if count == 1 else 's'}"
+
+
+def _arrival_words(group: Mapping[str, Any]) -> str:
+    """`` at 500/s (poisson)``; '' for a closed loop."""
+    arrival = group.get("arrival")
+    if not isinstance(arrival, Mapping):
+        return ", idle" if group.get("idle") else ""
+    return f" at {numbers.tps(arrival.get('rate'))}/s ({arrival.get('process', 'poisson')})"
+
+
+def disks(info: RunInfo) -> str:
+    """Which disks the run had; empty for the machine's own."""
+    return numbers.listed(in_words(info.spec))
+
+
+def noise_sentence(story: RunSummary) -> str:
+    """The noise floor in one sentence; empty when none was measured."""
+    half_width = story.noise_half_width
+    if half_width is None or story.noise is None:
+        return ""
+    pairs = story.noise.trial.pairs
+    return (
+        f"two identical slices differ by up to {numbers.percent(half_width)}"
+        f"{' in p99' if story.noise_of_p99 else ''} ({pairs} pairs);"
+        " nothing smaller will be called an effect"
+    )
+
+
+def comparison_sentence(attempt: Attempt) -> str:
+    """What a comparison came to, in one sentence without a period."""
+    if attempt.throughput is None:
+        said = attempt.trial.sentence
+        return f"no verdict: {said}" if said else "the comparison did not come to a result"
+    return attempt.trial.sentence or f"{attempt.title}: {attempt.throughput} in throughput"
+
+
+def failure_words(run: RunFile, attempt: Attempt) -> str:
+    """What failed on each side of a comparison; empty where nothing was measured."""
+    if not (attempt.slices["a"] and attempt.slices["b"]):
+        return ""
+    before, after = (failures(run, attempt.slices[side]) for side in ("a", "b"))
+    return f"{after} with the change; {before} without"
+
+
+def void_words(run: RunFile) -> str:
+    """How many slices of trials were void, and why; empty when none was."""
+    reasons = Counter(each.void for each in run.slices() if each.void and each.kind != "run")
+    if not reasons:
+        return ""
+    told = "; ".join(f"{why} ({n}x)" for why, n in reasons.most_common())
+    total = sum(reasons.values())
+    how = "was void and is" if total == 1 else "were void and are"
+    return f"{total} slice{'' if total == 1 else 's'} {how} not counted: {told}"
+
+
+def rechecks_sentence(story: RunSummary) -> str:
+    """What became of kept changes when they were taken back in turn; empty when none was."""
+    parts = []
+    for attempt in story.rechecks:
+        measured = numbers.times(attempt.throughput.ratio) if attempt.throughput else ""
+        if attempt.rate_held and attempt.latency_p99:
+            measured = f"p99 {numbers.times(attempt.latency_p99.ratio)}"
+        verb = "still earns" if attempt.outcome == "still earns" else f"{attempt.outcome}:"
+        parts.append(f"{attempt.title} {verb} {measured}".strip())
+    return f"taken back in turn: {numbers.listed(parts)}" if parts else ""
+
+
+def next_limit_sentence(story: RunSummary) -> str:
+    """What limits after the last step, and whether anything was left to try."""
+    if story.next_limit is None or not story.steps:
+        return ""
+    finding, sentence = story.next_limit
+    name = finding_name(finding)
+    said = f"next limit: {sentence}" if not name or name in sentence else (
+        f"next limit: {name}; {sentence}"
+    )  # fmt: skip
+    return said + _why_it_ended(story.info.result)
+
+
+def _why_it_ended(result: Mapping[str, Any]) -> str:
+    """Why nothing more was tried; '' where the result does not say."""
+    if result.get("out_of_time"):
+        return " (the time budget ended)"
+    if "allow" not in result:
+        return ""
+    if result.get("not_measured"):
+        return "; nothing else could be measured here"
+    least = numbers.percent(EFFECT_MATTERS)
+    return f"; nothing else within {result['allow']} is predicted to give more than {least}"
+
+
+def predicted_words(attempt: Attempt) -> str:
+    """What throughput was predicted; '' when nothing was. Clients that hold a rate leave the
+    prediction to more of them: it is of what the server could do."""
+    ratio = attempt.trial.predicted_ratio
+    if ratio is None:
+        return ""
+    said = numbers.times_short(ratio)
+    return f"{said} at full load" if attempt.rate_held else said
+
+
+def full_load(info: RunInfo) -> str:
+    """What to add to a predicted throughput where some clients send at a rate: it is of more load
+    than they bring."""
+    groups: Sequence[Mapping[str, Any]] = info.spec.get("clients") or []
+    open_loops = [group for group in groups if isinstance(group.get("arrival"), Mapping)]
+    return " at full load" if open_loops else ""
+
+
+def measured_words(attempt: Attempt) -> str:
+    """What was measured, with its interval; '' when it was not."""
+    if attempt.throughput is None:
+        return ""
+    if attempt.rate_held and attempt.latency_p99:
+        return f"p99 {attempt.latency_p99} at the held rate"
+    return str(attempt.throughput)
+
+
+_SET_BY = {
+    "sessions": "in the load's own sessions",
+    "reload": "by ALTER SYSTEM and a reload",
+    "restart": "by ALTER SYSTEM and a restart",
+}
+
+
+def set_by_words(attempt: Attempt) -> str:
+    """How a trial set what it tried, in a short phrase; empty without settings."""
+    ways: dict[str, list[str]] = {}
+    for name, way in attempt.trial.set_by.items():
+        ways.setdefault(way, []).append(name)
+    if len(ways) == 1:
+        return f"set {_SET_BY[next(iter(ways))]}"
+    return "; ".join(f"{', '.join(names)} set {_SET_BY[way]}" for way, names in ways.items())
+
+
+def decision_words(attempt: Attempt) -> str:
+    """What became of a change, and why in a few words."""
+    decision, verdict = attempt.outcome, attempt.trial.verdict
+    if decision == NOT_MEASURED:
+        return f"{decision}: {attempt.trial.sentence.removeprefix(f'{decision}: ')}"
+    if decision == "rejected" and verdict == "not comparable":
+        return f"rejected: {attempt.trial.sentence}"
+    if decision == "rejected" and verdict and verdict != "better":
+        needed = attempt.trial.pairs_needed
+        more = f", about {needed} more pairs would tell" if needed else ""
+        return f"rejected: {verdict}{more}"
+    if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
+        cost = "costs nothing that was seen" if decision == "kept" else "at this cost"
+        return f"{decision}: {attempt.remedy.summary}; {cost}"
+    if decision == "offered" and not attempt.loses_nothing:
+        return f"offered: {attempt.assessment.bound}"
+    return decision
+
+
+def throughput_words(run: RunFile, story: RunSummary) -> str:
+    """Mean throughput of the measured part with its interval; empty when nothing was done."""
+    if story.before is None:
+        return ""
+    ids = story.before.slice_ids
+    whole = [i.throughput_tps for i in run.intervals(ids) if i.duration_ms >= 500]
+    text = f"{numbers.tps(story.before.throughput_tps)} tps"
+    if len(whole) >= 5:
+        estimate = mean_with_interval(whole)
+        text += f" [{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}]"
+    return f"{text} over {numbers.duration(run.seconds(ids) * 1000)}"
+
+
+def finding_name(finding: str) -> str:
+    """``commit-flush`` in words."""
+    words = finding.replace("-", " ").replace("_", " ").strip().split(" ")
+    spelled = {"cpu": "CPU", "wal": "WAL", "io": "I/O", "fpi": "FPI"}
+    return " ".join(spelled.get(word, word) for word in words)
+
+
+def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
+    """Names of what the last diagnosis gave ``status``."""
+    last = max((finding.step for finding in findings), default=0)
+    return [finding_name(f.finding) for f in findings if f.step == last and f.status == status]
+
+
+def proposals(finding: FindingRow, story: RunSummary) -> list[str]:
+    """What a finding proposes: change, class and predicted gain of each."""
+    load = full_load(story.info)
+    before = in_force(story.info)
+    return [_proposal(row, load, before) for row in finding.remedies]
+
+
+def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
+    remedy = catalogue().get(str(row.get("remedy_id")))
+    predicted = prediction(remedy, row.get("predicted_ratio"), load)
+    if remedy is None:
+        return f"{row.get('remedy_id')} ({predicted})"
+    change = Change.from_json(row.get("change") or {})
+    name = assess(change, before).durability_class
+    price = "" if name == "D0" else f"{name}, "
+    title = title_of(change)
+    return f"{title} ({price}{predicted})"
+
+
+def prediction(remedy: Remedy | None, ratio: float | None, load: str = "") -> str:
+    """What a remedy that was not measured promises: throughput, or that the server keeps going."""
+    if remedy is not None and remedy.guards:
+        return remedy.summary
+    return f"predicted {numbers.times_short(ratio)}{load}"
+
+
+def class_words(attempt: Attempt, story: RunSummary) -> str:
+    """The durability class with its meaning, and its measured price."""
+    name = attempt.durability_class
+    if not name:
+        return ""
+    words = f"{name}: {CLASS_MEANING[name]}" if name in CLASS_MEANING else name
+    price = price_words(attempt, story)
+    return f"{words}; {price}" if price else words
+
+
+def assessed_words(attempt: Attempt) -> str:
+    """The class of a change and its bound, as the catalogue has them."""
+    name = attempt.durability_class
+    bound = bound_words(attempt.assessment)
+    return f"{name}: {bound or CLASS_MEANING.get(name, name)}"
+
+
+def bound_words(assessment: Assessment) -> str:
+    """What may be lost at most; '' where there is no more to say than that nothing is."""
+    return "" if assessment.bound == NOTHING_LOST else assessment.bound
+
+
+def price_words(attempt: Attempt, story: RunSummary) -> str:
+    """What drills took under the change, or that it was not drilled; '' for what loses nothing and
+    was not drilled."""
+    row = story.price_of(attempt)
+    if row is not None:
+        drilled = any(loss["drilled"] for loss in row["losses"])
+        return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row))}"
+    return "" if attempt.loses_nothing else "not drilled"
+
+
+def expectation(chapter: Mapping[str, Any]) -> str:
+    """How a chapter was to end, and whether it did; '' when nothing was expected."""
+    if chapter["as_expected"] is None:
+        return ""
+    so = "and so it ended" if chapter["as_expected"] else "and it ended otherwise"
+    return f"{expected_words(chapter['expected'])}: {so}"
+
+
+def expected_words(expected: Any) -> str:
+    """The expected end of a chapter, one for each variant if they differ."""
+    if isinstance(expected, dict):
+        return ", ".join(f"{variant} {ending}" for variant, ending in expected.items())
+    return str(expected)

@@ -1,0 +1,110 @@
+"""What a run records about the server it loads: version, rights, settings, whether it is here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import SetupError
+from pgdyno.server.connecting.connect import connect
+from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.queries import query
+from pgdyno.server.versions import newer_note
+
+if TYPE_CHECKING:
+    import psycopg
+
+SETTINGS_THAT_MATTER = (
+    "autovacuum",
+    "bgwriter_delay",
+    "bgwriter_lru_maxpages",
+    "checkpoint_completion_target",
+    "checkpoint_flush_after",
+    "checkpoint_timeout",
+    "commit_delay",
+    "commit_siblings",
+    "data_checksums",
+    "effective_io_concurrency",
+    "fsync",
+    "full_page_writes",
+    "huge_pages",
+    "io_method",
+    "max_connections",
+    "max_wal_size",
+    "min_wal_size",
+    "shared_buffers",
+    "synchronous_commit",
+    "synchronous_standby_names",
+    "track_io_timing",
+    "track_wal_io_timing",
+    "wal_buffers",
+    "wal_compression",
+    "wal_level",
+    "wal_sync_method",
+    "wal_writer_delay",
+    "wal_writer_flush_after",
+)
+"""Recorded whatever their value; others only where they differ from the built-in default."""
+
+
+def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
+    """Facts about the server, ready for JSON, without a password or a path that is hidden from us.
+
+    version, version_num, note (when newer than supported), superuser, monitor (member of
+    pg_monitor), in_recovery, database, database_bytes, started_epoch_s, data_directory (or None),
+    capabilities (lz4, zstd, jit, io_uring, icu), settings (name → value as SHOW gives it),
+    is_local (it shares this machine's processes), cores and postmaster_pid (None when not local),
+    uri (without the password).
+    """
+    with connect(conninfo) as conn:
+        row = _row(conn)
+        names = {"names": list(SETTINGS_THAT_MATTER)}
+        settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())
+        _check_settings(settings)
+        postmaster = postmaster_here(row.pop("backend_pid"), conninfo.user, conninfo.database)
+    capabilities = {name: row.pop(name) for name in ("lz4", "zstd", "jit", "io_uring", "icu")}
+    return {
+        **row,
+        "note": newer_note(row["version"], row["version_num"]),
+        "capabilities": capabilities,
+        "settings": settings,
+        "is_local": postmaster is not None,
+        "postmaster_pid": postmaster,
+        "cores": len(os.sched_getaffinity(0)) if postmaster is not None else None,
+        "uri": conninfo.uri_without_password,
+    }
+
+
+def _check_settings(settings: Mapping[str, str]) -> None:
+    """Raise SetupError when what was read cannot be the settings of a PostgreSQL server."""
+    if not settings.get("max_connections", "").isdecimal():
+        raise SetupError(
+            "the server does not tell its max_connections: its answer is damaged, or it is not"
+            " PostgreSQL",
+            code="garbled",
+        )
+
+
+def _row(conn: psycopg.Connection) -> dict[str, Any]:
+    cursor = conn.execute(query("server_facts"))
+    row = cursor.fetchone()
+    assert row is not None
+    assert cursor.description is not None
+    return dict(zip((column.name for column in cursor.description), row, strict=True))
+
+
+def postmaster_here(backend_pid: int, user: str, database: str) -> int | None:
+    """The postmaster's pid when the backend is a process that we can see, else ``None``.
+
+    An address says little: a container or a tunnel can answer on loopback.
+    """
+    try:
+        stat = Path(f"/proc/{backend_pid}/stat").read_text()
+        title = Path(f"/proc/{backend_pid}/cmdline").read_bytes()
+    except OSError:
+        return None
+    if f"{user} {database} ".encode() not in title:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])

@@ -1,0 +1,152 @@
+"""A pooler between us and the server: noticed, and gone around for all but the clients' load.
+
+A pooler that lends its connections by the transaction (PgBouncer, PgCat, Odyssey and others in that
+mode) has no sessions to give. What our own sessions set, ``default_transaction_read_only`` among
+it, would stay on connections that clients get next. So set-up, probes and settings connect to the
+server itself, and only the clients go through the pooler.
+
+It is noticed by its key for cancel requests: a process ID that is not the one of the backend that
+answers. pgpool-II hands on the backend's own; it lends connections by the session, so that what is
+set in one ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.server.connecting._facts import postmaster_here
+from pgdyno.server.connecting.complaints import hint_for, primary
+from pgdyno.server.connecting.connect import connect, resolve_conninfo
+from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.queries import query
+
+_TIMEOUT_S = 3
+_LOOPBACK = ("127.0.0.1", "::1")
+_HINT = (
+    "--control names the server itself, for set-up and probes: their sessions set parameters,"
+    " which a pooler would hand on to the clients"
+)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Who answered on one connection."""
+
+    pooled: bool
+    identity: str
+    database: str
+    places: tuple[tuple[str, int], ...]
+    """Where the server itself may be reached from here."""
+
+
+def server_behind(conninfo: ConnInfo, control: str | None) -> ConnInfo:
+    """The way to the server itself for one who reaches it by ``conninfo``, maybe through a pooler.
+
+    ``control`` is what the user says about it (a conninfo string or URI; what it leaves out is as
+    in ``conninfo``); without it, a server behind a pooler is asked where it listens. Raises
+    SetupError when that leads nowhere, or to another server.
+    """
+    asked = _ask(conninfo)
+    if control is not None:
+        direct = _resolve_control(control, conninfo)
+        if _ask(direct).identity != asked.identity:
+            raise SetupError(
+                f"--control leads to another server ({direct.uri_without_password}) than the"
+                f" clients' connection string ({conninfo.uri_without_password})",
+                code="control-elsewhere",
+            )
+        return direct
+    if not asked.pooled:
+        return conninfo
+    return _found(conninfo, asked)
+
+
+def _resolve_control(control: str, conninfo: ConnInfo) -> ConnInfo:
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    who = {"user": conninfo.user, "password": conninfo.password, "dbname": conninfo.database}
+    try:
+        named = {name: value for name, value in conninfo_to_dict(control).items() if value}
+    except ProgrammingError as problem:
+        raise UsageError(f"--control: {str(problem).strip()}", code="conninfo") from None
+    if named.get("user", conninfo.user) != conninfo.user:
+        del who["password"]
+    try:
+        direct = resolve_conninfo(make_conninfo("", **(who | named)))
+    except SetupError as problem:
+        problem.message = f"--control: {problem.message}"
+        raise
+    if _ask(direct).pooled:
+        raise SetupError(
+            f"--control leads to a pooler too ({direct.uri_without_password})",
+            code="control-pooled",
+            hint="it is to name the server itself",
+        )
+    return direct
+
+
+def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
+    """The first place that leads to the same server without a pooler."""
+    for host, port in asked.places:
+        options = {**conninfo.options, "connect_timeout": str(_TIMEOUT_S)}
+        direct = replace(
+            conninfo,
+            host=host,
+            hostaddr=None,
+            port=port,
+            hosts=(),
+            database=asked.database,
+            options=options,
+        )
+        try:
+            answer = _ask(direct)
+        except PgdynoError:
+            continue
+        if answer.identity == asked.identity and not answer.pooled:
+            return replace(direct, options=conninfo.options)
+    tried = ", ".join(f"{host}:{port}" for host, port in asked.places) or "nothing"
+    raise SetupError(
+        f"{conninfo.host}:{conninfo.port} is a pooler, and the server behind it cannot be reached"
+        f" past it (tried {tried})",
+        code="pooler",
+        hint=_HINT,
+    )
+
+
+def _ask(conninfo: ConnInfo) -> _Answer:
+    import psycopg
+    from psycopg.rows import dict_row
+
+    try:
+        with connect(conninfo) as conn, conn.cursor(row_factory=dict_row) as cursor:
+            row = cursor.execute(query("whose_session")).fetchone()
+            assert row is not None
+            return _Answer(
+                pooled=row["backend_pid"] != conn.info.backend_pid,
+                identity=row["identity"],
+                database=row["database"],
+                places=tuple(_places(conninfo, row)),
+            )
+    except psycopg.Error as error:
+        where = f"{conninfo.host}:{conninfo.port}"
+        raise SetupError(
+            f"{where}: {primary(error)}", code="connection-failed", hint=hint_for(error)
+        ) from None
+
+
+def _places(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str, int]]:
+    """Where the server may be reached: its sockets if it is on this machine, then its address."""
+    port = int(str(row["port"]))
+    if postmaster_here(int(str(row["backend_pid"])), conninfo.user, str(row["database"])):
+        for folder in str(row["socket_folders"] or "").split(","):
+            if folder.strip():
+                yield folder.strip(), port
+        yield "localhost", port
+    elif (address := row["address"]) is not None and address not in _LOOPBACK:
+        yield str(address), port
+    if not conninfo.is_socket:
+        # The server and its pooler may share a machine that is not this one.
+        yield conninfo.host, port

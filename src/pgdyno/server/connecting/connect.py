@@ -1,0 +1,260 @@
+"""Connecting to a server, and saying plainly why that does not work.
+
+Which server is meant is libpq's business: keywords, URIs, PG* variables, service and password files
+all go through psycopg once, and the values it arrived at are what everything else uses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import SetupError
+from pgdyno.server.connecting.complaints import (
+    connect_error,
+    hint_for,
+    malformed,
+    one_line,
+    password_missing,
+    primary,
+    wrong_value,
+)
+from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host
+from pgdyno.server.connecting.marks import PLAIN, mark
+
+if TYPE_CHECKING:
+    import psycopg
+
+_TIMEOUT_S = 10
+_PORT = 5432
+_RESOLVED = ("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "password")
+_UNSUPPORTED = (  # parameter, values (None: any), hint
+    ("gssencmode", ("require",), "TLS encrypts as well: sslmode=require"),
+    ("requirepeer", None, "leave it out"),
+    ("sslcrldir", None, "put the lists into one file and name it with sslcrl"),
+    ("sslcertmode", ("require",), "leave it out: a certificate is sent when the server asks"),
+    ("ssl_max_protocol_version", ("TLSv1", "TLSv1.1"), "TLSv1.2 and TLSv1.3 can be had"),
+)
+_ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
+"""Codes of what no other database of the server would change."""
+
+
+def connect(conninfo: ConnInfo) -> psycopg.Connection:
+    """A control connection in autocommit mode; SetupError when there is none to be had."""
+    return _connect(conninfo.kwargs())
+
+
+def resolve_conninfo(
+    text: str | None = None,
+    *,
+    host: str | None = None,
+    port: int | str | None = None,
+    user: str | None = None,
+    database: str | None = None,
+) -> ConnInfo:
+    """What libpq makes of a conninfo string or URI, flags, environment and files; connects once.
+
+    Flags win over ``text``. When no database is named anywhere it is pgdyno's own or, until that is
+    there, ``postgres``. Raises UsageError for a malformed string, SetupError when the server does
+    not answer or refuses, or when something is asked for that the load engine cannot do.
+    """
+    flags = {"host": host, "port": port, "user": user, "dbname": database}
+    params = _parsed(text) | {name: value for name, value in flags.items() if value is not None}
+    _refuse_unsupported(params)
+    default = None if params.get("dbname") else _default_database(params)
+    if default is not None:
+        params["dbname"] = default
+    # The load engine has no GSSAPI.
+    without = {"gssencmode": "disable"} if params.get("gssencmode") != "require" else {}
+    way = _connect_own if params.get("dbname") == OWN_NAME else _connect
+    conn = way({**params, **without})
+    with conn:
+        _refuse_old(conn.info.server_version)
+        return replace(_resolved(conn, params), database_named=default is None)
+
+
+def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
+    """The same server, in the database ``pgdyno``, which is made when missing.
+
+    ``unbegun`` then drops it when it unwinds. Raises SetupError when the role may not make it.
+    """
+    import psycopg
+    from psycopg import sql
+
+    if conninfo.database == OWN_NAME:
+        return conninfo
+    with connect(conninfo) as conn:
+        if not _has_own(conn):
+            try:
+                conn.execute(sql.SQL("create database {}").format(sql.Identifier(OWN_NAME)))
+                unbegun.callback(_drop_own, conninfo)
+                mark(conn, "database", [OWN_NAME], PLAIN)
+            except psycopg.errors.DuplicateDatabase:
+                pass
+            except psycopg.Error as error:
+                grant = f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}"
+                raise SetupError(
+                    f"the database {OWN_NAME} cannot be made: {primary(error)}",
+                    code="no-own-database",
+                    hint=grant if error.sqlstate == "42501" else hint_for(error) or grant,
+                ) from None
+    return replace(conninfo, database=OWN_NAME)
+
+
+def _drop_own(conninfo: ConnInfo) -> None:
+    """Drop the database ``pgdyno``; where somebody is in it, or the server is away, it stays."""
+    import psycopg
+
+    with suppress(SetupError, psycopg.Error), connect(conninfo) as conn:
+        conn.execute(f"drop database if exists {OWN_NAME}".encode())
+
+
+def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
+    """To pgdyno's own database, or while that is missing to ``postgres``.
+
+    Which it is, is asked in ``postgres``: a pooler that was sent to a database that is not there
+    refuses it for a while, also when it has been made.
+    """
+    try:
+        with _connect({**params, "dbname": "postgres"}) as conn:
+            there = _has_own(conn)
+    except SetupError as problem:
+        if problem.code in _ELSEWHERE_TOO:
+            raise
+        # Not everybody may go there.
+        there = True
+    return _connect({**params, "dbname": OWN_NAME if there else "postgres"})
+
+
+def _has_own(conn: psycopg.Connection) -> bool:
+    asked = conn.execute("select from pg_database where datname = %s", [OWN_NAME])
+    return asked.fetchone() is not None
+
+
+def _connect(params: dict[str, Any]) -> psycopg.Connection:
+    import psycopg
+
+    from pgdyno.server.connecting.control import Control, tolerate
+
+    values = {"application_name": "pgdyno control", **params}
+    if not os.environ.get("PGCONNECT_TIMEOUT"):
+        values.setdefault("connect_timeout", _TIMEOUT_S)
+    try:
+        connection = Control.connect(autocommit=True, **values)
+        tolerate(connection)
+        return connection
+    except psycopg.OperationalError as error:
+        if getattr(error.pgconn, "needs_password", False):
+            raise password_missing(str(error), params) from None
+        raise connect_error(str(error), params) from None
+    except psycopg.ProgrammingError as error:
+        raise wrong_value(str(error)) or malformed(one_line(str(error)), "") from None
+
+
+def _parsed(text: str | None) -> dict[str, Any]:
+    """The keywords of a conninfo string or URI; a bare word is a database, as for psql."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    if not text:
+        return {}
+    if "=" not in text and "://" not in text:
+        return {"dbname": text}
+    try:
+        params = dict(conninfo_to_dict(text))
+        complaint = _wrong_port(str(params.get("port", "")))
+    except psycopg.ProgrammingError as error:
+        complaint = one_line(str(error))
+    except UnicodeEncodeError:
+        complaint = "it is not UTF-8"
+    if complaint:
+        raise malformed(complaint, text)
+    return params
+
+
+def _wrong_port(ports: str) -> str | None:
+    """What is wrong with a list of ports; libpq itself would complain about the host's name."""
+    for port in filter(None, ports.split(",")):
+        if not port.isdecimal() or not 0 < int(port) < 65536:
+            return f'"{port}" is not a port'
+    return None
+
+
+def _default_database(params: dict[str, Any]) -> str | None:
+    """pgdyno's own, unless the environment or a service file may name another."""
+    if any(os.environ.get(name) for name in ("PGDATABASE", "PGSERVICE")) or "service" in params:
+        return None
+    return OWN_NAME
+
+
+def _refuse_unsupported(effective: Mapping[str, str]) -> None:
+    """What libpq does, and the load engine does not."""
+    for name, value, hint in _UNSUPPORTED:
+        asked = effective.get(name)
+        if asked and (value is None or asked in value):
+            raise SetupError(
+                f"{name}={asked}: the load engine cannot do this",
+                code="connection-unsupported",
+                hint=hint,
+            )
+
+
+def _refuse_old(version_num: int) -> None:
+    if version_num < 140000:
+        raise SetupError(
+            f"PostgreSQL {version_num // 10000} is too old",
+            code="pg-version",
+            hint="pgdyno supports PostgreSQL 14 and newer",
+        )
+
+
+def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
+    info = conn.info
+    effective = info.get_parameters()
+    _refuse_unsupported(effective)
+    # Our own marks are kept as the user wrote them, not as this connection has them.
+    options = {
+        name: value
+        for name, value in effective.items()
+        if name not in (*_RESOLVED, "connect_timeout", "application_name", "gssencmode")
+        and (name, value) != ("sslcertmode", "allow")  # libpq's default, which it fills in
+    }
+    unsaid = (*_RESOLVED, "application_name")  # Ours are told from others by their name.
+    options |= {name: str(value) for name, value in params.items() if name not in unsaid}
+    hosts = _hosts(effective)
+    taken = next((h for h in hosts if (h.host, h.port) == (info.host, info.port)), None)
+    return ConnInfo(
+        host=info.host,
+        hostaddr=taken.hostaddr if taken else None,
+        hosts=hosts if len(hosts) > 1 else (),
+        port=info.port,
+        user=_as_given(conn.pgconn.user),
+        password=_as_given(conn.pgconn.password) or None,
+        database=_as_given(conn.pgconn.db),
+        options=options,
+        version=info.server_version,
+    )
+
+
+def _as_given(value: bytes | None) -> str:
+    """What libpq was given, which psycopg hands it in UTF-8 whatever the session's encoding."""
+    return (value or b"").decode("utf-8", "replace")
+
+
+def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:
+    """The servers that are named, in libpq's lists: a single port counts for all of them."""
+    addresses = effective.get("hostaddr", "").split(",")
+    names = effective.get("host", "").split(",")
+    ports = effective.get("port", "").split(",")
+    count = max(len(addresses), len(names))
+    names += [""] * (count - len(names))
+    addresses += [""] * (count - len(addresses))
+    ports = ports * count if len(ports) == 1 else ports
+    return tuple(
+        Host(name or address, address or None, int(port or _PORT))
+        for name, address, port in zip(names, addresses, ports, strict=True)
+        if name or address
+    )

@@ -1,0 +1,1 @@
+"""Servers that pgdyno starts: binaries, data directory, processes, removal."""

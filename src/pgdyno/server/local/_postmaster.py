@@ -1,0 +1,35 @@
+"""A running postmaster: a guarded program that says when it is ready."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+from pgdyno.server.local.guarded import Guarded
+from pgdyno.server.local.safefiles import read_text
+
+_POLL_S = 0.005
+_PID_FILE_STATUS_LINE = 7  # LOCK_FILE_LINE_PM_STATUS, counted from 0
+
+
+class Postmaster(Guarded):
+    """One postmaster from launch to exit."""
+
+    def wait_ready(self, data_dir: Path, seconds_max: float = math.inf) -> bool:
+        """Wait until the server takes connections; ``False`` when it ended, or takes longer.
+
+        Recovery may take long and is waited for, as long as the postmaster lives.
+        """
+        pid_file = data_dir / "postmaster.pid"
+        deadline_s = time.monotonic() + seconds_max
+        while not self.wait_exit(_POLL_S) and time.monotonic() < deadline_s:
+            if self._status(pid_file) == "ready":
+                return True
+        return False
+
+    def _status(self, pid_file: Path) -> str:
+        """What the postmaster wrote about itself: starting, stopping, ready, standby."""
+        lines = (read_text(pid_file) or "").splitlines()
+        ours = len(lines) > _PID_FILE_STATUS_LINE and lines[0] == str(self.pid)
+        return lines[_PID_FILE_STATUS_LINE].strip() if ours else ""

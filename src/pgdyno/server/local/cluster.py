@@ -1,0 +1,392 @@
+"""One PostgreSQL server that pgdyno starts, watches and takes away again.
+
+Where its parts lie is told in layout.py. Whoever may enter ``socket/`` is trusted; TCP, on loopback
+only, asks for a random password.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from pgdyno.errors import Interrupted, UsageError
+from pgdyno.server.connecting.connect import connect
+from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo
+from pgdyno.server.local._installation import Installation
+from pgdyno.server.local._postmaster import Postmaster
+from pgdyno.server.local._sharedmem import remove_shared_memory
+from pgdyno.server.local._template import runnable
+from pgdyno.server.local._waldir import move_wal, real_wal_dir
+from pgdyno.server.local._walspares import last_segment
+from pgdyno.server.local.account import server_account
+from pgdyno.server.local.controldata import ControlData, control_data
+from pgdyno.server.local.layout import (
+    Disks,
+    OwnFolder,
+    Places,
+    check_keeping,
+    claim_folder,
+    describe,
+    fill,
+    make_socket_dir,
+    set_checksums,
+)
+from pgdyno.server.local.safefiles import (
+    remove_own_folder,
+    require_text,
+    working_in,
+    write_own,
+    write_text,
+)
+from pgdyno.server.local.startup import check_before_start, explain_failure, explain_signal
+from pgdyno.server.settings.reloading import reload
+
+_START_TRIES = 5
+
+_HBA = """\
+local all all trust
+local replication all trust
+host all all 127.0.0.1/32 scram-sha-256
+host replication all 127.0.0.1/32 scram-sha-256
+"""
+
+
+class Cluster:
+    """A server of pgdyno's own. Make one with ``create``; as a context manager it starts and ends.
+
+    Not to be shared between threads without a lock of the caller's.
+    """
+
+    def __init__(
+        self,
+        installation: Installation,
+        folder: Path,
+        settings: Mapping[str, str],
+        *,
+        lock: int,
+        keep: bool,
+    ) -> None:
+        """Internal; use ``create``."""
+        self.installation = installation
+        self.folder = folder
+        self.settings = dict(settings)
+        self._lock = lock
+        self._keep = keep
+        self._places: Places = OwnFolder()
+        self._data_dir = folder / "data"
+        self._wal_place: Path | None = None
+        self._socket_dir = folder / "socket"
+        self._password = secrets.token_urlsafe(18)
+        self._password_set = False
+        self._port = 0
+        self._postmaster: Postmaster | None = None
+        self._ended_by: signal.Signals | None = None
+
+    @classmethod
+    def create(
+        cls,
+        installation: Installation,
+        settings: Mapping[str, str] | None = None,
+        *,
+        keep_dir: Path | None = None,
+        disks: Disks | None = None,
+        checksums: bool | None = None,
+        source: Path | None = None,
+    ) -> Self:
+        """A new cluster, not yet started.
+
+        ``settings`` are checked against the build (UsageError). With ``keep_dir`` the cluster lies
+        there, outlives ``destroy``, and is taken up again when one of the same major version is
+        there already.
+
+        ``disks`` is called with the cluster's folder and tells where data and WAL go; ``destroy``
+        closes what it gave. ``checksums`` turns data checksums on or off (``None``: as this
+        version's initdb does). The data directory is a copy of ``source`` (no server may run in
+        it) instead of a fresh one, unless ``disks`` leads to a place that holds one already.
+        """
+        settings = dict(settings or {})
+        check_before_start(installation, settings)
+        installation = runnable(installation)
+        folder, lock = claim_folder(keep_dir)
+        cluster = cls(installation, folder, settings, lock=lock, keep=keep_dir is not None)
+        try:
+            if cluster._keep:
+                check_keeping(folder, disks=disks is not None, source=source)
+            cluster._settle(disks, checksums, source)
+        except BaseException:
+            cluster.destroy()
+            raise
+        return cluster
+
+    def _settle(self, disks: Disks | None, checksums: bool | None, source: Path | None) -> None:
+        """Fill the folder with all that a start needs."""
+        if disks is not None:
+            self._places = disks(self.folder)
+            self._wal_place = self._places.wal
+        self._data_dir = fill(
+            self.installation, self.folder, self._places, checksums=checksums, source=source
+        )
+        self._socket_dir = make_socket_dir(self.folder)
+        describe(self.folder, self.installation, self._data_dir, self._socket_dir, keep=self._keep)
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory."""
+        return self._data_dir
+
+    def control_data(self) -> ControlData:
+        """What the control file says."""
+        return control_data(self.installation, self._data_dir)
+
+    @property
+    def wal_dir(self) -> Path:
+        """The directory in which the WAL really lies, links followed."""
+        return real_wal_dir(self._data_dir)
+
+    @property
+    def wal_elsewhere(self) -> Path | None:
+        """Where pgdyno has put the WAL, whatever the link in the data directory says by now.
+
+        ``None``: in the data directory.
+        """
+        return None if self._wal_place is None else self._wal_place / "pg_wal"
+
+    @property
+    def log_path(self) -> Path:
+        """What the server logs, all starts in one file."""
+        return self.folder / "server.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The postmaster's process id; ``None`` while it does not run."""
+        return self._postmaster.pid if self._postmaster and self._postmaster.running else None
+
+    @property
+    def running(self) -> bool:
+        """Whether the postmaster runs."""
+        return self.pid is not None
+
+    @property
+    def ended_by(self) -> signal.Signals | None:
+        """The signal by which somebody else has ended the postmaster since the last start."""
+        return self._ended_by if self.running else self._let_go()
+
+    def _let_go(self) -> signal.Signals | None:
+        """Of a postmaster that has ended, keep only by what."""
+        if self._postmaster is not None:
+            self._ended_by, self._postmaster = self._postmaster.exit_signal, None
+        return self._ended_by
+
+    @property
+    def conninfo(self) -> ConnInfo:
+        """The way in through the Unix socket, as superuser."""
+        return ConnInfo(str(self._socket_dir), self._port, OWN_NAME, self._password, OWN_NAME)
+
+    @property
+    def conninfo_tcp(self) -> ConnInfo:
+        """The way in through loopback TCP, by password, which the running server is told now.
+
+        Not sooner, for that is a write: a server started to see what a crash has left is not to
+        give out the transaction ids that were lost.
+        """
+        if self.running:
+            self._set_password()
+        return ConnInfo("127.0.0.1", self._port, OWN_NAME, self._password, OWN_NAME)
+
+    def start(self, *, seconds_max: float = math.inf) -> None:
+        """Start the server and wait until it takes connections; SetupError says why it did not.
+
+        One that is not there after ``seconds_max`` has failed too. That is for those that wait for
+        another server; recovery takes as long as it takes.
+        """
+        if self.running:
+            return
+        # What is started may be another data directory than before, put back or rebuilt.
+        self._password_set = False
+        self._ended_by = None
+        for last_try in (*[False] * (_START_TRIES - 1), True):
+            self._port = self._port or _free_port()
+            self._write_configuration()
+            log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
+            self._postmaster = self._launch()
+            if self._postmaster.wait_ready(self.data_dir, seconds_max):
+                return
+            failure = explain_failure(self.installation, self.log_path, log_start)
+            self._ended_by = self._postmaster.exit_signal
+            self._postmaster.end()
+            self._postmaster = None
+            if self._ended_by is not None:
+                failure = explain_signal(self.installation, self._ended_by, failure)
+            if failure.code != "port-taken" or last_try:
+                raise failure
+            self._port = 0
+
+    def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
+        """Shut down: ``fast`` with a checkpoint, ``immediate`` like a crash."""
+        if self._postmaster is not None:
+            self._postmaster.stop(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
+            self._let_go()
+
+    def restart(self) -> None:
+        """A fast stop and a start; port, password and data stay."""
+        self.stop()
+        self.start()
+
+    def configure(self, changes: Mapping[str, str | None]) -> None:
+        """Change ``settings``, below what ALTER SYSTEM says; ``None`` takes one away.
+
+        A running server has reread them when this returns; what needs a restart waits for one.
+        """
+        settings = {name: value for name, value in self.settings.items() if name not in changes}
+        settings |= {name: value for name, value in changes.items() if value is not None}
+        if settings == self.settings:
+            return
+        self.settings = settings
+        if self.running:
+            self._write_configuration()
+            with connect(self.conninfo) as conn:
+                reload(conn)
+
+    def forget_settings(self, names: Collection[str]) -> None:
+        """Drop what ALTER SYSTEM wrote for ``names``, while the server is down.
+
+        The way back from a setting with which it does not start.
+        """
+        path = self.data_dir / "postgresql.auto.conf"
+        lines = require_text(path).splitlines(keepends=True)
+        write_text(path, "".join(line for line in lines if line.split(" ", 1)[0] not in names))
+
+    def move_wal(self, to: Path | None) -> None:
+        """Move the WAL to the folder ``to``, as its ``pg_wal``; ``None``: into the data directory.
+
+        UsageError while the server runs. The folder, in which the server's account has to be able
+        to make another, is the caller's to keep and to clear away.
+        """
+        if self.running:
+            raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
+        last = last_segment(self.installation, self._data_dir)
+        move_wal(self._data_dir, to, last=last)
+        self._wal_place = to
+
+    def set_checksums(self, *, wanted: bool) -> None:
+        """Turn data checksums on or off; every page is written again to turn them on.
+
+        UsageError while the server runs, SetupError when it was not shut down cleanly.
+        """
+        if self.running:
+            raise UsageError(
+                "data checksums cannot be changed while the server runs", code="server-runs"
+            )
+        set_checksums(self.installation, self._data_dir, wanted=wanted)
+
+    def kill(self) -> list[int]:
+        """``kill -9`` of all of the server's processes at once; which, once they are gone."""
+        if self._postmaster is None or not self.running:
+            self._let_go()
+            return []
+        killed = self._postmaster.kill()
+        self._postmaster = None
+        remove_shared_memory(self._data_dir)
+        return killed
+
+    def destroy(self) -> None:
+        """Stop the server at once, close its disks and remove its folder, unless it is kept.
+
+        When a disk cannot be closed its error is raised and the folder stays, for the next sweep.
+        """
+        if self._lock < 0:
+            return
+        try:
+            self._take_away()
+        except Interrupted:  # Further stop signals are not heeded while this one is dealt with.
+            self._take_away()
+            raise
+        finally:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _take_away(self) -> None:
+        self.stop("fast" if self._keep else "immediate")
+        if self._socket_dir.parent != self.folder:
+            remove_own_folder(self._socket_dir)
+        self._places.close()
+        if not self._keep:
+            remove_own_folder(self.folder)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.destroy()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.destroy()
+
+    def _launch(self) -> Postmaster:
+        command = [
+            str(self.installation.program("postgres")),
+            "-D",
+            str(self.data_dir),
+            f"--config_file={self.folder / 'postgresql.conf'}",
+        ]
+        # What kill -9 left. The lock proves that no other pgdyno has a server in here.
+        with working_in(self.data_dir):
+            (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
+        with working_in(self._socket_dir):
+            for leftover in self._socket_dir.iterdir():
+                leftover.unlink()
+        return Postmaster(command, self.log_path, server_account())
+
+    def _write_configuration(self) -> None:
+        """What initdb wrote, then what a cluster of pgdyno's needs, then the settings."""
+        write_own(self.folder / "pg_hba.conf", _HBA, shown=True)
+        own = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self._port),
+            "unix_socket_directories": str(self._socket_dir),
+            "hba_file": str(self.folder / "pg_hba.conf"),
+            "password_encryption": "scram-sha-256",
+            "log_destination": "stderr",
+            "logging_collector": "off",
+            "log_checkpoints": "on",
+            "cluster_name": OWN_NAME,
+        }
+        lines = [f"{name} = {quoted(value)}" for name, value in {**own, **self.settings}.items()]
+        base = require_text(self.data_dir / "postgresql.conf")
+        content = base + "\n" + "\n".join(lines) + "\n"
+        write_own(self.folder / "postgresql.conf", content, shown=True)
+
+    def _set_password(self) -> None:
+        if self._password_set:
+            return
+        from psycopg import sql
+
+        with connect(self.conninfo) as conn:
+            statement = sql.SQL("alter role {} password {}")
+            conn.execute(statement.format(sql.Identifier(OWN_NAME), sql.Literal(self._password)))
+        self._password_set = True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def quoted(value: str) -> str:
+    """A value as configuration files have it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

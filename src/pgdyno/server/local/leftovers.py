@@ -1,0 +1,80 @@
+"""Processes that outlived a killed pgdyno and their guardian, and their shared memory.
+
+A server process is ours when it is a PostgreSQL program whose working directory is the data
+directory in a folder of ours: every server process stays in its data directory all its life.
+Guardians, and what copies or receives for a server, name a folder of ours in their arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from pgdyno.server.local._sharedmem import remove_shared_memory
+from pgdyno.server.local.account import server_account
+from pgdyno.server.local.signals import send
+
+_HELPERS = frozenset(
+    (b"guardian.py", b"pg_receivewal", b"pg_basebackup", b"pg_rewind", b"initdb", b"cp", b"rm")
+)
+_IMMEDIATE_S_MAX = 5.0
+_KILL_S_MAX = 5.0
+_POLL_S = 0.01
+
+
+def end_leftovers(data_dir: Path) -> None:
+    """End every server process in ``data_dir`` and remove the shared memory they leave.
+
+    The caller holds the cluster's lock, so that no living pgdyno owns them.
+    """
+    for number, seconds in ((signal.SIGQUIT, _IMMEDIATE_S_MAX), (signal.SIGKILL, _KILL_S_MAX)):
+        deadline = time.monotonic() + seconds
+        processes = server_processes(data_dir)
+        send(processes, number)
+        send(processes, signal.SIGCONT)  # One that was stopped takes a signal only when it goes on.
+        while processes and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            processes = server_processes(data_dir)
+    remove_shared_memory(data_dir)
+
+
+def end_helpers(folder: Path) -> None:
+    """Kill guardians and PostgreSQL's tools that work on what is in ``folder``.
+
+    The caller holds the lock by which it is known that no living pgdyno owns them.
+    """
+    deadline = time.monotonic() + _KILL_S_MAX
+    while (processes := helpers(folder)) and time.monotonic() < deadline:
+        send(processes, signal.SIGKILL)
+        time.sleep(_POLL_S)
+
+
+def helpers(folder: Path) -> list[int]:
+    """Ids of guardians and tools that work on what is in ``folder``."""
+    base = os.fsencode(os.path.realpath(folder))
+    account = server_account()
+    owners = {os.geteuid()} | ({account.uid} if account else set())
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            names = {word.rpartition(b"/")[2] for word in words[:4]}
+            ours = bool(names & _HELPERS) and any(base in word for word in words)
+            if ours and entry.stat().st_uid in owners:
+                found.append(int(entry.name))
+    return found
+
+
+def server_processes(data_dir: Path) -> list[int]:
+    """Ids of all server processes in ``data_dir``, the postmaster among them."""
+    wanted = os.path.realpath(data_dir)
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            program = (entry / "exe").readlink().name.removesuffix(" (deleted)")
+            if program == "postgres" and str((entry / "cwd").readlink()) == wanted:
+                found.append(int(entry.name))
+    return found

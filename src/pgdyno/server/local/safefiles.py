@@ -1,0 +1,309 @@
+"""File work in directories that belong to the account of the server.
+
+Whoever may write to a directory can put a link, a pipe or another directory in the place of what we
+made there, also between two of our steps; root would follow. Two rules keep that account from
+gaining anything by it:
+
+- What lies in a directory of the account's is touched only while ``acting`` as the account, or by
+  a program that ``run_as`` runs: whatever a name leads to, we can do no more there than it can.
+- As root we work only in directories that nobody else may write to, and to which the account can
+  lead nobody astray: ``_held`` opens each name on the way there. ``make_folder`` is the step from
+  there to a directory of the account's, ``remove_folder`` the step back.
+
+Why the callers of ``make_folder``, ``remove_folder`` and ``copy_tree`` are safe: whatever path they
+give, one that the account could have chosen or changed is below a directory that it may write to,
+and all work on it is done as the account; so is all that is called while ``acting``, as moving the
+WAL does (waldir.py, walspares.py). A path's own words come from pgdyno or its user: a cluster's
+folder, its disks, templates and what a drill keeps; none is read from a link of the account's.
+``remove_own_folder`` is for folders directly in a directory of ours; rm(1) follows no link.
+
+A thread ``acting`` has the account's file system identity (setfsuid(2)): the kernel then checks
+every file access against it, and takes root's powers over files from the thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import IO
+
+from pgdyno.errors import SetupError
+from pgdyno.server.local.account import Account, run_as, server_account
+
+MORE_SPACE = "set PGDYNO_HOME to a directory with more space"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TEXT_BYTES_MAX = 64 << 20
+_PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_PLACE = os.O_PATH | os.O_CLOEXEC
+_LINKS_MAX = 40
+_KEEP = -1
+"""Given to setfsuid and setfsgid, which then only tell what is in force."""
+
+
+@contextlib.contextmanager
+def acting() -> Iterator[None]:
+    """Within the block this thread touches files as the account that runs servers.
+
+    Nothing changes when pgdyno is not root. Not for blocks that start programs or import modules.
+    """
+    account = server_account()
+    if account is None:
+        yield
+        return
+    with _as_identity(account.uid, account.gid):
+        yield
+
+
+@contextlib.contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    """As ``acting``; what cannot be done in ``folder`` is a SetupError."""
+    try:
+        with acting():
+            yield
+    except OSError as problem:
+        raise _changed("work in", folder, problem) from None
+
+
+@contextlib.contextmanager
+def _as_identity(uid: int, gid: int) -> Iterator[None]:
+    before = _file_identity()
+    _become(uid, gid)
+    try:
+        yield
+    finally:
+        _become(*before)
+
+
+_libc = functools.cache(lambda: ctypes.CDLL(None))
+
+
+def _file_identity() -> tuple[int, int]:
+    libc = _libc()
+    return libc.setfsuid(_KEEP), libc.setfsgid(_KEEP)
+
+
+def _become(uid: int, gid: int) -> None:
+    libc = _libc()
+    libc.setfsgid(gid)
+    libc.setfsuid(uid)
+    if _file_identity() != (uid, gid):
+        raise SetupError(
+            f"root may not work on files as another user (uid {uid}) here",
+            code="no-account",
+            hint="run pgdyno as a user that is not root",
+        )
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a plain file of the account's; ``None`` when there is none that it may read."""
+    try:
+        with open_plain(path) as file:
+            return file.read(_TEXT_BYTES_MAX).decode(errors="replace")
+    except OSError:
+        return None
+
+
+def require_text(path: Path) -> str:
+    """The text of a plain file of the account's; SetupError when there is none that it may read."""
+    try:
+        with open_plain(path) as file:
+            return file.read(_TEXT_BYTES_MAX).decode(errors="replace")
+    except OSError as problem:
+        raise _changed("read", path, problem) from None
+
+
+def write_text(path: Path, content: str) -> None:
+    """Replace a file of the account's, in one step; SetupError when that cannot be done."""
+    partial = path.with_name(f"{path.name}.pgdyno")
+    try:
+        with acting():
+            partial.unlink(missing_ok=True)
+            with new_plain(partial) as file:
+                file.write(content.encode())
+            partial.rename(path)
+    except OSError as problem:
+        raise _changed("write", path, problem) from None
+
+
+def write_own(path: Path, content: str, *, shown: bool = False) -> None:
+    """Write a file where only we may write, mode 0600; ``shown`` lets the account read it too."""
+    account = server_account()
+    partial = path.with_name(f"{path.name}.new")
+    try:
+        partial.unlink(missing_ok=True)
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            if shown and account is not None:
+                os.fchown(descriptor, -1, account.gid)
+                os.fchmod(descriptor, 0o640)
+            file.write(content)
+        partial.rename(path)
+    except OSError as problem:
+        raise SetupError(
+            f"cannot write {path}: {problem.strerror}",
+            code="state-directory",
+            hint=MORE_SPACE if problem.errno in _FULL else None,
+        ) from None
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a plain file of the account's, in place of what is there; to be called ``acting``."""
+    target.unlink(missing_ok=True)
+    with open_plain(source) as read, new_plain(target) as written:
+        shutil.copyfileobj(read, written, 1 << 20)
+
+
+def open_plain(path: Path) -> FileIO:
+    """A plain file of the account's, open for reading; OSError if it is none, or a link."""
+    with acting():
+        file = FileIO(os.open(path, os.O_RDONLY | _PLAIN), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+    return file
+
+
+def new_plain(path: Path) -> IO[bytes]:
+    """A file that the account makes now, open for writing; OSError if something is there."""
+    with acting():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
+    return os.fdopen(descriptor, "wb")
+
+
+def make_folder(path: Path) -> None:
+    """A new directory of the account's, mode 0700; SetupError when it cannot be made or given.
+
+    In a directory of the account's, and wherever the caller acts as it, it makes it itself.
+    """
+    account = server_account()
+    try:
+        with _parent_of_ours(path, account) as parent:
+            if account is None or parent is None:
+                with acting():
+                    path.mkdir(0o700)
+            else:
+                os.mkdir(path.name, 0o700, dir_fd=parent)
+                _give(path.name, parent, account)
+    except OSError as problem:
+        raise _changed("make the directory", path, problem) from None
+
+
+@contextlib.contextmanager
+def _parent_of_ours(path: Path, account: Account | None) -> Iterator[int | None]:
+    """The directory of ``path`` held open, if root may work there; ``None``: the account only."""
+    if account is None or _file_identity()[0] == account.uid:
+        yield None
+        return
+    parent = _held(path.parent, account)
+    try:
+        yield parent if parent is not None and _only_root_writes(parent) else None
+    finally:
+        if parent is not None:
+            os.close(parent)
+
+
+def _held(directory: Path, account: Account) -> int | None:
+    """``directory`` held open; ``None`` if the account may change what a name on the way means."""
+    names, links = [*reversed(directory.absolute().parts[1:])], 0
+    held = os.open("/", _PLACE)
+    try:
+        while names and links <= _LINKS_MAX and _out_of_reach(held, account):
+            entry = os.open(names.pop(), _PLACE | os.O_NOFOLLOW, dir_fd=held)
+            status = os.fstat(entry)
+            if not stat.S_ISLNK(status.st_mode):
+                held, entry = entry, held
+            elif status.st_uid != account.uid:
+                links += 1
+                names += reversed(Path(os.readlink("", dir_fd=entry)).parts)
+            else:
+                links = _LINKS_MAX + 1
+            os.close(entry)
+        return None if names or links > _LINKS_MAX else os.dup(held)
+    finally:
+        os.close(held)
+
+
+def _out_of_reach(directory: int, account: Account) -> bool:
+    """Whether the account can replace nothing of others' there."""
+    status = os.fstat(directory)
+    mode = status.st_mode
+    writes = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid == account.gid)
+    return status.st_uid != account.uid and bool(not writes or mode & stat.S_ISVTX)
+
+
+def _only_root_writes(directory: int) -> bool:
+    """Whether nobody else can replace what root makes there, as in ``/tmp`` too."""
+    status = os.fstat(directory)
+    mode = status.st_mode
+    return status.st_uid == 0 and bool(not mode & 0o022 or mode & stat.S_ISVTX)
+
+
+def _give(name: str, parent: int, account: Account) -> None:
+    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        os.fchown(folder, account.uid, account.gid)
+    finally:
+        os.close(folder)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a directory of the account's with all that is in it, as far as it can.
+
+    What is mounted below it stays.
+    """
+    _remove(path, server_account())
+    remove_empty_folder(path)
+
+
+def remove_empty_folder(path: Path) -> None:
+    """Remove a directory of the account's if nothing is in it."""
+    account = server_account()
+    with contextlib.suppress(OSError), _parent_of_ours(path, account) as parent:
+        if parent is None:
+            with acting():
+                path.rmdir()
+        else:
+            os.rmdir(path.name, dir_fd=parent)
+
+
+def remove_own_folder(path: Path) -> None:
+    """Remove a directory that lies where only we may write. What is mounted below it stays."""
+    _remove(path, None)
+
+
+def _remove(path: Path, account: Account | None) -> None:
+    # rm(1) works on held directories, so that nobody can lead it astray, however deep the tree.
+    options = ["-rf", "--one-file-system", "--preserve-root=all"]
+    run_as(account, ["rm", *options, "--", path])
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a directory of the account's with all that is in it to ``target``, which must not be.
+
+    Links are copied as links; blocks are shared where the file system can.
+    """
+    make_folder(target)
+    done = run_as(server_account(), ["cp", "-a", "--reflink=auto", f"{source}/.", target])
+    if done.returncode != 0:
+        remove_folder(target)
+        said = (done.stderr.strip().splitlines() or ["no message"])[0].rpartition(": ")[2]
+        hint = MORE_SPACE if "No space" in said else None
+        raise SetupError(f"cannot copy {source} to {target}: {said}", code="copy-failed", hint=hint)
+
+
+def _changed(do: str, path: Path, problem: OSError) -> SetupError:
+    return SetupError(
+        f"cannot {do} {path}: {problem.strerror}",
+        code="data-directory",
+        hint=MORE_SPACE
+        if problem.errno in _FULL
+        else "only the server and pgdyno may change its directory",
+    )

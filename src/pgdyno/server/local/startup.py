@@ -1,0 +1,84 @@
+"""Why a server would not start, or did not: PostgreSQL's own words turned into one clear error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from signal import Signals
+
+from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.server.local._installation import Installation, refusal, setting_names
+from pgdyno.server.local.logtext import log_text
+from pgdyno.server.settings.setting_values import not_one_of, refuse_reserved, unknown_setting
+
+
+def check_before_start(installation: Installation, settings: Mapping[str, str]) -> None:
+    """Raise UsageError for the first setting that this build would refuse. Starts nothing."""
+    for name, value in settings.items():
+        refuse_reserved(name)
+        if said := refusal(installation, {name: value}):
+            raise _setting_error(installation, name, value, said)
+
+
+def _setting_error(installation: Installation, name: str, value: str, said: str) -> UsageError:
+    """The error for a setting that PostgreSQL refused with the lines ``said``."""
+    message, hint = _message_and_hint(said)
+    if "unrecognized configuration parameter" in message:
+        return unknown_setting(name, setting_names(installation), str(installation.major))
+    if "requires a Boolean value" in message:
+        return not_one_of(name, value, ("on", "off"), str(installation.major))
+    if hint and (choices := re.fullmatch(r"Available values: (.+)\.", hint)):
+        return not_one_of(name, value, choices[1].split(", "), str(installation.major))
+    return UsageError(f"{name}: {_without_final_stop(message)}", code="setting-value", hint=hint)
+
+
+def explain_failure(installation: Installation, log_path: Path, log_start: int) -> PgdynoError:
+    """The error for a server that ended while starting, from what it logged since ``log_start``."""
+    said = log_text(log_path, log_start)
+    if "could not bind IPv4 address" in said:
+        return SetupError("no free TCP port on 127.0.0.1", code="port-taken")
+    decisive = [line for line in said.splitlines() if re.search(r"\b(FATAL|PANIC):", line)]
+    if not decisive:
+        last = said.strip().splitlines()[-1:] or ["it logged nothing"]
+        message, hint = last[0], None
+    else:
+        message, hint = _message_and_hint(said[said.index(decisive[0]) :])
+    return SetupError(
+        f"PostgreSQL {installation.version} did not start: {_without_final_stop(message)}",
+        code="start-failed",
+        hint=hint,
+    )
+
+
+def explain_signal(
+    installation: Installation, number: Signals, failure: PgdynoError
+) -> PgdynoError:
+    """As ``failure`` has it, unless the postmaster was ended by a signal from elsewhere."""
+    if number in (Signals.SIGABRT, Signals.SIGSEGV, Signals.SIGBUS, Signals.SIGILL, Signals.SIGFPE):
+        return failure
+    return SetupError(
+        f"PostgreSQL {installation.version} was ended by {number.name} while it started",
+        code="server-killed",
+        hint="the kernel's log tells of processes that were killed for want of memory",
+    )
+
+
+def _message_and_hint(said: str) -> tuple[str, str | None]:
+    """The first message and its hint, continued lines joined, without timestamps."""
+    fields: dict[str, str] = {}
+    current = None
+    for line in said.splitlines():
+        match = re.search(r"\b(FATAL|PANIC|ERROR|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)", line)
+        if match:
+            current = "MESSAGE" if match[1] in ("FATAL", "PANIC", "ERROR") else match[1]
+            if current in fields:
+                break
+            fields[current] = match[2]
+        elif current and line.startswith("\t"):
+            fields[current] += " " + line.strip()
+    return fields.get("MESSAGE", said.strip()), fields.get("HINT")
+
+
+def _without_final_stop(message: str) -> str:
+    return message.removesuffix(".")

@@ -1,0 +1,1 @@
+"""Standbys and WAL receivers of a server that pgdyno started."""

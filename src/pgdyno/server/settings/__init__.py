@@ -1,0 +1,1 @@
+"""Changing the settings of a running server, and restoring them whatever happens."""

@@ -1,0 +1,300 @@
+"""A session through which a server's settings are changed and put back, come what may.
+
+It is opened before the first change and kept, so that a change that locks everybody out can still
+be taken back. What could cut it short or mislead it is pinned when it connects: no time limit, no
+library, no read-only transactions. Should it be lost, another one is opened in the same way, in
+another database if need be, and only if the same server answers.
+
+Its name tells everybody on the server that somebody sees to the settings: ``pgdyno undo RUN``, or
+``pgdyno guardian RUN``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.server.connecting.connect import connect
+from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.connecting.identity import Identity, identity_of
+from pgdyno.server.queries import query
+from pgdyno.server.settings._statements import alter_system
+from pgdyno.server.settings.reloading import reload
+
+if TYPE_CHECKING:
+    import psycopg
+
+TIME_LIMITS = (
+    "statement_timeout",
+    "lock_timeout",
+    "idle_session_timeout",
+    "idle_in_transaction_session_timeout",
+)
+"""Settings that end statements and sessions; transaction_timeout is another, from 17 on."""
+_TRANSACTIONS_LIMITED_FROM = 170000
+_PINS = {
+    **dict.fromkeys(TIME_LIMITS, "0"),
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "search_path": "pg_catalog",
+    "local_preload_libraries": "",
+}
+_SUPERUSER_PINS = {"session_preload_libraries": ""}
+PINNED = frozenset((*_PINS, *_SUPERUSER_PINS, "transaction_timeout"))
+"""Of these a kept session has values of its own, and does not see the server's."""
+_OTHER_DATABASES = ("postgres", "template1")
+_CONNECT_S = 4
+_PIN_REFUSED = ("permission denied to set", "unrecognized configuration parameter")
+_PAUSE_S = 0.2
+_ENDING_POLL_S = 0.02
+
+
+class ElsewhereError(SetupError):
+    """Another server answers now than the one whose settings were changed."""
+
+
+def steady(conninfo: ConnInfo, **pins: str) -> ConnInfo:
+    """The same server, in sessions that no time limit cuts short; not for poolers."""
+    values = {**dict.fromkeys(TIME_LIMITS, "0"), **pins}
+    if (conninfo.version or 0) >= _TRANSACTIONS_LIMITED_FROM:
+        values["transaction_timeout"] = "0"
+    listed = " ".join(f"-c {name}={value}" for name, value in values.items())
+    options = f"{conninfo.options.get('options', '')} {listed}".strip()
+    return replace(conninfo, options={**conninfo.options, "options": options})
+
+
+class KeptSession:
+    """One session, which comes back when it is lost. Not for use by two threads at a time."""
+
+    def __init__(self, conninfo: ConnInfo, name: str, *, patience_s: float = 10.0) -> None:
+        self._conninfo = conninfo
+        self._name = name
+        self._patience_s = patience_s
+        self._conn = self._open()
+        self._conninfo = replace(conninfo, version=self._conn.info.server_version)
+        self.identity: Identity = identity_of(self._conn)
+        self.sees_file = self._may_read_file()
+        """Whether it sees what ALTER SYSTEM has written, and not only what is in force."""
+
+    @property
+    def role(self) -> str:
+        """Who is connected."""
+        return self._conn.info.user
+
+    @property
+    def database(self) -> str:
+        """Where: rights on functions are a database's."""
+        return self._conn.info.dbname
+
+    @property
+    def conninfo(self) -> ConnInfo:
+        """How the server is reached, with its version."""
+        return self._conninfo
+
+    @property
+    def version(self) -> int:
+        """As 180006 for 18.6."""
+        return self._conn.info.server_version
+
+    def close(self) -> None:
+        """End the session."""
+        self._conn.close()
+
+    def is_lost(self) -> bool:
+        """Whether the session has ended since its last statement."""
+        import psycopg
+
+        try:
+            self._conn.execute("select 1")
+        except psycopg.Error:
+            return self._conn.closed
+        return False
+
+    def rows(self, statement: bytes, params: dict[str, Any] | None = None) -> list[Any]:
+        """The answer to a statement that may be repeated, over a loss of the session too."""
+        import psycopg
+
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                self._drop_if_broken_off()
+                cursor = self._conn.execute(statement, params)
+                return cursor.fetchall() if cursor.description else []
+            except psycopg.Error as error:
+                if not self._conn.closed:
+                    raise
+                self._reopen(deadline, error)
+
+    def altered(self, names: Iterable[str]) -> dict[str, str | None]:
+        """What ALTER SYSTEM holds for each name, ``None`` for nothing; SetupError if hidden."""
+        import psycopg
+
+        wanted = list(names)
+        source = "altered_from_file" if self.sees_file else "altered_in_force"
+        if not self.sees_file:
+            self._require_sight(wanted)
+            self.reload()  # What was written and not yet loaded would be missed.
+        params = {"names": [name.lower() for name in wanted]}
+        try:
+            found = dict(self.rows(query(source), params))
+        except psycopg.Error as error:
+            raise self._refused(", ".join(wanted), error) from None
+        return {name: found.get(name.lower()) for name in wanted}
+
+    def alter(self, name: str, value: str | None) -> None:
+        """ALTER SYSTEM SET, or RESET for ``None``; a reload is still to come."""
+        import psycopg
+
+        try:
+            if "." in name:
+                # Some versions alter only a parameter that the session has heard of.
+                self.rows(b"select set_config(%(name)s, '', false)", {"name": name})
+            self.rows(alter_system(name, value).encode())
+        except psycopg.Error as error:
+            raise self._refused(name, error) from None
+
+    def reload(self) -> None:
+        """Have the postmaster reread its files, and wait until it has."""
+        import psycopg
+
+        for attempt in (1, 2):
+            try:
+                self._drop_if_broken_off()
+                reload(self._conn)
+                break
+            except psycopg.Error as error:
+                if attempt == 2 or not self._conn.closed:
+                    raise self._refused("reload", error) from None
+                self._reopen(time.monotonic() + self._patience_s, error)
+
+    def require_reload(self) -> None:
+        """Raise SetupError when the role may not reload, before anything is changed."""
+        if not self.rows(b"select has_function_privilege('pg_reload_conf()', 'execute')")[0][0]:
+            raise self._not_allowed("reload")
+
+    def end_others(self, name: str) -> None:
+        """End sessions that go by ``name``: what they have under way must not come after this."""
+        while self.rows(query("end_undo_session"), {"name": name})[0][0]:
+            time.sleep(_ENDING_POLL_S)
+
+    def _drop_if_broken_off(self) -> None:
+        """A signal may have come in the middle of a statement, whose answer nobody has read."""
+        from psycopg import OperationalError
+        from psycopg.pq import TransactionStatus
+
+        if self._conn.info.transaction_status == TransactionStatus.ACTIVE:
+            self._conn.close()
+            raise OperationalError("a statement was broken off")
+
+    def _require_sight(self, names: list[str]) -> None:
+        row = self.rows(b"select pg_has_role(current_user, 'pg_read_all_settings', 'usage')")
+        shadowed = [name for name in names if name in PINNED]
+        if row[0][0] and not shadowed:
+            return
+        grant = f"GRANT pg_read_all_settings TO {self.role}"
+        if shadowed:
+            grant = (
+                f"GRANT SELECT ON pg_file_settings TO {self.role}; GRANT EXECUTE ON FUNCTION"
+                f" pg_show_all_file_settings() TO {self.role}; in database {self.database}"
+            )
+        raise SetupError(
+            f"{', '.join(shadowed or names)}: cannot see what is set now, so it could not be put"
+            " back",
+            code="settings-hidden",
+            hint=f"as a superuser: {grant}",
+        )
+
+    def _may_read_file(self) -> bool:
+        return bool(self.rows(query("may_read_files"))[0][0])
+
+    def _open(self) -> psycopg.Connection:
+        """Connect with all pins that the role may set, in the first database that lets us in."""
+        problems = []
+        for database in dict.fromkeys((self._conninfo.database, *_OTHER_DATABASES)):
+            for pins, version in self._ways():
+                try:
+                    return self._connect(database, pins, version)
+                except PgdynoError as error:
+                    problem = error
+                    if not any(said in error.message for said in _PIN_REFUSED):
+                        break
+            problems.append(problem)
+            if problem.code in ("no-server", "no-host", "wrong-password"):
+                break
+        raise problems[0]
+
+    def _ways(self) -> Iterator[tuple[dict[str, str], int]]:
+        """Pins to try, most first, with the version that they are for."""
+        known = self._conninfo.version
+        for version in (_TRANSACTIONS_LIMITED_FROM, 0) if known is None else (known,):
+            yield {**_PINS, **_SUPERUSER_PINS}, version
+            yield _PINS, version
+
+    def _connect(self, database: str, pins: dict[str, str], version: int) -> psycopg.Connection:
+        there = replace(self._conninfo, database=database, version=version)
+        where = steady(there, **pins)
+        marks = {
+            "application_name": self._name,
+            "connect_timeout": str(_CONNECT_S),
+            "keepalives_idle": "30",
+        }
+        return connect(replace(where, options={**where.options, **marks}))
+
+    def _reopen(self, deadline: float, lost: Exception) -> None:
+        """Another session on the same server; the error that lost the last one when there is none
+        by ``deadline``."""
+        import psycopg
+
+        while True:
+            try:
+                self._conn = self._reopened()
+                return self.end_others(self._name)
+            except ElsewhereError:
+                raise
+            except (PgdynoError, psycopg.Error):
+                if time.monotonic() > deadline:
+                    break
+            time.sleep(_PAUSE_S)
+        raise SetupError(
+            f"the server at {self._conninfo.uri_without_password} is away:"
+            f" {str(lost).strip().splitlines()[0]}",
+            code="no-server",
+        ) from None
+
+    def _reopened(self) -> psycopg.Connection:
+        conn = self._open()
+        if not identity_of(conn).is_same(self.identity):
+            conn.close()
+            raise ElsewhereError(
+                f"another server answers now at {self._conninfo.uri_without_password}",
+                code="server-elsewhere",
+            )
+        return conn
+
+    def _refused(self, name: str, error: psycopg.Error) -> PgdynoError:
+        message = error.diag.message_primary or str(error).strip()
+        if error.sqlstate == "42501":
+            return self._not_allowed(name)
+        if error.sqlstate in ("22023", "42704", "22P02"):
+            return UsageError(
+                f"{name}: {message}", code="setting-value", hint=error.diag.message_hint
+            )
+        return SetupError(f"{name}: {message}", code="alter-failed", hint=error.diag.message_hint)
+
+    def _not_allowed(self, name: str) -> SetupError:
+        if name == "reload":
+            return SetupError(
+                f"the role {self.role} may not reload the server's configuration",
+                code="no-permission",
+                hint=f"as a superuser, in database {self.database}:"
+                f" GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {self.role}",
+            )
+        grant = f"as a superuser: GRANT ALTER SYSTEM ON PARAMETER {name} TO {self.role}"
+        return SetupError(
+            f"{name}: the role {self.role} may not change it",
+            code="no-permission",
+            hint=grant if self.version >= 150000 else "only a superuser may, before 15",
+        )

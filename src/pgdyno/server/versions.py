@@ -1,0 +1,15 @@
+"""The versions of PostgreSQL that pgdyno supports."""
+
+from __future__ import annotations
+
+SUPPORTED_MAJORS = range(14, 19)
+
+
+def newer_note(version: str, version_num: int) -> str | None:
+    """What to say about a server that is newer than pgdyno knows; it is used all the same."""
+    if version_num // 10000 <= SUPPORTED_MAJORS[-1]:
+        return None
+    return (
+        f"PostgreSQL {version} is newer than this pgdyno knows"
+        f" ({SUPPORTED_MAJORS[0]} to {SUPPORTED_MAJORS[-1]}): some probes may be missing"
+    )

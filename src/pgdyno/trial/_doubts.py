@@ -1,0 +1,60 @@
+"""Why a measurement cannot be trusted for what happened beside it: a sentence for each reason."""
+
+from __future__ import annotations
+
+from pgdyno.diagnose.other_load import foreign_load
+from pgdyno.diagnose.other_programs import other_programs
+from pgdyno.diagnose.words import percent
+from pgdyno.probe.gaps import WHAT, Probe
+from pgdyno.record import RunFile
+
+GAPS_SHARE_MAX = 0.1
+"""Of the measured time, that a probe may have no answer for: a signature needs a share of 15 % of
+something to be found, and what nobody looked at may hold less than that."""
+_NOT_MEASURED = frozenset({"ramp"})
+"""Kinds of slices that no figure rests on."""
+
+
+def doubts(run: RunFile) -> list[str]:
+    """The reasons, over all that was measured; empty when there are none."""
+    measured = [part.id for part in run.slices() if part.kind not in _NOT_MEASURED]
+    if not measured:
+        return []
+    return [*_of_programs(run, measured), *_of_load(run, measured), *_of_gaps(run, measured)]
+
+
+def _of_programs(run: RunFile, slice_ids: list[int]) -> list[str]:
+    others = other_programs(run, slice_ids)
+    return [others.sentence] if others is not None and others.spoils else []
+
+
+def _of_load(run: RunFile, slice_ids: list[int]) -> list[str]:
+    load = foreign_load(run, slice_ids)
+    return [load.sentence] if load is not None and load.spoils else []
+
+
+def _of_gaps(run: RunFile, slice_ids: list[int]) -> list[str]:
+    """Probes that had no answer for too large a part of what was measured."""
+    spans = [
+        (part.started_ms, part.ended_ms)
+        for part in run.slices()
+        if part.id in set(slice_ids) and part.ended_ms is not None
+    ]
+    measured_ms = sum(ended - started for started, ended in spans)
+    lost_ms: dict[Probe, float] = {}
+    reasons: dict[Probe, str] = {}
+    for event in run.events("probe"):
+        probe, away_ms = event.detail.get("probe"), event.detail.get("away_ms")
+        if probe in WHAT and away_ms is not None:
+            gap = event.at_ms - away_ms, event.at_ms
+            lost_ms[probe] = lost_ms.get(probe, 0.0) + sum(_overlap(gap, span) for span in spans)
+            reasons[probe] = event.detail.get("reason") or event.label
+    return [
+        f"{WHAT[probe]} for {percent(ms / measured_ms)} of the measured time: {reasons[probe]}"
+        for probe, ms in lost_ms.items()
+        if ms > GAPS_SHARE_MAX * measured_ms
+    ]
+
+
+def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
+    return max(0.0, min(one[1], other[1]) - max(one[0], other[0]))

@@ -1,0 +1,167 @@
+"""One question, one trial: is it better with this change? What ``pgdyno compare`` does."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from pgdyno.conduct import Session
+from pgdyno.errors import TrustError
+from pgdyno.remedy import Circumstances, assess, circumstances
+from pgdyno.spec import Change
+from pgdyno.stats import PAIRS_MIN, noise_floor
+from pgdyno.stats.words import kept
+from pgdyno.trial.pairs import Answer, Measure, Noise, run_trial
+from pgdyno.trial.question import PAIRS_MAX, Question, question_of
+from pgdyno.trial.result import ci95_json, effect_json, head_json
+
+WARM_UP_SECONDS = 2.0
+_SLICE_SECONDS_MIN = 0.8
+_SLICE_SECONDS_MAX = 60.0
+
+
+def compare(
+    session: Session,
+    change: Change,
+    *,
+    title: str,
+    budget_s: float,
+    slice_s: float | None = None,
+    pairs_max: int | None = None,
+) -> dict[str, Any]:
+    """Compare the session's spec with itself under ``change``; the JSON result.
+
+    The noise floor is measured first, from pairs of identical slices; it may take at most half of
+    ``budget_s``. A result without a verdict says why. Raises what is missing for the trial before
+    the load begins.
+    """
+    began_s = time.monotonic()
+    rng = random.Random(session.spec.load.seed)
+    seconds = slice_s or slice_seconds(budget_s)
+    server = circumstances(session.spec, session.target.facts["settings"])
+    question = compare_question(change, server, title=title, seconds=seconds, pairs_max=pairs_max)
+    session.provide(change, checkpoint=question.checkpoint_bound)
+    session.watcher.phase("warming up")
+    session.start_load()
+    session.wait_connected()
+    session.wait(WARM_UP_SECONDS)
+    try:
+        noise = measure_noise(session, seconds, rng, deadline_s=began_s + budget_s / 2)
+        session.watcher.phase(title)
+        answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
+    except TrustError as problem:
+        session.stop_load()
+        return _record(session, _no_answer(session, question, problem.message))
+    session.stop_load()
+    return _record(session, _told(session, answer, noise, question))
+
+
+def compare_question(
+    change: Change,
+    server: Circumstances,
+    *,
+    title: str,
+    seconds: float,
+    pairs_max: int | None = None,
+) -> Question:
+    """Whether it is better with ``change`` on a server that is as ``server`` says."""
+    return question_of(
+        assess(change, server),
+        kind="compare",
+        title=title,
+        seconds=seconds,
+        pairs_max=pairs_max or PAIRS_MAX,
+    )
+
+
+def slice_seconds(budget_s: float) -> float:
+    """Length of a slice so that the noise floor and one trial of six pairs fill the budget."""
+    slices = 2 * 2 * PAIRS_MIN
+    return min(max(budget_s / slices - 1.0, _SLICE_SECONDS_MIN), _SLICE_SECONDS_MAX)
+
+
+def measure_noise(
+    session: Session,
+    seconds: float,
+    rng: random.Random,
+    *,
+    deadline_s: float,
+    change: Change | None = None,
+    pairs_max: int = PAIRS_MIN,
+) -> Noise:
+    """The A/A trial: how far identical slices under ``change`` lie apart, here and now."""
+    session.watcher.phase("measuring the noise floor")
+    same = change or Change()
+    question = Question(
+        kind="noise",
+        title="identical slices",
+        a=same,
+        b=same,
+        seconds=seconds,
+        pairs_max=pairs_max,
+    )
+    answer = run_trial(session, question, noise=None, deadline_s=deadline_s, rng=rng)
+    return Noise(
+        noise_floor(answer.tps_a, answer.tps_b),
+        noise_floor(answer.latency_p99_a, answer.latency_p99_b),
+        answer.measure,
+    )
+
+
+def noise_json(noise: Noise, measure: Measure) -> dict[str, Any]:
+    """The noise floor that verdicts about ``measure`` are held against."""
+    return {"of": measure, "ci95": ci95_json(noise.of(measure))}
+
+
+def _record(session: Session, result: dict[str, Any]) -> dict[str, Any]:
+    session.recorder.update_run(result=result)
+    return result
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    """The change, and what the catalogue has of it."""
+    assert question.assessment is not None, "a comparison is of a change"
+    return {"change": question.b.to_json(), "catalogue": question.assessment.to_json()}
+
+
+def _no_answer(session: Session, question: Question, why: str) -> dict[str, Any]:
+    """The result of a comparison without a verdict: too many of its slices were void."""
+    run = session.reader()
+    figures = ("effect", "latency_p99", "compared", "noise_floor", "pairs_needed")
+    return {
+        **head_json(run, [], no_verdict=why),
+        **_asked(question),
+        "set_by": next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
+        "decision": "no verdict",
+        "sentence": f"no verdict: {why}",
+        **dict.fromkeys((*figures, "throughput_tps", "failures")),
+    }
+
+
+def _told(session: Session, answer: Answer, noise: Noise, question: Question) -> dict[str, Any]:
+    run = session.reader()
+    withheld = answer.verdict.outcome == "not comparable"
+    return {
+        **head_json(run, [], no_verdict=answer.verdict.sentence if withheld else None),
+        **_asked(question),
+        "set_by": dict(answer.set_by),
+        "effect": effect_json(answer.throughput),
+        "latency_p99": {
+            "ratio": kept(answer.latency_p99.ratio),
+            "ci95": ci95_json(answer.latency_p99),
+        },
+        "compared": answer.measure,
+        "noise_floor": noise_json(noise, answer.measure),
+        "decision": answer.verdict.outcome,
+        "sentence": answer.verdict.sentence,
+        "pairs_needed": answer.verdict.pairs_needed,
+        "throughput_tps": {
+            "before": round(sum(answer.tps_a) / len(answer.tps_a), 2),
+            "after": round(sum(answer.tps_b) / len(answer.tps_b), 2),
+        },
+        "failures": {
+            "before": answer.failures_a.to_json(),
+            "after": answer.failures_b.to_json(),
+        },
+    }

@@ -1,0 +1,84 @@
+"""Whether a measurement can be trusted: one small check for each reason that it cannot.
+
+What a check says stands in the result, in the summary and on the page, and the exit status is 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pgdyno.diagnose import Finding
+from pgdyno.diagnose.failures import failures, failures_max, too_many
+from pgdyno.record import RunFile, Slice
+from pgdyno.record.failures import failed_wholly
+from pgdyno.trial._doubts import doubts
+
+Check = Callable[[RunFile, Sequence[Finding]], Iterator[str]]
+
+
+def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
+    """Why the measurement cannot be trusted; empty when it can."""
+    return [reason for check in CHECKS for reason in check(run, findings)]
+
+
+def check_something_succeeded(run: RunFile) -> None:
+    """Raise RunError when nothing succeeded of what was tried, however long that was."""
+    failure = failed_wholly(run)
+    if failure is not None:
+        raise failure
+
+
+def _void_slices(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    """Of a trial they were measured again; a single run has but one."""
+    for each in run.slices(kind="run"):
+        if each.void is not None:
+            yield each.void
+
+
+def _failures(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    limit = failures_max(run)
+    for side, slices in _measured(run).items():
+        failed = failures(run, [each.id for each in slices])
+        if slices and too_many(failed, limit):
+            yield f"more than {limit} of the transactions{side} failed: {failed}"
+
+
+def _nothing_done(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    if run.ledger().done == 0:
+        first = next(iter(run.errors()), None)
+        why = f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
+        yield f"no transaction was done{why}"
+
+
+def _ledger(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    if not run.ledger().balanced:
+        yield "the ledger does not add up"
+
+
+def _generator(_: RunFile, findings: Sequence[Finding]) -> Iterator[str]:
+    if any(f.id == "client-limited" and f.status == "found" for f in findings):
+        yield "the load generator was the limit"
+
+
+def _build(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    if run.run.engine.get("profile") == "debug":
+        yield "the load engine is a debug build"
+
+
+def _besides(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    yield from doubts(run)
+
+
+CHECKS: tuple[Check, ...] = (
+    *(_void_slices, _nothing_done, _failures, _ledger, _generator, _build, _besides),
+)
+
+
+def _measured(run: RunFile) -> dict[str, list[Slice]]:
+    """The slices that figures rest on, by side. What fails under a remedy that is being tried
+    speaks against the remedy, not against the measurement."""
+    sound = [each for each in run.slices() if each.void is None and each.kind != "ramp"]
+    compared = {trial.id for trial in run.trials() if trial.kind == "compare"}
+    plain = [each for each in sound if each.side != "b"]
+    changed = [each for each in sound if each.side == "b" and each.trial_id in compared]
+    return {" without the change" if changed else "": plain, " with the change": changed}

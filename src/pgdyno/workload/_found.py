@@ -1,0 +1,78 @@
+"""Tables of the built-in workloads that are in a database already: which, whose, and what of them.
+
+They are looked for as a script does it, along the search path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import SetupError
+from pgdyno.server.connecting.marks import is_ours
+from pgdyno.workload._queries import query
+
+if TYPE_CHECKING:
+    import psycopg
+
+PGBENCH_COLUMNS = {
+    "pgbench_accounts": ["aid", "bid", "abalance", "filler"],
+    "pgbench_branches": ["bid", "bbalance", "filler"],
+    "pgbench_history": ["tid", "bid", "aid", "delta", "mtime", "filler"],
+    "pgbench_tellers": ["tid", "bid", "tbalance", "filler"],
+}
+MIXED_COLUMNS = {"test_table": ["id", "c1", "c2", "c3", "c4", "c5"]}
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A table, or what stands in its place."""
+
+    name: str
+    schema: str
+    kind: str
+    """As in ``pg_class.relkind``."""
+    comment: str | None
+    keyed: bool
+    """Whether it has a primary key."""
+    columns: Sequence[str]
+
+    @property
+    def ours(self) -> bool:
+        """Whether pgdyno made it."""
+        return is_ours(self.comment)
+
+    @property
+    def instead(self) -> str | None:
+        """``a view`` or the like, where it is no table; ``None`` where it is."""
+        return _KINDS.get(self.kind)
+
+
+def find_tables(conn: psycopg.Connection, names: Sequence[str]) -> dict[str, FoundTable]:
+    """Those of ``names`` that are there."""
+    rows = conn.execute(query("tables_found"), {"names": list(names)}).fetchall()
+    return {row[0]: FoundTable(*row) for row in rows}
+
+
+def find_pgbench(conn: psycopg.Connection) -> dict[str, FoundTable]:
+    """Those of pgbench's four tables that are there."""
+    return find_tables(conn, list(PGBENCH_COLUMNS))
+
+
+def hidden(conn: psycopg.Connection, names: Sequence[str]) -> SetupError | None:
+    """The error for tables that one schema has, all of ``names``, and the search path does not
+    show; ``None`` when no schema has them."""
+    row = conn.execute(query("tables_hidden"), {"names": list(names)}).fetchone()
+    if row is None:
+        return None
+    schema, role, search_path, may_use = row
+    way = f"ALTER ROLE {role} SET search_path = {schema}; or PGOPTIONS='-c search_path={schema}'"
+    return SetupError(
+        f"{', '.join(names)}: in the schema {schema} of the database {conn.info.dbname}, which the"
+        f" role {role} does not see: its search_path is {search_path or 'empty'}"
+        + ("" if may_use else f", and it has no USAGE on {schema}"),
+        code="tables-hidden",
+        hint=way if may_use else f"as a superuser: GRANT USAGE ON SCHEMA {schema} TO {role}; {way}",
+    )

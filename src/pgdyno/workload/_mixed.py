@@ -1,0 +1,36 @@
+"""The table of the ``mixed`` workload: five strings and an id, four indexes, empty at the start."""
+
+from __future__ import annotations
+
+from pgdyno.errors import SetupError
+from pgdyno.server import ConnInfo, connect
+from pgdyno.server.connecting.marks import PLAIN, mark
+from pgdyno.workload._found import MIXED_COLUMNS, find_tables
+from pgdyno.workload._queries import query, setup_errors
+
+
+def prepare_mixed(conninfo: ConnInfo) -> bool:
+    """Make the table when it is not there, and tell; one that is there goes on growing."""
+    with connect(conninfo) as conn, setup_errors("test_table"):
+        found = find_tables(conn, list(MIXED_COLUMNS))
+        if not found:
+            with conn.transaction():
+                conn.execute(query("mixed_tables"))
+                mark(conn, "table", ["test_table"], PLAIN)
+                mark(conn, "sequence", ["test_table_id"], PLAIN)
+            return True
+    if found["test_table"].columns != MIXED_COLUMNS["test_table"]:
+        raise SetupError(
+            f"the table test_table in the database {conninfo.database} is not pgdyno's",
+            code="foreign-table",
+            hint="rename or drop it",
+        )
+    return False
+
+
+def highest_id(conninfo: ConnInfo) -> int:
+    """The highest id in the table, 0 when it is empty."""
+    with connect(conninfo) as conn, setup_errors("test_table"):
+        row = conn.execute(query("mixed_max_id")).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,86 @@
+"""Tables without WAL: made unlogged, and logged again.
+
+A logged table may not refer to an unlogged one, so of two that a foreign key joins, the one that
+refers is made unlogged first and logged last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import SetupError
+from pgdyno.workload._queries import query, setup_errors
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+@dataclass(frozen=True)
+class _Table:
+    oid: int
+    schema: str
+    name: str
+    logged: bool
+    refers_to: tuple[int, ...]
+
+
+def make_unlogged(connection: psycopg.Connection) -> list[int]:
+    """Make every ordinary table of the database unlogged; the ids of those that were not.
+
+    The connection is in autocommit. Raises SetupError when the server refuses.
+    """
+    logged = [table for table in _tables(connection) if table.logged]
+    for table in _referring_first(logged):
+        _set(connection, table, "unlogged")
+    return [table.oid for table in logged]
+
+
+def make_logged(connection: psycopg.Connection, tables: Iterable[int] | None = None) -> None:
+    """Make tables logged again, by id; all that are not when none are given."""
+    wanted = None if tables is None else {*tables}
+    unlogged = [
+        table
+        for table in _tables(connection)
+        if not table.logged and (wanted is None or table.oid in wanted)
+    ]
+    for table in reversed(_referring_first(unlogged)):
+        _set(connection, table, "logged")
+
+
+def _tables(connection: psycopg.Connection) -> list[_Table]:
+    rows = connection.execute(query("ordinary_tables")).fetchall()
+    return [
+        _Table(oid, schema, name, logged, tuple(refers_to))
+        for oid, schema, name, logged, refers_to in rows
+    ]
+
+
+def _referring_first(tables: list[_Table]) -> list[_Table]:
+    by_oid = {table.oid: table for table in tables}
+    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(by_oid, ()))
+    for table in tables:
+        for referred in table.refers_to:
+            if referred in by_oid:
+                sorter.add(referred, table.oid)
+    try:
+        return [by_oid[oid] for oid in sorter.static_order()]
+    except CycleError as cycle:
+        names = sorted({f"{by_oid[oid].schema}.{by_oid[oid].name}" for oid in cycle.args[1]})
+        raise SetupError(
+            f"{' and '.join(names)} refer to each other, and PostgreSQL makes neither of such"
+            " tables unlogged before the other",
+            code="tables",
+            hint="drop one of the foreign keys in the setup",
+        ) from None
+
+
+def _set(connection: psycopg.Connection, table: _Table, to: str) -> None:
+    from psycopg import sql
+
+    name = sql.Identifier(table.schema, table.name)
+    statement = sql.SQL("alter table {} set {}").format(name, sql.SQL(to))
+    with setup_errors(f"{table.schema}.{table.name} as {to}"):
+        connection.execute(statement)

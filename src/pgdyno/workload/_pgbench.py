@@ -1,0 +1,197 @@
+"""pgbench's tables, the same as ``pgbench -i`` makes them, in the same steps.
+
+The rows of one branch differ from those of another only in two numbers, so their text is made once
+and the numbers are put in by byte replacement; the server's COPY is then what takes the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.server.connecting.marks import UNFINISHED, mark, mark_of
+from pgdyno.workload._found import PGBENCH_COLUMNS
+from pgdyno.workload._queries import query
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgdyno.spec.tables import InitSpec
+
+ACCOUNTS_PER_BRANCH = 100_000
+TELLERS_PER_BRANCH = 10
+_SCALE_OF_64_BITS = 20_000  # From here on account numbers do not fit an int; pgbench's threshold.
+_CHUNKS_PER_BRANCH = 4
+_TRUNCATE = "truncate pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
+# In the order in which pgbench vacuums them.
+_VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
+
+
+@dataclass(frozen=True)
+class Making:
+    """One initialisation of pgbench's tables."""
+
+    conn: psycopg.Connection
+    """In autocommit."""
+    scale: int
+    init: InitSpec
+    progress: Callable[[str, int, int], None]
+
+    def make(self, *, vacuum: bool = True) -> None:
+        """Carry the steps out, and mark the tables as ours if creating them is one."""
+        carry_out = {
+            "d": self._drop,
+            "t": self._create,
+            "g": self._fill,
+            "G": self._fill_on_server,
+            "v": self._vacuum,
+            "p": self._add_keys,
+            "f": self._add_foreign_keys,
+        }
+        rest = steps = "".join(step for step in self.init.all_steps if vacuum or step != "v")
+        if steps.startswith("dt"):
+            # Together, so that what is there stays when the new tables are refused.
+            with self.conn.transaction():
+                self._drop()
+                self._create()
+            rest = steps.removeprefix("dt")
+        for step in rest:
+            carry_out[step]()
+        if "t" in steps:
+            with self.conn.transaction():
+                mark(self.conn, "table", PGBENCH_COLUMNS, mark_of(self.scale, self.init))
+
+    def _drop(self) -> None:
+        self.conn.execute(query("pgbench_drop"))
+
+    def _create(self) -> None:
+        with self.conn.transaction():
+            self._run("pgbench_tables")
+            for number in range(1, self.init.partitions + 1):
+                self.conn.execute(self._partition(number).encode())
+            mark(self.conn, "table", PGBENCH_COLUMNS, UNFINISHED)
+
+    def _partition(self, number: int) -> str:
+        """The statement that makes one partition of the accounts, with pgbench's bounds."""
+        count = self.init.partitions
+        unlogged = "unlogged" if self.init.unlogged_tables else ""
+        bounds = f"with (modulus {count}, remainder {number - 1})"
+        if self.init.partition_method != "hash":
+            size = -(-self.scale * ACCOUNTS_PER_BRANCH // count)
+            first = "minvalue" if number == 1 else str((number - 1) * size + 1)
+            beyond = "maxvalue" if number == count else str(number * size + 1)
+            bounds = f"from ({first}) to ({beyond})"
+        return (
+            f"create {unlogged} table pgbench_accounts_{number} partition of pgbench_accounts"
+            f" for values {bounds} with (fillfactor = {self.init.fillfactor})"
+        )
+
+    def _run(self, name: str) -> None:
+        """Execute one of this room's files, its blanks filled in."""
+        from psycopg import sql
+
+        init = self.init
+        # With partitions these alone are unlogged: pgbench's way since 18, whose PostgreSQL takes
+        # no unlogged table that has some.
+        unlogged = sql.SQL("unlogged" if init.unlogged_tables and not init.partitions else "")
+        fillfactor = sql.SQL(str(init.fillfactor))
+        kind: sql.Composable = sql.SQL("with (fillfactor = {})").format(fillfactor)
+        if init.partitions:
+            kind = sql.SQL(f"partition by {init.partition_method or 'range'} (aid)")
+        blanks: dict[str, sql.Composable] = {
+            "aid": sql.SQL("bigint" if self.scale >= _SCALE_OF_64_BITS else "int"),
+            "unlogged": unlogged,
+            "fillfactor": fillfactor,
+            "accounts_kind": kind,
+            "tablespace": _in_tablespace("tablespace {}", init.tablespace),
+            "index_tablespace": _in_tablespace("using index tablespace {}", init.index_tablespace),
+            "branches": sql.SQL(str(self.scale)),
+            "tellers": sql.SQL(str(self.scale * TELLERS_PER_BRANCH)),
+            "accounts": sql.SQL(str(self.scale * ACCOUNTS_PER_BRANCH)),
+        }
+        self.conn.execute(sql.SQL(query(name).decode()).format(**blanks))
+
+    def _fill(self) -> None:
+        # Truncated in the same transaction, so that COPY may freeze rows and spare a later vacuum.
+        with self.conn.transaction():
+            self.conn.execute(_TRUNCATE)
+            self._copy("pgbench_branches (bid, bbalance)", _branch_rows(self.scale))
+            self._copy("pgbench_tellers (tid, bid, tbalance)", _teller_rows(self.scale))
+            self._copy("pgbench_accounts", self._reported(_account_rows(self.scale)))
+
+    def _copy(self, table: str, rows: Iterator[bytes]) -> None:
+        # A table with partitions takes no frozen rows.
+        frozen = table != "pgbench_accounts" or not self.init.partitions
+        options = "with (freeze)" if frozen else ""
+        with self.conn.cursor().copy(f"copy {table} from stdin {options}".encode()) as copy:
+            for piece in rows:
+                copy.write(piece)
+
+    def _reported(self, pieces: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
+        done, total = 0, self.scale * ACCOUNTS_PER_BRANCH
+        for rows, count in pieces:
+            self.progress("pgbench_accounts", done, total)
+            yield rows
+            done += count
+        self.progress("pgbench_accounts", total, total)
+
+    def _fill_on_server(self) -> None:
+        self.progress("pgbench_accounts, by the server", 0, 1)
+        with self.conn.transaction():
+            self.conn.execute(_TRUNCATE)
+            self._run("pgbench_server_rows")
+        self.progress("pgbench_accounts, by the server", 1, 1)
+
+    def _vacuum(self) -> None:
+        for done, table in enumerate(_VACUUMED):
+            self.progress("vacuum", done, len(_VACUUMED))
+            self.conn.execute(f"vacuum analyze {table}".encode())
+        self.progress("vacuum", len(_VACUUMED), len(_VACUUMED))
+
+    def _add_keys(self) -> None:
+        self.progress("primary keys", 0, 1)
+        self._run("pgbench_keys")
+        self.progress("primary keys", 1, 1)
+
+    def _add_foreign_keys(self) -> None:
+        self.progress("foreign keys", 0, 1)
+        self._run("pgbench_foreign_keys")
+        self.progress("foreign keys", 1, 1)
+
+
+def _in_tablespace(clause: str, name: str | None) -> psycopg.sql.Composable:
+    from psycopg import sql
+
+    return sql.SQL("") if name is None else sql.SQL(clause).format(sql.Identifier(name))
+
+
+def _branch_rows(scale: int) -> Iterator[bytes]:
+    yield b"".join(b"%d\t0\n" % bid for bid in range(1, scale + 1))
+
+
+def _teller_rows(scale: int) -> Iterator[bytes]:
+    for branch in range(scale):
+        first = branch * TELLERS_PER_BRANCH + 1
+        tellers = range(first, first + TELLERS_PER_BRANCH)
+        yield b"".join(b"%d\t%d\t0\n" % (tid, branch + 1) for tid in tellers)
+
+
+def _account_rows(scale: int) -> Iterator[tuple[bytes, int]]:
+    """COPY text of all accounts in order, in pieces, each with its number of rows.
+
+    Account ``branch * 100000 + k`` is written as the branch followed by k in five digits; leading
+    zeros do no harm. Only the last of a branch, k = 100000, carries over.
+    """
+    size = ACCOUNTS_PER_BRANCH // _CHUNKS_PER_BRANCH
+    templates = [
+        b"".join(
+            b"<%05d\t>\t0\t\n" % k if k < ACCOUNTS_PER_BRANCH else b">00000\t>\t0\t\n"
+            for k in range(start + 1, start + size + 1)
+        )
+        for start in range(0, ACCOUNTS_PER_BRANCH, size)
+    ]
+    for branch in range(scale):
+        for template in templates:
+            rows = template.replace(b"<", b"%d" % branch).replace(b">", b"%d" % (branch + 1))
+            yield rows, size

@@ -1,0 +1,37 @@
+"""The texts of the files that a spec names, within the spec itself: what a run file keeps of them.
+
+A run can then be repeated from its run file alone, wherever that is and whatever became of the
+files.
+"""
+
+from __future__ import annotations
+
+from pgdyno.spec import ScriptPart, Spec
+from pgdyno.workload._loading import script_text
+from pgdyno.workload._setup import read_setup
+
+
+def with_texts(spec: Spec) -> Spec:
+    """``spec`` with the text of every script file and of the setup in it.
+
+    Raises UsageError for a file that cannot be read.
+    """
+    workload = spec.workload
+    filled = {"script": _mix_with_texts(workload.script)}
+    if workload.setup is not None:
+        filled["setup_text"] = read_setup(workload.setup, workload.setup_text)
+    groups = [
+        group.model_copy(update={"script": _mix_with_texts(group.script)}) for group in spec.clients
+    ]
+    return spec.model_copy(
+        update={"workload": workload.model_copy(update=filled), "clients": groups}
+    )
+
+
+def _mix_with_texts(mix: str | list[ScriptPart] | None) -> str | list[ScriptPart] | None:
+    if mix is None or isinstance(mix, str):
+        return mix
+    return [
+        part if part.file is None else part.model_copy(update={"text": script_text(part)})
+        for part in mix
+    ]
