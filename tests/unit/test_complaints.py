@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdyno.cli import _status
@@ -101,6 +101,7 @@ def test_a_password_is_not_repeated(
     ),
     st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), max_size=12),
 )
+@example("postgresql://joe:{}@db:x/prod", "@[")
 def test_no_password_is_repeated(spelling: str, noise: str) -> None:
     secret = f"q{noise}zz"
     with pytest.raises(UsageError) as caught:

@@ -14,7 +14,6 @@ from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.servers import Turn, on_each, servers_of
 from pgdyno.cli.types import Duration
-from pgdyno.errors import ThresholdError
 
 if TYPE_CHECKING:
     from pgdyno.drill.model import DrillOptions, DrillResult
@@ -136,19 +135,10 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _judge(result: DrillResult) -> None:
     """Raise TrustError when the drill says nothing, ThresholdError for what no document allows."""
-    from pgdyno.drill.trust import untrusted
+    from pgdyno.drill.trust import beyond_bound, untrusted
     from pgdyno.record import RunFile
 
     with RunFile(result.run_file) as run:
-        if problem := untrusted(result, run):
-            raise problem
-    worse = result.worse_than_bound()
-    if worse:
-        from pgdyno.drill.words import in_words
-
-        raise ThresholdError(
-            f"worse than documented in {len(worse)} of {len(result.cuts)} cuts; cut"
-            f" {worse[0].number}: {in_words(worse[0])}",
-            code="worse-than-documented",
-            hint=f"documented: {result.bound}",
-        )
+        problem = untrusted(result, run) or beyond_bound(result)
+    if problem is not None:
+        raise problem

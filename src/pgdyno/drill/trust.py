@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.drill.model import DrillResult
-from pgdyno.errors import TrustError
+from pgdyno.drill.words import in_words
+from pgdyno.errors import ThresholdError, TrustError
 from pgdyno.record import RunFile
 
 
@@ -38,6 +39,19 @@ def untrusted(result: DrillResult, run: RunFile) -> TrustError | None:
             hint="a longer --load may help, or another script",
         )
     return None
+
+
+def beyond_bound(result: DrillResult) -> ThresholdError | None:
+    """The error when a cut lost more than the documentation of its settings allows; else None."""
+    worse = result.worse_than_bound()
+    if not worse:
+        return None
+    return ThresholdError(
+        f"worse than documented in {len(worse)} of {len(result.cuts)} cuts; cut"
+        f" {worse[0].number}: {in_words(worse[0])}",
+        code="worse-than-documented",
+        hint=f"documented: {result.bound}",
+    )
 
 
 def _first_error(run: RunFile) -> str:

@@ -246,7 +246,8 @@ def malformed(complaint: str, text: str) -> UsageError:
     before_host = text.rpartition("@")[0]
 
     def shows(part: str) -> bool:
-        return part in _HARMLESS or not (part in before_host or "pass" in text.lower())
+        within = part in before_host or (before_host and before_host in part)
+        return part in _HARMLESS or not (within or "pass" in text.lower())
 
     scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", text, re.IGNORECASE)
     if scheme and scheme[0] not in ("postgresql", "postgres"):
