@@ -224,6 +224,18 @@ def test_a_circle_of_imports_is_seen() -> None:
     assert_no_circle({**graph, "c": ()})
 
 
+def test_the_map_names_what_there_is() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|sql))?)`", text))
+    assert len(named) > 50
+    assert [
+        name for name in sorted(named) if not any((d / name).exists() for d in (PACKAGE, ROOT))
+    ] == []
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert rooms <= {name.partition("/")[0] for name in named}
+    assert rooms <= {*ROOMS}, "a room without a place in the order"
+
+
 def test_analysis_knows_no_server() -> None:
     for room in ("stats", "diagnose", "report", "remedy"):
         for path in (PACKAGE / room).rglob("*.py"):
