@@ -23,16 +23,15 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
     [
         (
             ("run", "--wal-disk", "tmpfs:10MB"),
-            'disk.wal: "10MB": tmpfs needs at least 32MB, two segments of WAL',
+            'disk.wal: "10MB": tmpfs needs at least 32MB, for two WAL segments',
         ),
         (
             ("run", "--data-disk", "plain:here"),
-            'disk.data: "plain:here" wants an absolute path, as plain:/mnt/fast',
+            'disk.data: "plain:here": expected an absolute path, such as plain:/mnt/fast',
         ),
         (
             ("run", "--data-disk", "slow"),
-            "disk.data: a slow disk wants to know how slow: slow:flush=2ms, slow:write=100MB or"
-            " both",
+            "disk.data: a slow disk needs flush, write or both, such as slow:flush=2ms,write=100MB",
         ),
         (
             ("run", "-d", "mine", "--wal-disk", "tmpfs"),
@@ -42,14 +41,17 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
             ("run", "-d", "mine", "--no-checksums"),
             "--checksums is for a server that pgdyno starts; you named one that runs",
         ),
-        (("compare", "--vary", "disk.wal=plain:"), 'disk.wal: "plain:": nothing follows the colon'),
+        (
+            ("compare", "--vary", "disk.wal=plain:"),
+            'disk.wal: "plain:": an option must follow the colon',
+        ),
         (
             ("compare", "--vary", "disk.data=tmpfs"),
             "disk.data: not a key that can differ between slices",
         ),
         (
             ("compare", "-d", "mine", "--vary", "disk.wal=tmpfs"),
-            "disk is for a server that pgdyno starts; an existing one keeps the disks it has",
+            "disk can only be used with server.kind = embedded; an existing server keeps its disks",
         ),
     ],
 )

@@ -209,7 +209,7 @@ hint: for example -R 500
 def test_a_queue_that_is_skipped(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-R", "5", "--when-busy", "skip", "--queue-max", "3")
     assert (said.status, said.out, said.err) == snapshot(
-        (1, "", 'error: clients[0].arrival: queue_max is for when_busy = "queue"\n')
+        (1, "", 'error: clients[0].arrival: queue_max can only be used with when_busy = "queue"\n')
     )
 
 
@@ -219,7 +219,7 @@ def test_a_pool_and_a_connection_each(pgdyno: Pgdyno) -> None:
         (
             1,
             "",
-            "error: clients[0]: a pool keeps its connections; use pool.max_lifetime, or leave the pool out\n",
+            "error: clients[0]: a pool keeps its connections; use pool.max_lifetime, or remove the pool\n",
         )
     )
 
@@ -230,7 +230,7 @@ def test_binary_values_in_text(pgdyno: Pgdyno) -> None:
         (
             1,
             "",
-            'error: load: parameters = "binary" needs protocol = "extended" or "prepared": the simple one has its values in the text\n',
+            'error: load: parameters = "binary" needs protocol = "extended" or "prepared"; the simple protocol has no parameters\n',
         )
     )
 

@@ -65,12 +65,12 @@ _REFUSED = {
     ("-h", "", "-d", "shop"): "-h is empty",
     ("-i",): "-i makes tables on a server that you name, and none is named",
     ("-W",): "-W goes with a server that you name",
-    ("-i", "shop", "-I", "dtx"): 'workload.init.steps: "x" is not a step of an initialisation:'
-    " d (drop pgbench's four tables), t (create them), g (fill them, rows made by pgdyno), G (fill"
-    " them, rows made by the server), v (vacuum and analyze them), p (add primary keys), f (add"
-    " foreign keys)",
-    ("-i", "shop", "--partition-method", "hash"): "workload.init: partition_method needs"
-    " partitions above 0",
+    ("-i", "shop", "-I", "dtx"): 'workload.init.steps: "x" is not an initialization step; steps'
+    " are d (drop pgbench's four tables), t (create them), g (fill them with rows made by pgdyno), G"
+    " (fill them with rows made by the server), v (vacuum and analyze them), p (add primary keys), f"
+    " (add foreign keys)",
+    ("-i", "shop", "--partition-method", "hash"): "workload.init: partition_method can"
+    " only be used with partitions above 0",
     ("-i", "shop", "-n", "-v"): "-n wants no vacuum, and -v one of all tables",
 }
 
@@ -92,7 +92,7 @@ def test_options_of_an_initialisation_are_keys_of_the_spec() -> None:
     spec, _ = build_spec(sort_out(given["what"]), given)
     assert spec.server.conninfo == "dbname=shop"
     assert (spec.workload.initialize, spec.workload.vacuum) == (True, "none")
-    assert spec.workload.scale_said
+    assert spec.workload.scale_given
     assert spec.workload.init.all_steps == "dtGpf"
     assert spec.workload.init.in_words() == "fillfactor 70, 2 hash partitions, foreign keys"
 

@@ -14,7 +14,7 @@ from pgdyno.drill.storage import store_cut, store_drill
 from pgdyno.drill.two_servers import comparison
 from pgdyno.record import Recorder
 from pgdyno.remedy import Circumstances
-from pgdyno.spec.active_settings import SettingsInForce
+from pgdyno.spec.active_settings import ActiveSettings
 
 SETTINGS = {
     "synchronous_commit": "off",
@@ -53,7 +53,7 @@ def sample_cut(number: int, rng: random.Random, lost: int, *, outcome: str | Non
 def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> DrillResult:
     """A drill on a server of ``version`` whose cuts lost what ``losses`` says."""
     rng = random.Random(1)
-    bound = of_a_crash(Circumstances(SettingsInForce(SETTINGS)))
+    bound = of_a_crash(Circumstances(ActiveSettings(SETTINGS)))
     cuts = tuple(sample_cut(number, rng, lost) for number, lost in enumerate(losses, 1))
     title = f"SIGKILL of all of the server's processes at once, PostgreSQL {version}"
     server = {**report_runs.SERVER, "version": version}
@@ -106,6 +106,6 @@ def lossy_run(path: Path) -> Path:
 def harmless_run(path: Path) -> Path:
     """Twenty cuts that lost nothing."""
     settings = {**SETTINGS, "synchronous_commit": "on"}
-    bound = of_a_crash(Circumstances(SettingsInForce(settings)))
+    bound = of_a_crash(Circumstances(ActiveSettings(settings)))
     drill = sample_drill([0] * 20, settings=settings, bound_ms=bound.ms, bound=bound.words)
     return write_drill(path, drill)

@@ -8,7 +8,7 @@ from pgdyno.drill._bounds import Bound
 from pgdyno.drill.fault import find_fault
 from pgdyno.remedy import Circumstances
 from pgdyno.spec import DiskSpec
-from pgdyno.spec.active_settings import SettingsInForce
+from pgdyno.spec.active_settings import ActiveSettings
 
 DEFAULTS = {
     "synchronous_commit": "on",
@@ -22,7 +22,7 @@ DEFAULTS = {
 
 def documented_bound(fault: str, settings: dict[str, str], *, wal: str = "data") -> Bound:
     """What the fault may take where these settings are in force and the WAL lies there."""
-    in_force = Circumstances(SettingsInForce(settings), disk=DiskSpec(wal=wal))
+    in_force = Circumstances(ActiveSettings(settings), disk=DiskSpec(wal=wal))
     return find_fault(fault).bound(in_force)
 
 

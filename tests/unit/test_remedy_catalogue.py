@@ -19,7 +19,7 @@ from pgdyno.price.candidates import of_change
 from pgdyno.price.remedies import candidates_of
 from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.spec.active_settings import SettingsInForce
+from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
 from pgdyno.story._telling import chapter_change
 from pgdyno.trial.compare import compare_question
@@ -219,7 +219,7 @@ def test_every_remedy_is_what_some_change_amounts_to() -> None:
         put(allow_system_table_mods="on"),
     ]
     found = {remedy.id for change in changes for remedy in assess(change, DEFAULTS).remedies}
-    archiving = Circumstances(SettingsInForce({"archive_mode": "on", "archive_command": "cp"}))
+    archiving = Circumstances(ActiveSettings({"archive_mode": "on", "archive_command": "cp"}))
     for change in (put(archive_mode="off"), put(archive_command="")):
         found |= {remedy.id for remedy in assess(change, archiving).remedies}
     assert found == others
@@ -246,7 +246,7 @@ def test_several_remedies_in_one_change() -> None:
 
 
 def test_fewer_standbys_to_wait_for() -> None:
-    two = Circumstances(SettingsInForce({"synchronous_standby_names": "ANY 2 (a, b, c)"}))
+    two = Circumstances(ActiveSettings({"synchronous_standby_names": "ANY 2 (a, b, c)"}))
     said = assess(put(synchronous_standby_names="ANY 1 (a, b, c)"), two)
     assert said.durability_class == "D1"
     assert "only standbys had which are lost too" in said.bound

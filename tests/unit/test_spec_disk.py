@@ -16,8 +16,8 @@ from pgdyno.spec.disk import disk_plan, emulated_in_words, in_words
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("plain", "a plain folder"),
-        ("plain:/mnt/fast", "a plain folder in /mnt/fast"),
+        ("plain", "a plain directory"),
+        ("plain:/mnt/fast", "a directory in /mnt/fast"),
         ("tmpfs", "tmpfs"),
         ("tmpfs:1.5GB", "tmpfs of 1536MB"),
         ("tmpfs:size=64MB", "tmpfs of 64MB"),
@@ -44,24 +44,24 @@ def test_what_a_plan_holds() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("ssd", '"ssd" is no disk; disks are plain, plain:/mnt/fast, tmpfs:1GB'),
-        ("", '"" is no disk'),
-        ("plain:", '"plain:": nothing follows the colon'),
-        ("plain:fast", '"plain:fast" wants an absolute path'),
+        ("ssd", '"ssd" is not a disk; examples: plain, plain:/mnt/fast, tmpfs:1GB'),
+        ("", '"" is not a disk'),
+        ("plain:", '"plain:": an option must follow the colon'),
+        ("plain:fast", '"plain:fast": expected an absolute path'),
         ("tmpfs:1", '"1" needs a unit'),
-        ("tmpfs:16MB", '"16MB": tmpfs needs at least 32MB, two segments of WAL'),
-        ("tmpfs:9999999TB", '"9999999TB": more than 1024TB'),
-        ("slow", "a slow disk wants to know how slow"),
-        ("slow:size=1GB", "a slow disk wants to know how slow"),
-        ("slow:flush", "slow: flush wants a value, as flush=2ms"),
+        ("tmpfs:16MB", '"16MB": tmpfs needs at least 32MB, for two WAL segments'),
+        ("tmpfs:9999999TB", '"9999999TB": must be at most 1024TB'),
+        ("slow", "a slow disk needs flush, write or both"),
+        ("slow:size=1GB", "a slow disk needs flush, write or both"),
+        ("slow:flush", "slow: flush needs a value, such as flush=2ms"),
         ("slow:flush=2", '"2" needs a unit'),
         ("slow:flush=-2ms", '"-2ms" is not a duration'),
-        ("slow:flush=1min", "flush=1min: at most 10s"),
-        ("slow:write=1kB", "write=1kB: at least 64kB a second"),
+        ("slow:flush=1min", "flush=1min: must be at most 10s"),
+        ("slow:write=1kB", "write=1kB: must be at least 64kB per second"),
         ("slow:flush=1ms,flush=2ms", "slow: flush is given twice"),
-        ("slow:flush=1ms,,", 'slow: no option ""'),
-        ("blackout:flush=1ms", 'blackout: no option "flush"; there are fs, size'),
-        ("blackout:fs=btrfs", "fs=btrfs: file systems are ext4 and xfs"),
+        ("slow:flush=1ms,,", 'slow: unknown option ""'),
+        ("blackout:flush=1ms", 'blackout: unknown option "flush"; options are fs, size'),
+        ("blackout:fs=btrfs", "fs=btrfs: must be ext4 or xfs"),
         ("blackout:fs=xfs,size=100MB", '"100MB": xfs needs at least 300MB'),
     ],
 )
@@ -80,22 +80,22 @@ def refused(**fields: object) -> str:
 def test_a_spec_names_where_the_mistake_is() -> None:
     head, first, second = refused(disk={"data": "ssd", "wal": "tmpfs:1MB"}).splitlines()
     assert head == "2 errors in the spec"
-    assert first.startswith('  disk.data: "ssd" is no disk; disks are plain, ')
-    assert second == '  disk.wal: "1MB": tmpfs needs at least 32MB, two segments of WAL'
+    assert first.startswith('  disk.data: "ssd" is not a disk; examples: plain, ')
+    assert second == '  disk.wal: "1MB": tmpfs needs at least 32MB, for two WAL segments'
     assert refused(disk={"data": "tmpfs:100MB"}) == snapshot(
         "disk: data: a data directory needs at least 128MB"
     )
-    assert refused(disk={"data": "data"}).startswith('disk.data: "data" is no disk')
-    assert refused(disk={"wall": "plain"}) == snapshot("disk.wall: no such key")
+    assert refused(disk={"data": "data"}).startswith('disk.data: "data" is not a disk')
+    assert refused(disk={"wall": "plain"}) == snapshot("disk.wall: unknown key")
 
 
 def test_an_existing_server_keeps_its_disks() -> None:
     theirs = {"kind": "existing", "conninfo": "host=db"}
     assert refused(server=theirs, disk={"wal": "tmpfs:1GB"}) == snapshot(
-        "disk is for a server that pgdyno starts; an existing one keeps the disks it has"
+        "disk can only be used with server.kind = embedded; an existing server keeps its disks"
     )
     assert refused(server={**theirs, "checksums": True}) == snapshot(
-        "server: checksums is for kind = embedded; an existing server has or lacks them"
+        "server: checksums can only be used with kind = embedded"
     )
     assert spec_from_fields({"server": theirs, "disk": {"data": "plain"}}).disk.wal == "data"
 
@@ -113,7 +113,7 @@ def test_in_words() -> None:
     assert in_words({"disk": {"data": "plain", "wal": "plain"}}) == []
     assert in_words({"disk": {"data": "plain", "wal": "tmpfs:1GB"}}) == ["WAL on tmpfs of 1GB"]
     assert in_words({"disk": {"data": "plain:/a", "wal": "data"}}) == [
-        "data and WAL in a plain folder in /a"
+        "data and WAL in a directory in /a"
     ]
     assert in_words({"disk": {"data": "of the future"}}) == []
     assert in_words({"disk": "of the future"}) == []

@@ -16,11 +16,17 @@ from pgdyno.story._telling import _as_expected
 @pytest.mark.parametrize(
     ("chapter", "complaint"),
     [
-        ({}, "a comparison wants vary or settings, a drill a fault"),
-        ({"vary": {"load.protocol": "simple"}, "cuts": 3}, "variant and cuts are for a drill"),
-        ({"fault": "kill", "expect": "better"}, 'a drill does not end "better"'),
-        ({"settings": {"fsync": False}, "expect": "clean"}, 'a comparison does not end "clean"'),
-        ({"fault": "kill", "vary": {"disk.wal": ["x"]}}, "a string, a number or a boolean"),
+        ({}, "a chapter needs vary or settings"),
+        (
+            {"vary": {"load.protocol": "simple"}, "cuts": 3},
+            "variant and cuts can only be used with fault",
+        ),
+        ({"fault": "kill", "expect": "better"}, '"better" is not an outcome of a drill'),
+        (
+            {"settings": {"fsync": False}, "expect": "clean"},
+            '"clean" is not an outcome of a comparison',
+        ),
+        ({"fault": "kill", "vary": {"disk.wal": ["x"]}}, "a string, a number or a Boolean"),
     ],
 )
 def test_chapters_that_cannot_be(chapter: dict[str, Any], complaint: str) -> None:

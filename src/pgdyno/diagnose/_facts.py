@@ -16,7 +16,7 @@ from pgdyno.diagnose._waits import IN_TRANSACTION, WaitClass, wait_class
 from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.diagnose.groups import GroupAccount, group_accounts
 from pgdyno.dimension import fields_with
-from pgdyno.spec.active_settings import SettingsInForce
+from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
 
 if TYPE_CHECKING:
@@ -160,10 +160,10 @@ class Facts:
     # -- what was configured ---------------------------------------------------------------------
 
     @cached_property
-    def settings(self) -> SettingsInForce:
+    def settings(self) -> ActiveSettings:
         """Server settings as they were in force."""
         at_start = self.run.run.server.get("settings", {})
-        return SettingsInForce({**at_start, **self.change.settings})
+        return ActiveSettings({**at_start, **self.change.settings})
 
     def can(self, capability: str) -> bool:
         """Whether the server was built with ``capability``: lz4, zstd, …"""

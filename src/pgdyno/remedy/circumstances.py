@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pgdyno.spec import Change, DiskSpec, Spec, spec_from_fields
-from pgdyno.spec.active_settings import SettingsInForce, choice_of
+from pgdyno.spec.active_settings import ActiveSettings, choice_of
 from pgdyno.spec.keys import set_key
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 
@@ -28,7 +28,7 @@ _WAITED_FOR = re.compile(r"\s*(?:any\s+|first\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 class Circumstances:
     """A server as far as it decides what a change may lose."""
 
-    settings: SettingsInForce = field(default_factory=lambda: SettingsInForce({}))
+    settings: ActiveSettings = field(default_factory=lambda: ActiveSettings({}))
     """A setting that is not here has PostgreSQL's default."""
     standby: StandbySpec = field(default_factory=StandbySpec)
     disk: DiskSpec = field(default_factory=DiskSpec)
@@ -117,7 +117,7 @@ def circumstances(spec: Spec, in_force: Mapping[str, str] | None = None) -> Circ
     ``in_force`` are its settings as SHOW gives them, where it runs already; otherwise they are the
     spec's, and PostgreSQL's defaults.
     """
-    settings = SettingsInForce(in_force or {**spec.server.settings, **spec.standby.settings()})
+    settings = ActiveSettings(in_force or {**spec.server.settings, **spec.standby.settings()})
     checksums = settings.is_on("data_checksums")
     return Circumstances(
         settings=settings,

@@ -1,7 +1,7 @@
-"""What a user asks for: the spec, its units, and changes against it.
+"""The spec: its model, its units, and changes to it.
 
 ``read_spec`` turns a TOML file, a command line or both into a validated :class:`Spec`;
-:class:`Change` is what one slice of a run has different from another.
+:class:`Change` is the difference between two slices of a run.
 """
 
 from pgdyno.spec._arrival import Arrival

@@ -1,8 +1,7 @@
-"""When transactions are due: in a closed loop when the last one is done, in an open one by a rate.
+"""Arrival of transactions: after the previous one in a closed loop, at a rate in an open loop.
 
-An open loop has one schedule for all clients of its group. It has a rate, and at most one shape
-that the rate follows; what happens to transactions that come due while every client is busy is
-said, not left to chance.
+An open loop has one schedule for all clients of its group: a rate, at most one shape that changes
+the rate over time, and a rule for transactions that are due while every client is busy.
 """
 
 from __future__ import annotations
@@ -21,7 +20,9 @@ _SHAPES = ("steps", "burst", "sine", "day")
 
 def _number_of_rate(value: Any) -> Any:
     if isinstance(value, str | bool):
-        raise ValueError(f'"{value}" is not a rate: a number of transactions per second, as 500')
+        raise ValueError(
+            f'"{value}" is not a rate: expected a number of transactions per second, such as 500'
+        )
     return value
 
 
@@ -30,7 +31,7 @@ RateOrNone = Annotated[float, BeforeValidator(_number_of_rate), Field(ge=0, le=R
 
 
 class RateStep(Part):
-    """From ``at`` on, counted from the load's start, another rate, reached over ``ramp``."""
+    """A new rate from ``at`` on (since the start of the load), reached over ``ramp``."""
 
     at_ms: PositiveDuration = Field(alias="at")
     rate: RateOrNone
@@ -38,12 +39,12 @@ class RateStep(Part):
 
     @property
     def end_ms(self) -> int:
-        """When its rate is reached."""
+        """Time at which its rate is reached."""
         return self.at_ms + self.ramp_ms
 
 
 class Burst(Part):
-    """Every so often, for a while, another rate."""
+    """Another rate for ``length``, repeated every ``every``."""
 
     every_ms: PositiveDuration = Field(alias="every")
     length_ms: PositiveDuration = Field(alias="length")
@@ -57,7 +58,7 @@ class Burst(Part):
 
 
 class Sine(Part):
-    """A wave around the rate."""
+    """A sine wave around the rate."""
 
     amplitude: Rate
     period_ms: PositiveDuration = Field(alias="period")
@@ -70,7 +71,7 @@ def _some_load(factors: list[float]) -> list[float]:
 
 
 class Day(Part):
-    """The rate's factor at each of 24 hours, in a straight line from one to the next."""
+    """Factors of the rate at each of 24 hours, interpolated linearly."""
 
     factors: Annotated[
         list[Annotated[float, Field(ge=0, le=1000)]],
@@ -78,12 +79,12 @@ class Day(Part):
         AfterValidator(_some_load),
     ]
     period_ms: PositiveDuration = Field(
-        86_400_000, alias="period", description="How long the 24 hours take"
+        86_400_000, alias="period", description="Duration of the 24 hours"
     )
 
 
 class Arrival(Part):
-    """An open loop: transactions come due by a rate, whatever became of the ones before."""
+    """An open loop: transactions are due at a rate, whether or not earlier ones have ended."""
 
     rate: Rate = Field(description="Transactions per second, over all clients of the group")
     process: Literal["poisson", "constant"] = "poisson"
@@ -92,7 +93,7 @@ class Arrival(Part):
     sine: Sine | None = None
     day: Day | None = None
     when_busy: Literal["queue", "skip"] = Field(
-        "queue", description="What becomes of a transaction that comes due with no client free"
+        "queue", description="What happens to a transaction that is due while no client is free"
     )
     queue_max: int | None = Field(
         None,
@@ -103,18 +104,20 @@ class Arrival(Part):
 
     @property
     def shape(self) -> str | None:
-        """Which shape the rate follows; ``None`` when it is the same throughout."""
+        """Name of the shape that the rate follows; ``None`` for a constant rate."""
         return next((name for name in _SHAPES if getattr(self, name)), None)
 
     @model_validator(mode="after")
     def _one_shape(self) -> Arrival:
         shapes = [name for name in _SHAPES if getattr(self, name)]
         if len(shapes) > 1:
-            raise ValueError(f"give only one of {' and '.join(shapes)}")
+            raise ValueError(f"{' and '.join(shapes)} cannot be used together")
         if self.sine is not None and self.sine.amplitude > self.rate:
-            raise ValueError("the sine's amplitude is larger than the rate, which would go below 0")
+            raise ValueError(
+                "sine.amplitude is larger than rate, so the rate would become negative"
+            )
         if self.when_busy == "skip" and self.queue_max is not None:
-            raise ValueError('queue_max is for when_busy = "queue"')
+            raise ValueError('queue_max can only be used with when_busy = "queue"')
         return self
 
     @model_validator(mode="after")
@@ -133,7 +136,7 @@ def _closed_only(value: Any) -> Any:
         raise ValueError(
             f'"{value}" is neither "closed" nor a rate such as {{ rate = 500 }}'
             if isinstance(value, str)
-            else f"{value} is no arrival: write {{ rate = {value} }}"
+            else f"{value} is not an arrival; for a rate write {{ rate = {value} }}"
         )
     return value
 

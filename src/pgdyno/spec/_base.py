@@ -1,5 +1,4 @@
-"""What all parts of a spec share: strictness, durations with units, settings as PostgreSQL spells
-them.
+"""Base types of the spec: strict tables, durations with units, values of PostgreSQL settings.
 
 Durations are written with PostgreSQL's units (``"10s"``) and kept in milliseconds, or microseconds
 where the attribute's name says so; the key in the file has no unit in its name.
@@ -34,7 +33,7 @@ DURATION_MS_MAX = 366 * 86_400_000
 
 
 class Part(BaseModel):
-    """A table of the spec: no keys but its own, and never changed once read."""
+    """A table of the spec: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(
         extra="forbid", populate_by_name=True, frozen=True, allow_inf_nan=False
@@ -42,19 +41,19 @@ class Part(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_truth_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """TOML's true is no 1; pydantic would take it for one."""
+    def _no_boolean_for_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Reject a Boolean where a number is expected; pydantic would accept true as 1."""
         assert info.field_name is not None
         field = cls.model_fields[info.field_name]
         if any(isinstance(each, BeforeValidator) for each in field.metadata):
-            return value  # which knows for itself
-        if _is_number(field.annotation) and _has_truth(value):
-            raise PydanticCustomError("int_type", "wants a whole number")
+            return value  # has its own check
+        if _is_number(field.annotation) and _has_boolean(value):
+            raise PydanticCustomError("int_type", "expected an integer")
         return value
 
 
 def _is_number(annotation: Any) -> bool:
-    """Whether numbers are taken, also in a list, and no Booleans."""
+    """Return whether the type accepts numbers, also in a list, and no Booleans."""
     types = _types_within(annotation)
     return bool(types & {int, float}) and bool not in types
 
@@ -65,13 +64,13 @@ def _types_within(annotation: Any) -> set[Any]:
     return set().union(*map(_types_within, get_args(annotation)))
 
 
-def _has_truth(value: Any) -> bool:
-    return isinstance(value, bool) or (isinstance(value, list) and any(map(_has_truth, value)))
+def _has_boolean(value: Any) -> bool:
+    return isinstance(value, bool) or (isinstance(value, list) and any(map(_has_boolean, value)))
 
 
 def _bounded_duration(duration_ms: int) -> int:
     if duration_ms > DURATION_MS_MAX:
-        raise ValueError("is longer than a year")
+        raise ValueError("must not be longer than a year")
     return duration_ms
 
 
@@ -111,12 +110,12 @@ Share = Annotated[
 
 
 def _setting_text(value: Any) -> str:
-    """A server setting as PostgreSQL spells it; TOML's booleans and numbers are welcome."""
+    """Return a server setting as PostgreSQL spells it; TOML's Booleans and numbers are accepted."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, str | int | float):
         return str(value)
-    raise ValueError("a setting is a string, a number or a boolean")
+    raise ValueError("a setting must be a string, a number or a Boolean")
 
 
 SettingValue = Annotated[

@@ -14,47 +14,54 @@ TRANSACTIONS_MAX = 1_000_000_000_000
 
 
 class Validation(Part):
-    """What a pool asks a connection before it lends it out."""
+    """Check of a pooled connection before a client gets it."""
 
     query: str = Field("select 1", min_length=1)
     after_idle_ms: Duration = Field(
-        0, alias="after_idle", description="Only of connections that were idle for so long"
+        0, alias="after_idle", description="Check only connections that were idle for this time"
     )
 
 
 class Pool(Part):
-    """A client-side connection pool, as DBCP or HikariCP have it."""
+    """A client-side connection pool, like DBCP or HikariCP."""
 
-    max: int = Field(8, ge=1, le=CLIENTS_MAX, description="Most connections open at once")
-    min_idle: int = Field(
-        0, ge=0, le=CLIENTS_MAX, description="Idle connections that are kept ready"
-    )
+    max: int = Field(8, ge=1, le=CLIENTS_MAX, description="Maximum number of open connections")
+    min_idle: int = Field(0, ge=0, le=CLIENTS_MAX, description="Minimum number of idle connections")
     max_wait_ms: PositiveDuration = Field(
-        30_000, alias="max_wait", description="How long a client waits for one before it fails"
+        30_000,
+        alias="max_wait",
+        description="Longest wait for a connection before the transaction fails",
     )
     max_lifetime_ms: PositiveDuration | None = Field(
-        None, alias="max_lifetime", description="Age at which a connection is replaced"
+        None,
+        alias="max_lifetime",
+        description="Age at which a connection is replaced (default: never)",
     )
     idle_timeout_ms: PositiveDuration | None = Field(
-        None, alias="idle_timeout", description="Idle time after which a connection is closed"
+        None,
+        alias="idle_timeout",
+        description="Idle time after which a connection is closed (default: never)",
     )
     validation: Validation | None = None
 
     @model_validator(mode="after")
     def _idle_within_max(self) -> Pool:
         if self.min_idle > self.max:
-            raise ValueError(f"min_idle is {self.min_idle}, more than max, which is {self.max}")
+            raise ValueError(f"min_idle, {self.min_idle}, must not be larger than max, {self.max}")
         return self
 
 
 class Connection(Part):
-    """When a client, or a pool, makes a new connection."""
+    """Rule for when a client or a pool makes new connections."""
 
     reconnect_every: int | None = Field(
-        None, ge=1, le=TRANSACTIONS_MAX, description="After so many transactions"
+        None,
+        ge=1,
+        le=TRANSACTIONS_MAX,
+        description="New connection after this number of transactions",
     )
     slow_start: bool = Field(
-        True, description="After a failure connections come back 1, 2, 4, … at a time"
+        True, description="After a failure, reconnect 1, 2, 4, … clients at a time"
     )
 
 
@@ -87,24 +94,30 @@ class ClientGroup(Part):
 
     name: str = Field("clients", min_length=1, max_length=60)
     count: int = Field(8, ge=1, le=CLIENTS_MAX)
-    script: ScriptMix | None = Field(None, description="Default: the workload's")
+    script: ScriptMix | None = Field(None, description="Default: workload.script")
     arrival: ArrivalSpec = "closed"
     think_ms: Duration = Field(
-        0, alias="think", description="Closed loop: pause after each transaction"
+        0, alias="think", description="In a closed loop: pause after each transaction"
     )
     latency_limit_us: PositiveDurationUs | None = Field(
-        None, alias="latency_limit", description="Later than this is counted as late"
+        None,
+        alias="latency_limit",
+        description="Transactions with a longer response time are counted as late",
     )
-    pool: Pool | None = Field(None, description="Without one, each client has its own connection")
+    pool: Pool | None = Field(
+        None, description="Default: no pool, each client has its own connection"
+    )
     connection: ConnectionPolicy = "persistent"
-    idle: bool = Field(False, description="Connect and never send")
+    idle: bool = Field(False, description="Connect and send nothing")
     hold_open_ms: Duration = Field(
-        0, alias="hold_open", description="Hold each transaction open so long before its COMMIT"
+        0,
+        alias="hold_open",
+        description="Keep each transaction open for this time before its COMMIT",
     )
 
     @property
     def open_loop(self) -> Arrival | None:
-        """Its arrivals, if it is an open loop."""
+        """The arrival process of an open loop; None for a closed loop."""
         return self.arrival if isinstance(self.arrival, Arrival) else None
 
     @property
@@ -116,26 +129,26 @@ class ClientGroup(Part):
 
     @property
     def slow_start(self) -> bool:
-        """Whether connections come back gradually after a failure."""
+        """True if clients reconnect gradually after a failure."""
         return not isinstance(self.connection, Connection) or self.connection.slow_start
 
     @property
     def connections_max(self) -> int:
-        """The most connections that it holds at once."""
+        """Maximum number of connections that the group holds."""
         return min(self.count, self.pool.max) if self.pool else self.count
 
     @model_validator(mode="after")
-    def _goes_together(self) -> ClientGroup:
+    def _compatible_keys(self) -> ClientGroup:
         if self.open_loop and self.think_ms:
-            raise ValueError("think is for a closed loop; an open one is paced by its rate")
+            raise ValueError("think can only be used in a closed loop; an open one has a rate")
         if self.pool and self.reconnect_every:
             raise ValueError(
-                "a pool keeps its connections; use pool.max_lifetime, or leave the pool out"
+                "a pool keeps its connections; use pool.max_lifetime, or remove the pool"
             )
         if self.idle:
-            busy = {"an arrival": self.open_loop, "a pool": self.pool, "hold_open":
-                    self.hold_open_ms, "think": self.think_ms, "a script": self.script}  # fmt: skip
+            busy = {"arrival": self.open_loop, "pool": self.pool, "hold_open":
+                    self.hold_open_ms, "think": self.think_ms, "script": self.script}  # fmt: skip
             given = [name for name, value in busy.items() if value]
             if given:
-                raise ValueError(f"idle clients send nothing, so {given[0]} means nothing to them")
+                raise ValueError(f"idle clients send nothing; remove {given[0]}, or idle")
         return self

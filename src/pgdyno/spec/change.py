@@ -1,8 +1,7 @@
-"""What one slice has different from another: settings, pool sizes, client counts, rates, table
-options.
+"""The difference between two slices: settings, pool sizes, client counts, rates, table options.
 
-A ``Change`` is the single currency between remedies, comparisons and the conductor: remedies carry
-one, ``pgdyno compare`` builds one from its flags, and the conductor puts one in force.
+Remedies contain a ``Change``, ``pgdyno compare`` builds one from its options, and the conductor
+applies it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Change:
-    """A difference against the spec. Empty fields mean "as the spec says"."""
+    """A difference from the spec. An empty field means no difference."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Server settings, name → value in PostgreSQL's own spelling; applied by ALTER SYSTEM."""
+    """Server settings, name → value as PostgreSQL spells it; applied by ALTER SYSTEM."""
     pool_max: Mapping[str, int | None] = field(default_factory=dict)
-    """Client group → size of its client pool; ``None`` takes the pool away."""
+    """Client group → size of its client pool; ``None`` removes the pool."""
     clients: Mapping[str, int] = field(default_factory=dict)
     """Client group → number of clients."""
     rate: Mapping[str, float] = field(default_factory=dict)
@@ -32,13 +31,13 @@ class Change:
     def __bool__(self) -> bool:
         return bool(self.to_json())
 
-    def settings_beside(self, other: Change) -> list[str]:
-        """Names of the settings in which this change differs from ``other``."""
+    def settings_differing_from(self, other: Change) -> list[str]:
+        """Return the names of the settings in which this change differs from ``other``."""
         names = {**self.settings, **other.settings}
         return [name for name in names if self.settings.get(name) != other.settings.get(name)]
 
     def over(self, earlier: Change) -> Change:
-        """This change on top of ``earlier``: where both speak, this one wins."""
+        """Return this change on top of ``earlier``; where both have a value, this one's is used."""
         tables = {**earlier.table_options}
         for table, options in self.table_options.items():
             tables[table] = {**tables.get(table, {}), **options}
@@ -52,7 +51,7 @@ class Change:
         )
 
     def without(self, other: Change) -> Change:
-        """What this change has that ``other`` does not name."""
+        """Return the part of this change that ``other`` does not name."""
         tables = {
             table: {name: value for name, value in options.items() if name not in named}
             for table, options in self.table_options.items()
@@ -68,7 +67,7 @@ class Change:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready form with empty fields left out; ``from_json`` reads it back."""
+        """Return a JSON-ready form without empty fields; ``from_json`` reads it."""
         fields = {
             "settings": dict(self.settings),
             "pool_max": dict(self.pool_max),
@@ -81,5 +80,5 @@ class Change:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Change:
-        """The change that ``to_json`` wrote."""
+        """Return the change that ``to_json`` wrote."""
         return cls(**fields)

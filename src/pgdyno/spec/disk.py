@@ -1,7 +1,7 @@
-"""Disks as a spec names them: ``plain``, ``tmpfs:1GB``, ``slow:flush=2ms``, ``blackout:fs=xfs``.
+"""Disks of a spec: ``plain``, ``tmpfs:1GB``, ``slow:flush=2ms``, ``blackout:fs=xfs``.
 
-A disk is a kind and, after a colon, what it has different from its kind's default: a folder for
-``plain``, a size for ``tmpfs``, ``key=value`` pairs for the others.
+A disk is a kind and, after a colon, its options: a directory for ``plain``, a size for ``tmpfs``,
+``key=value`` pairs for the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DISK_EXAMPLES = (
 )
 
 SIZE_BYTES_MIN = {"tmpfs": 32 << 20, "ext4": 64 << 20, "xfs": 300 << 20}
-"""What smaller than this cannot hold two WAL segments, or cannot be made into a file system."""
+"""Minimum sizes: two WAL segments on tmpfs; what mkfs needs for the others."""
 _SIZE_BYTES_MAX = 1 << 50
 _FLUSH_MS_MAX = 10_000.0
 _WRITE_BYTES_PER_S_MIN = 64 << 10
@@ -36,31 +36,31 @@ _WRITE_BYTES_PER_S_MIN = 64 << 10
 
 @dataclass(frozen=True)
 class DiskPlan:
-    """A disk to be opened."""
+    """Kind and options of a disk."""
 
     kind: DiskKind
     size_bytes: int | None = None
-    """Of tmpfs and of the disks in an image; ``None``: chosen when it is opened."""
+    """Of tmpfs and of disks in an image; ``None``: chosen when the disk is opened."""
     path: Path | None = None
-    """For plain: the folder to be in; ``None``: the cluster's own."""
+    """For plain: the parent directory; ``None``: the cluster's own directory."""
     flush_ms: float = 0.0
-    """For slow: how long a flush takes at least."""
+    """For slow: minimum duration of a flush."""
     write_bytes_per_s: int | None = None
-    """For slow: how much can be written."""
+    """For slow: maximum write rate."""
     fs: FileSystem = "ext4"
-    """For the disks in an image."""
+    """For disks in an image."""
 
     @property
     def emulated(self) -> bool:
-        """Whether a speed measured on it is not that of a real disk."""
+        """True if a speed measured on it is not that of a real disk."""
         return self.kind in ("slow", "blackout")
 
     def __str__(self) -> str:
-        """In words, as ``tmpfs of 1GB``."""
+        """Describe the disk, such as ``tmpfs of 1GB``."""
         size = f" of {format_size(self.size_bytes)}" if self.size_bytes else ""
         match self.kind:
             case "plain":
-                return "a plain folder" if self.path is None else f"a plain folder in {self.path}"
+                return f"a directory in {self.path}" if self.path else "a plain directory"
             case "tmpfs":
                 return f"tmpfs{size}"
             case "slow":
@@ -76,17 +76,17 @@ class DiskPlan:
 
 
 def disk_plan(text: str) -> DiskPlan:
-    """The disk that ``text`` names. Raises ``ValueError`` with a message for users."""
+    """Parse a disk. Raises ``ValueError`` with a message for users."""
     kind, colon, rest = text.strip().partition(":")
     if kind not in _READERS:
-        raise ValueError(f'"{text}" is no disk; disks are {", ".join(DISK_EXAMPLES)}')
+        raise ValueError(f'"{text}" is not a disk; examples: {", ".join(DISK_EXAMPLES)}')
     if colon and not rest.strip():
-        raise ValueError(f'"{text}": nothing follows the colon')
+        raise ValueError(f'"{text}": an option must follow the colon')
     return _READERS[kind](rest.strip())
 
 
 def wal_plan(text: str) -> DiskPlan | None:
-    """As :func:`disk_plan`; ``None`` for ``data``, which means with the data."""
+    """Parse a disk like :func:`disk_plan`; ``None`` for ``data``, the disk of the data."""
     return None if text.strip() == "data" else disk_plan(text)
 
 
@@ -94,7 +94,7 @@ def _plain(rest: str) -> DiskPlan:
     if not rest:
         return DiskPlan("plain")
     if not rest.startswith("/"):
-        raise ValueError(f'"plain:{rest}" wants an absolute path, as plain:/mnt/fast')
+        raise ValueError(f'"plain:{rest}": expected an absolute path, such as plain:/mnt/fast')
     return DiskPlan("plain", path=Path(rest))
 
 
@@ -109,21 +109,21 @@ def _slow(rest: str) -> DiskPlan:
     options = _options("slow", rest, {"flush", "write", "size", "fs"})
     if not options.keys() & {"flush", "write"}:
         raise ValueError(
-            "a slow disk wants to know how slow: slow:flush=2ms, slow:write=100MB or both"
+            "a slow disk needs flush, write or both, such as slow:flush=2ms,write=100MB"
         )
     flush_ms = parse_duration_us(options.get("flush", "0")) / 1000
     if flush_ms > _FLUSH_MS_MAX:
-        raise ValueError(f"flush={options['flush']}: at most 10s")
+        raise ValueError(f"flush={options['flush']}: must be at most 10s")
     return _imaged("slow", options, flush_ms=flush_ms, write_bytes_per_s=_write_rate(options))
 
 
 def _write_rate(options: dict[str, str]) -> int | None:
-    """``100MB`` or ``100MB/s``."""
+    """Parse ``100MB`` or ``100MB/s``."""
     if (text := options.get("write")) is None:
         return None
     rate = parse_size_bytes(text.removesuffix("/s"))
     if rate < _WRITE_BYTES_PER_S_MIN:
-        raise ValueError(f"write={text}: at least 64kB a second")
+        raise ValueError(f"write={text}: must be at least 64kB per second")
     return rate
 
 
@@ -143,29 +143,29 @@ def _file_system(name: str) -> FileSystem:
     match name:
         case "ext4" | "xfs":
             return name
-    raise ValueError(f"fs={name}: file systems are ext4 and xfs")
+    raise ValueError(f"fs={name}: must be ext4 or xfs")
 
 
 def _large_enough(size: int, what: str, text: str) -> int:
     least = SIZE_BYTES_MIN[what]
     if size < least:
-        why = ", two segments of WAL" if what == "tmpfs" else ""
+        why = ", for two WAL segments" if what == "tmpfs" else ""
         raise ValueError(f'"{text}": {what} needs at least {format_size(least)}{why}')
     if size > _SIZE_BYTES_MAX:
-        raise ValueError(f'"{text}": more than {format_size(_SIZE_BYTES_MAX)}')
+        raise ValueError(f'"{text}": must be at most {format_size(_SIZE_BYTES_MAX)}')
     return size
 
 
 def _options(kind: str, rest: str, known: set[str]) -> dict[str, str]:
-    """``flush=2ms,write=100MB`` as a mapping."""
+    """Parse ``flush=2ms,write=100MB`` into a mapping."""
     options: dict[str, str] = {}
     for part in rest.split(",") if rest else []:
         key, equals, value = (word.strip() for word in part.partition("="))
         if key not in known:
             names = ", ".join(sorted(known))
-            raise ValueError(f'{kind}: no option "{key}"; there are {names}')
+            raise ValueError(f'{kind}: unknown option "{key}"; options are {names}')
         if not equals or not value:
-            raise ValueError(f"{kind}: {key} wants a value, as {key}={_EXAMPLE_VALUES[key]}")
+            raise ValueError(f"{kind}: {key} needs a value, such as {key}={_EXAMPLE_VALUES[key]}")
         if key in options:
             raise ValueError(f"{kind}: {key} is given twice")
         options[key] = value
@@ -182,19 +182,19 @@ _READERS: dict[str, Callable[[str], DiskPlan]] = {
 
 
 def in_words(spec: Mapping[str, Any]) -> list[str]:
-    """The disks of a spec, as ``WAL on tmpfs of 1GB``; nothing of what is in the cluster's folder.
+    """Describe the disks of a spec, such as ``WAL on tmpfs of 1GB``, except a default one.
 
-    ``spec`` is one of a run file, which another version may have written.
+    ``spec`` is that of a run file, which another version may have written.
     """
-    return [f"{what} {_place(plan)}" for what, plan in _disks(spec) if plan != DiskPlan("plain")]
+    return [f"{what} {_located(plan)}" for what, plan in _disks(spec) if plan != DiskPlan("plain")]
 
 
 def emulated_in_words(
     spec: Mapping[str, Any], changes: Iterable[Mapping[str, Any]] = ()
 ) -> str | None:
-    """Which emulated disks a run's figures come from; ``None``: from none.
+    """Describe the emulated disks that a run was measured on; ``None`` if there were none.
 
-    ``changes`` are those of its slices, as their JSON, which may have moved the WAL.
+    ``changes`` are those of its slices, as JSON; they may have moved the WAL.
     """
     found: dict[str, None] = {}
     moves = {change.get("spec", {}).get("disk.wal") for change in changes} - {None}
@@ -202,7 +202,7 @@ def emulated_in_words(
         moved = spec if wal is None else {**spec, "disk": {**_texts(spec), "wal": wal}}
         for what, plan in _disks(moved):
             if plan.emulated:
-                found[f"{what} {_place(plan)}"] = None
+                found[f"{what} {_located(plan)}"] = None
     return " or ".join(found) or None
 
 
@@ -212,7 +212,7 @@ def _texts(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _disks(spec: Mapping[str, Any]) -> list[tuple[str, DiskPlan]]:
-    """What is on which disk; what cannot be read, of another version, is left out."""
+    """Return the disks with their content; empty if another version wrote them differently."""
     texts = _texts(spec)
     try:
         data, wal = disk_plan(texts.get("data", "plain")), wal_plan(texts.get("wal", "data"))
@@ -221,7 +221,7 @@ def _disks(spec: Mapping[str, Any]) -> list[tuple[str, DiskPlan]]:
     return [("data and WAL", data)] if wal is None else [("data", data), ("WAL", wal)]
 
 
-def _place(plan: DiskPlan) -> str:
+def _located(plan: DiskPlan) -> str:
     return f"{'in' if plan.kind == 'plain' else 'on'} {plan}"
 
 

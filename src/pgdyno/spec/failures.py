@@ -1,4 +1,4 @@
-"""How many transactions may fail before a measurement is not trusted: a share or a number."""
+"""Limit of failed transactions above which a measurement is not trusted: a share or a number."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
 
 @dataclass(frozen=True)
 class FailuresMax:
-    """A limit of failed transactions; one of the two is given."""
+    """A limit of failed transactions: exactly one of ``share`` and ``count``."""
 
     share: float | None = None
-    """Of those that ended, 0 to 1."""
+    """Of the transactions that ended, 0 to 1."""
     count: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> FailuresMax:
-        """``1%`` or ``100``. Raises ValueError with a message for users."""
+        """Parse ``1%`` or ``100``. Raises ValueError with a message for users."""
         match = _LIMIT.fullmatch(text.strip())
         if match is None or (not match[2] and "." in match[1]):
             raise ValueError(f'"{text}" is neither a share such as 1% nor a number such as 100')
         if not match[2]:
             return cls(count=int(match[1]))
         if float(match[1]) > 100:
-            raise ValueError(f'"{text}" is more than all')
+            raise ValueError(f'"{text}" is more than 100%')
         return cls(share=float(match[1]) / 100)
 
     def allows(self, failed: int, ended: int) -> bool:
-        """Whether so many of the transactions that ended may have failed."""
+        """Return whether ``failed`` of ``ended`` transactions is within the limit."""
         if self.count is not None:
             return failed <= self.count
         return failed <= (self.share or 0.0) * ended
@@ -46,7 +46,7 @@ class FailuresMax:
 
 def _limit_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError('is a share such as "1%" or a number such as 100')
+        raise ValueError('must be a share such as "1%" or a number such as 100')
     FailuresMax.parse(str(value))
     return str(value).strip()
 

@@ -1,6 +1,6 @@
-"""Dotted keys of a spec, as ``load.protocol`` or ``clients.web.think``, for changes of one key.
+"""Dotted keys of a spec, such as ``load.protocol`` or ``clients.web.think``, for changing one key.
 
-Which of them can differ between two slices of one run, the dimensions say.
+The dimensions define which of them can differ between two slices of a run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def set_key(fields: dict[str, Any], key: str, value: str) -> None:
 
 
 def _below(table: Any, part: str, key: str) -> Any:
-    """The table called ``part``; in a list, the client group of that name.
+    """Return the table called ``part``; in a list, the client group of that name.
 
-    Of a single group the name may be left out: ``clients.arrival.rate``.
+    The name can be omitted if there is only one group: ``clients.arrival.rate``.
     """
     if isinstance(table, list):
         for member in table:
@@ -33,17 +33,21 @@ def _below(table: Any, part: str, key: str) -> Any:
                 return member
         if part not in group_keys():
             names = ", ".join(member["name"] for member in table)
-            raise UsageError(f'{key}: no client group "{part}"', code="no-such-group", hint=names)
+            raise UsageError(
+                f'{key}: there is no client group "{part}"',
+                code="no-such-group",
+                hint=f"the groups are {names}",
+            )
         table = _only_member(table, key)
     below = table.get(part)
     if not isinstance(below, dict | list):
-        # What is there is a word, as arrival = "closed"; a key below it makes it a table.
+        # A string, such as arrival = "closed", is replaced by a table.
         below = table[part] = {}
     return below
 
 
 def group_keys() -> set[str]:
-    """The keys of a client group, as a file has them."""
+    """Return the keys of a client group as spelled in a spec file."""
     from pgdyno.spec._clients import ClientGroup
 
     return {field.alias or name for name, field in ClientGroup.model_fields.items()}
@@ -54,12 +58,14 @@ def _only_member(groups: list[Any], key: str) -> Any:
         return groups[0]
     names = ", ".join(member["name"] for member in groups)
     raise UsageError(
-        f"{key}: which client group?", code="no-such-group", hint=f"the groups are {names}"
+        f"{key}: must name a client group, as there are several",
+        code="no-such-group",
+        hint=f"the groups are {names}",
     )
 
 
 def _typed(value: str) -> Any:
-    """A number, list or table as TOML has it; whatever is none of these is a string."""
+    """Parse a Boolean, number, list or table in TOML; anything else is a string."""
     try:
         typed = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pgdyno.spec._base import Part
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
-"""Workloads that need no file. ``mixed`` is a mix by itself, and no part of another."""
+"""Built-in workloads. ``mixed`` is itself a mix and cannot be part of another."""
 MIXABLE_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 DEFAULT_SCRIPT = "tpcb-like"
 
@@ -19,7 +19,7 @@ class ScriptPart(Part):
 
     file: str | None = None
     text: str | None = Field(
-        None, description="What is in the file, which is then not read: run files have it"
+        None, description="Content of file, which is then not read (set in run files)"
     )
     builtin: str | None = Field(None, description=f"One of {', '.join(MIXABLE_SCRIPTS)}")
     weight: int = Field(1, ge=0, le=1_000_000)
@@ -27,9 +27,9 @@ class ScriptPart(Part):
     @model_validator(mode="after")
     def _one_source(self) -> ScriptPart:
         if (self.file is None) == (self.builtin is None):
-            raise ValueError("a script of a mix has either file or builtin")
+            raise ValueError("a script needs either file or builtin")
         if self.text is not None and self.file is None:
-            raise ValueError("text is that of a file, and wants its name")
+            raise ValueError("text can only be used with file")
         if self.builtin is not None and self.builtin not in MIXABLE_SCRIPTS:
             raise ValueError(f'"{self.builtin}" is not one of {", ".join(MIXABLE_SCRIPTS)}')
         return self
@@ -39,7 +39,7 @@ def _known(script: str) -> str:
     if script not in BUILTIN_SCRIPTS:
         raise ValueError(
             f'"{script}" is not one of {", ".join(BUILTIN_SCRIPTS)}'
-            ' (a file is written [{ file = "…", weight = 1 }])'
+            ' (for a file, write [{ file = "…", weight = 1 }])'
         )
     return script
 
@@ -59,4 +59,4 @@ ScriptMix = Annotated[
     | Annotated[list[ScriptPart], AfterValidator(_with_weight), Tag("script[parts]")],
     Discriminator(_kind),
 ]
-"""What the clients execute."""
+"""The scripts that clients execute."""

@@ -15,15 +15,15 @@ from pgdyno.spec.model import Spec
 
 SPEC_BYTES_MAX = 1 << 20
 _MAX_ERRORS_SHOWN = 8
-# What a key of each kind takes, by pydantic's name for the complaint.
-_WANTED = {
+# The expected type, by pydantic's error type.
+_EXPECTED = {
     "model_type": "a table",
     "dict_type": "a table",
     "list_type": "an array",
     "string_type": "a string",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_from_float": "an integer",
     "float_type": "a number",
     "float_parsing": "a number",
 }
@@ -34,18 +34,18 @@ def read_spec(
     overrides: Mapping[str, Any] | None = None,
     group_overrides: Mapping[str, Any] | None = None,
 ) -> tuple[Spec, str]:
-    """The spec in the file ``path`` with ``overrides`` laid over it, and the file's text.
+    """Read the spec file ``path``, apply ``overrides``, and return the spec and the file's text.
 
-    ``overrides`` has the shape of the TOML document; ``group_overrides`` that of one client group,
-    and goes to the only one that there is. Raises :class:`UsageError` that names the file and the
-    key.
+    ``overrides`` has the structure of the TOML document, ``group_overrides`` that of the only
+    client group. Raises :class:`UsageError` that names the file and the key.
     """
     fields, text = read_fields(path)
     return spec_over(fields, overrides, group_overrides, path=path), text
 
 
 def read_fields(path: Path) -> tuple[dict[str, Any], str]:
-    """The tables of the spec file ``path``, its own folder before the files in it, and its text.
+    """Return the tables of the spec file ``path``, with file names resolved against its directory,
+    and its text.
 
     Raises :class:`UsageError`.
     """
@@ -70,47 +70,47 @@ def spec_over(
     *,
     path: Path,
 ) -> Spec:
-    """The spec of ``fields``, which ``path`` has, with overrides as in :func:`read_spec`."""
-    merged = lay_over(fields, overrides or {})
+    """Return the spec of ``fields``, read from ``path``, with overrides as in :func:`read_spec`."""
+    merged = merge(fields, overrides or {})
     if group_overrides:
         merged["clients"] = _over_only_group(merged.get("clients", [{}]), group_overrides, path)
     return spec_from_fields(merged, where=str(path))
 
 
-def _resolve_files(fields: dict[str, Any], folder: Path) -> None:
-    """Scripts and the setup file are named relative to the spec that names them."""
+def _resolve_files(fields: dict[str, Any], directory: Path) -> None:
+    """Make names of scripts and of the setup file relative to the directory of the spec."""
     workload, groups = fields.get("workload"), fields.get("clients")
     tables = [workload, *(groups if isinstance(groups, list) else [])]
     for table in tables:
         scripts = table.get("script") if isinstance(table, dict) else None
         for script in scripts if isinstance(scripts, list) else []:
-            _resolve(script, "file", folder)
-    _resolve(workload, "setup", folder)
+            _resolve(script, "file", directory)
+    _resolve(workload, "setup", directory)
 
 
-def _resolve(table: Any, key: str, folder: Path) -> None:
+def _resolve(table: Any, key: str, directory: Path) -> None:
     if isinstance(table, dict) and isinstance(table.get(key), str):
-        table[key] = str(folder / table[key])
+        table[key] = str(directory / table[key])
 
 
 def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> Any:
     if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
-        return groups  # the model says what is wrong with it
+        return groups  # the model reports the error
     if len(groups) != 1:
         raise UsageError(
             f"{path} has {len(groups)} client groups, so options for clients are ambiguous",
             code="ambiguous-group",
             hint="change the counts and pools in the file",
         )
-    return [lay_over(groups[0], overrides)]
+    return [merge(groups[0], overrides)]
 
 
 def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
-    """The validated spec of a TOML-shaped mapping. ``where`` opens the error message."""
-    for place, text in _texts(fields):
+    """Return the validated spec of a TOML-shaped mapping; error messages begin with ``where``."""
+    for key, text in _texts(fields):
         if problem := _unfit(text):
             raise UsageError(
-                f"{where}{': ' if where else ''}{place}: a text {problem}",
+                f"{where}{': ' if where else ''}{key}: {problem}",
                 code="spec-invalid",
             )
     try:
@@ -120,31 +120,31 @@ def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
 
 
 def _unfit(text: str) -> str:
-    """What makes ``text`` no text for a server, a run file or a message; '' for nothing."""
+    """Return why a server, a run file or a message cannot contain ``text``; '' if it can."""
     if "\0" in text:
-        return "with a zero byte"
+        return "must not contain a zero byte"
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "that is not UTF-8"
+        return "must be valid UTF-8"
     return ""
 
 
-def lay_over(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """``fields`` with ``overrides`` on top, table by table; lists and scalars are replaced."""
+def merge(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``fields`` with ``overrides``, table by table; lists and scalars are replaced."""
     merged = dict(fields)
     for key, value in overrides.items():
         below = merged.get(key)
         if isinstance(below, dict) and isinstance(value, Mapping):
-            merged[key] = lay_over(below, value)
+            merged[key] = merge(below, value)
         else:
             merged[key] = value
     return merged
 
 
 def spec_to_toml(spec: Spec, *, defaults: bool = True) -> str:
-    """The spec as a TOML document that ``read_spec`` takes back; unset keys are left out, without
-    ``defaults`` also those that have their default."""
+    """Return the spec as a TOML document that ``read_spec`` accepts, without unset keys and, unless
+    ``defaults``, without keys that have their default."""
     import tomli_w
 
     fields = spec.model_dump(
@@ -158,7 +158,7 @@ def spec_to_toml(spec: Spec, *, defaults: bool = True) -> str:
 
 
 def spec_schema() -> dict[str, Any]:
-    """JSON schema of a spec file."""
+    """Return the JSON schema of a spec file."""
     schema = Spec.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "pgdyno spec"
@@ -166,9 +166,9 @@ def spec_schema() -> dict[str, Any]:
 
 
 def _texts(fields: Any, loc: tuple[Any, ...] = ()) -> Iterator[tuple[str, str]]:
-    """The place of every text in a TOML-shaped value, and the text."""
+    """Yield the dotted key and the text of every string in a TOML-shaped value."""
     if isinstance(fields, str):
-        yield _place(loc), fields
+        yield _dotted(loc), fields
     elif isinstance(fields, Mapping):
         for key, value in fields.items():
             yield from _texts(key, (*loc, key))
@@ -185,13 +185,13 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > SPEC_BYTES_MAX:
-            raise UsageError(f"{path}: larger than 1 MiB, which no spec is", code="spec-unreadable")
+            raise UsageError(f"{path}: not a spec: larger than 1 MiB", code="spec-unreadable")
         return path.read_text(encoding="utf-8-sig")
     except OSError as problem:
         raise UsageError(
             f"{path}: {problem.strerror or problem}",
             code="spec-unreadable",
-            hint="scenarios/ has specs to start from",
+            hint="scenarios/ has example specs",
         ) from None
     except UnicodeDecodeError as problem:
         raise UsageError(
@@ -205,9 +205,9 @@ def _name_from(path: Path) -> str:
 
 
 def _usage_error(problem: ValidationError, where: str) -> UsageError:
-    """All of the spec's errors in one message, the first ones in full."""
+    """Return one error with all of the spec's errors, the first ones in full."""
     errors = problem.errors(include_url=False)
-    lines = [_line_for(error) for error in _one_per_place(errors)]
+    lines = [_line_for(error) for error in _one_per_key(errors)]
     prefix = f"{where}: " if where else ""
     if len(lines) > _MAX_ERRORS_SHOWN:
         rest = len(lines) - _MAX_ERRORS_SHOWN
@@ -219,46 +219,46 @@ def _usage_error(problem: ValidationError, where: str) -> UsageError:
     return UsageError(message, code="spec-invalid", hint=hints[0] if hints else None)
 
 
-def _one_per_place(errors: list[Any]) -> list[Any]:
-    """Of several complaints about one place, the first."""
+def _one_per_key(errors: list[Any]) -> list[Any]:
+    """Return the first error of each key."""
     seen: set[str] = set()
     kept = []
     for error in errors:
-        place = _place(error["loc"])
-        if place not in seen:
+        key = _dotted(error["loc"])
+        if key not in seen:
             kept.append(error)
-        seen.add(place)
+        seen.add(key)
     return kept
 
 
 def _is_union_tag(part: Any) -> bool:
-    """Whether pydantic put ``part`` in to say which alternative of a union it tried."""
+    """Return whether ``part`` is pydantic's tag of an alternative of a union."""
     return isinstance(part, str) and "[" in part
 
 
 def _line_for(error: Any) -> str:
-    place = _place(error["loc"])
+    key = _dotted(error["loc"])
     if error["type"] == "extra_forbidden":
-        return f"{place}: no such key"
+        return f"{key}: unknown key"
     if error["type"] == "missing":
-        return f"{place}: is missing"
+        return f"{key}: missing"
     message = _without_stop(error["msg"]).removeprefix("Value error, ")
-    if error["type"] in _WANTED:
-        return f"{place}: wants {_WANTED[error['type']]}, not {_shown(error.get('input'))}"
+    if error["type"] in _EXPECTED:
+        return f"{key}: expected {_EXPECTED[error['type']]}, not {_shown(error.get('input'))}"
     if error["type"] == "value_error":
-        return f"{place}: {message}" if place else message
-    return f"{place}: {_shown(error.get('input'))}: {message[:1].lower()}{message[1:]}"
+        return f"{key}: {message}" if key else message
+    return f"{key}: {_shown(error.get('input'))}: {message[:1].lower()}{message[1:]}"
 
 
 def _shown(value: Any) -> str:
-    """A rejected value, short enough for a message."""
+    """Format a rejected value, shortened for a message."""
     text = f'"{value}"' if isinstance(value, str) else str(value)
     text = text.lower() if isinstance(value, bool) else text
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _place(loc: tuple[Any, ...]) -> str:
-    """``clients[0].pool.max`` from pydantic's location."""
+def _dotted(loc: tuple[Any, ...]) -> str:
+    """Return the dotted key of pydantic's location, such as ``clients[0].pool.max``."""
     text = ""
     for part in loc:
         if isinstance(part, int):
@@ -275,11 +275,11 @@ def _hint_for(error: Any) -> str | None:
     close = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
     if close:
         return f'did you mean "{close[0]}"?'
-    return f"keys here are {', '.join(known)}" if known else None
+    return f"known keys are {', '.join(known)}" if known else None
 
 
 def _known_keys(loc: tuple[Any, ...]) -> list[str]:
-    """The keys that the table at ``loc`` may have."""
+    """Return the keys that the table at ``loc`` may have."""
     model: Any = Spec
     for part in loc:
         if isinstance(part, int) or _is_union_tag(part):
@@ -294,7 +294,7 @@ def _known_keys(loc: tuple[Any, ...]) -> list[str]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model inside ``list[Model]`` or ``Model | None``."""
+    """Return the model inside ``list[Model]`` or ``Model | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     for argument in getattr(annotation, "__args__", ()):

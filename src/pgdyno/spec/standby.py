@@ -1,4 +1,4 @@
-"""The standbys of an embedded server: how many, what commits wait for, how far away they are."""
+"""The standbys of an embedded server: their number, what commits wait for, and their delay."""
 
 from __future__ import annotations
 
@@ -11,36 +11,39 @@ from pgdyno.spec.units import format_duration
 
 StandbyMode = Literal["async", "remote_write", "on", "remote_apply", "local"]
 STANDBYS_MAX = 4
-# What the mode sets on the primary, and nobody else may set beside it.
+# Settings of the primary that follow from the mode; server.settings must not contain them.
 MODE_SETTINGS = ("synchronous_commit", "synchronous_standby_names")
 
 
 class StandbySpec(Part):
     """Streaming standbys, and what commits on the primary wait for."""
 
-    count: int = Field(0, ge=0, le=STANDBYS_MAX, description="Streaming standbys")
+    count: int = Field(0, ge=0, le=STANDBYS_MAX, description="Number of streaming standbys")
     mode: StandbyMode = Field(
         "async",
-        description="What a commit waits for: nothing (async), or synchronous_commit with these"
-        " standbys named; local names them and does not wait",
+        description="What a commit waits for: async, no standby; others, the value of"
+        " synchronous_commit with these standbys in synchronous_standby_names",
     )
     quorum: int = Field(
-        1, ge=1, le=STANDBYS_MAX + 1, description="How many receivers a commit waits for (ANY n)"
+        1,
+        ge=1,
+        le=STANDBYS_MAX + 1,
+        description="Number of receivers that a commit waits for (ANY n)",
     )
     delay_ms: Duration = Field(
-        0, alias="delay", description="Of the replication connection, each way"
+        0, alias="delay", description="Delay of the replication connection, each way"
     )
     receivewal: bool = Field(
-        False, description="Also pg_receivewal --synchronous, as one more receiver"
+        False, description="Run pg_receivewal --synchronous as an additional receiver"
     )
 
     @property
     def receivers(self) -> int:
-        """How many there are that commits could wait for."""
+        """Number of receivers that commits could wait for."""
         return self.count + self.receivewal
 
     def settings(self, names: str = "*") -> dict[str, str]:
-        """What the mode is in the primary's settings; ``names`` are those of the receivers."""
+        """Return the primary's settings for the mode; ``names`` are those of the receivers."""
         if not self.receivers or self.mode == "async":
             return {}
         return {
@@ -50,25 +53,26 @@ class StandbySpec(Part):
 
     @property
     def waits(self) -> bool:
-        """Whether commits wait for a receiver."""
+        """True if commits wait for a receiver."""
         return self.receivers > 0 and self.mode not in ("async", "local")
 
     @model_validator(mode="after")
-    def _can_be_had(self) -> StandbySpec:
+    def _commits_can_end(self) -> StandbySpec:
         if self.receivewal and self.mode == "remote_apply":
             raise ValueError(
-                "receivewal applies nothing, so that with mode = remote_apply every commit would"
-                " wait for ever; mode = on waits for its flush"
+                "receivewal applies nothing, so every commit would wait forever with mode ="
+                " remote_apply; use mode = on to wait for its flush"
             )
         if self.receivers and self.quorum > self.receivers:
             raise ValueError(
-                f"quorum = {self.quorum} of {self.receivers} receivers can never be reached"
+                f"quorum = {self.quorum} must not be larger than the number of receivers,"
+                f" {self.receivers}"
             )
         return self
 
 
 def in_words(spec: StandbySpec) -> str:
-    """As ``2 standbys, commits wait for 1 (on)``."""
+    """Describe the standbys, such as ``2 standbys: commits wait for 1 of them (on)``."""
     parts = []
     if spec.count:
         parts.append("a standby" if spec.count == 1 else f"{spec.count} standbys")

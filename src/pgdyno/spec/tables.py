@@ -1,4 +1,4 @@
-"""How pgbench's tables are made: the options of ``pgbench -i``, by their names there."""
+"""Options for making pgbench's tables, named as in ``pgbench -i``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pgdyno.spec._base import Part
 INIT_STEPS = {
     "d": "drop pgbench's four tables",
     "t": "create them",
-    "g": "fill them, rows made by pgdyno",
-    "G": "fill them, rows made by the server",
+    "g": "fill them with rows made by pgdyno",
+    "G": "fill them with rows made by the server",
     "v": "vacuum and analyze them",
     "p": "add primary keys",
     "f": "add foreign keys",
@@ -21,18 +21,26 @@ STEPS_DEFAULT = "dtgvp"
 
 
 class InitSpec(Part):
-    """The steps of an initialisation, and what the tables are like."""
+    """Steps of an initialization and properties of the tables."""
 
-    steps: str = Field(STEPS_DEFAULT, description=f"Of {''.join(INIT_STEPS)}, in this order")
-    fillfactor: int = Field(100, ge=10, le=100, description="Of the tables, in percent")
-    partitions: int = Field(0, ge=0, le=100_000, description="Of pgbench_accounts; 0: none")
-    partition_method: Literal["range", "hash"] | None = Field(
-        None, description="Default range; needs partitions"
+    steps: str = Field(
+        STEPS_DEFAULT,
+        description="Steps, carried out in the order given: "
+        + ", ".join(f"{step} ({what})" for step, what in INIT_STEPS.items()),
     )
-    foreign_keys: bool = Field(False, description="Adds the step f")
-    unlogged_tables: bool = False
-    tablespace: str | None = Field(None, min_length=1, description="Of the tables")
-    index_tablespace: str | None = Field(None, min_length=1, description="Of the primary keys")
+    fillfactor: int = Field(100, ge=10, le=100, description="Fillfactor of the tables, in percent")
+    partitions: int = Field(
+        0, ge=0, le=100_000, description="Number of partitions of pgbench_accounts; 0: none"
+    )
+    partition_method: Literal["range", "hash"] | None = Field(
+        None, description="Partitioning method (default: range); needs partitions"
+    )
+    foreign_keys: bool = Field(False, description="Add foreign keys (the step f)")
+    unlogged_tables: bool = Field(False, description="Make unlogged tables")
+    tablespace: str | None = Field(None, min_length=1, description="Tablespace of the tables")
+    index_tablespace: str | None = Field(
+        None, min_length=1, description="Tablespace of the primary keys"
+    )
 
     @field_validator("steps")
     @classmethod
@@ -40,26 +48,26 @@ class InitSpec(Part):
         steps = steps.replace(" ", "")
         if unknown := next((step for step in steps if step not in INIT_STEPS), None):
             listed = ", ".join(f"{step} ({what})" for step, what in INIT_STEPS.items())
-            raise ValueError(f'"{unknown}" is not a step of an initialisation: {listed}')
+            raise ValueError(f'"{unknown}" is not an initialization step; steps are {listed}')
         if not steps:
-            raise ValueError("an initialisation has at least one step")
+            raise ValueError("an initialization needs at least one step")
         return steps
 
     @model_validator(mode="after")
     def _method_of_partitions(self) -> InitSpec:
         if self.partition_method is not None and not self.partitions:
-            raise ValueError("partition_method needs partitions above 0")
+            raise ValueError("partition_method can only be used with partitions above 0")
         return self
 
     @property
     def all_steps(self) -> str:
-        """The steps with that of the foreign keys, if they are asked for."""
+        """The steps, including f if ``foreign_keys`` is set."""
         return self.steps + ("f" if self.foreign_keys and "f" not in self.steps else "")
 
     def in_words(self) -> str:
-        """What the tables have that pgbench's have not by default; '' for nothing."""
+        """Describe the properties that differ from pgbench's defaults; '' if none do."""
         method = self.partition_method or "range"
-        said = {
+        differing = {
             f"fillfactor {self.fillfactor}": self.fillfactor != 100,
             f"{self.partitions} {method} partitions": self.partitions,
             "foreign keys": "f" in self.all_steps,
@@ -68,4 +76,4 @@ class InitSpec(Part):
             f"tablespace {self.tablespace}": self.tablespace,
             f"index tablespace {self.index_tablespace}": self.index_tablespace,
         }
-        return ", ".join(words for words, true in said.items() if true)
+        return ", ".join(words for words, true in differing.items() if true)

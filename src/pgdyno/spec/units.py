@@ -1,7 +1,7 @@
-"""PostgreSQL's units as users write them: ``16MB``, ``200ms``, ``5min``.
+"""PostgreSQL's units: ``16MB``, ``200ms``, ``5min``.
 
-Durations are kept in milliseconds and sizes in bytes. A bare number is refused where a unit is
-needed, with one exception that pgbench's users rely on: on the command line it means seconds.
+Durations are in milliseconds and sizes in bytes. A number without a unit is an error, except on the
+command line, where it means seconds as in pgbench.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_duration_ms(text: str | int | float, *, bare_unit: str | None = None) -> int:
-    """Milliseconds in ``text``; ``bare_unit`` is what a number without a unit is taken to be in.
+    """Parse a duration into milliseconds; ``bare_unit`` is the unit of a number without one.
 
     Raises ``ValueError`` with a message for users.
     """
@@ -33,25 +33,25 @@ def parse_duration_ms(text: str | int | float, *, bare_unit: str | None = None) 
 
 
 def parse_duration_us(text: str | int | float, *, bare_unit: str | None = None) -> int:
-    """Microseconds in ``text``, as ``parse_duration_ms``."""
+    """Parse a duration into microseconds, like ``parse_duration_ms``."""
     duration_ms = _quantity(text, _TIME_UNITS_MS, bare_unit, "a duration", "50ms or 500us")
     return round(duration_ms * 1000)
 
 
 def parse_share(text: str | int | float) -> float:
-    """A share of 0 to 1 from ``33%``, or from a number that is one already. Raises ``ValueError``
-    with a message for users."""
+    """Parse ``33%`` or ``0.33`` into a share from 0 to 1. Raises ``ValueError`` with a message for
+    users."""
     match = None if isinstance(text, bool) else _SHARE.fullmatch(str(text))
     if match is None or (match[2] == "" and float(match[1]) > 1):
         raise ValueError(f'"{text}" is not a share such as 33%')
     share = float(match[1]) / 100 if match[2] else float(match[1])
     if share > 1:
-        raise ValueError(f'"{text}" is more than all')
+        raise ValueError(f'"{text}" is more than 100%')
     return share
 
 
 def parse_size_bytes(text: str | int) -> int:
-    """Bytes in ``text``. Raises ``ValueError`` with a message for users."""
+    """Parse a size into bytes. Raises ``ValueError`` with a message for users."""
     return round(_quantity(text, _SIZE_UNITS_BYTES, None, "a size", "16MB or 2GB"))
 
 
@@ -77,7 +77,7 @@ def _quantity(
 
 
 def format_duration(duration_ms: float) -> str:
-    """A duration as PostgreSQL would take it back, in the largest unit that is exact."""
+    """Format a duration as PostgreSQL accepts it, in the largest unit that is exact."""
     whole_ms = round(duration_ms)
     for unit in ("h", "min", "s"):
         factor = round(_TIME_UNITS_MS[unit])
@@ -87,14 +87,14 @@ def format_duration(duration_ms: float) -> str:
 
 
 def format_duration_us(duration_us: int) -> str:
-    """A duration as PostgreSQL would take it back, in microseconds if nothing else is exact."""
+    """Format a duration as PostgreSQL accepts it, in the largest unit that is exact."""
     if duration_us % 1000:
         return f"{duration_us}us"
     return format_duration(duration_us // 1000)
 
 
 def format_size(size_bytes: int) -> str:
-    """A size as PostgreSQL would take it back, in the largest unit that is exact."""
+    """Format a size as PostgreSQL accepts it, in the largest unit that is exact."""
     for unit, factor in reversed(_SIZE_UNITS_BYTES.items()):
         if size_bytes and size_bytes % factor == 0:
             return f"{size_bytes // factor}{unit}"

@@ -135,7 +135,7 @@ def run_trial(
     ``noise`` is the floor below which nothing is called an effect; ``None`` for the trial that
     measures it. Raises TrustError when so many slices are void that there is no verdict.
     """
-    set_by = session.set_by(question.b.settings_beside(question.a))
+    set_by = session.set_by(question.b.settings_differing_from(question.a))
     trial_id = session.recorder.add_trial(
         kind=question.kind,
         set_by=set_by,

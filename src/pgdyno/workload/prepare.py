@@ -67,7 +67,7 @@ def prepare(
     distinct = list({id(workload): workload for workload in workloads}.values())
     kinds = {workload.tables for workload in distinct}
     # Scripts on other tables are told what pgbench tells them.
-    known = wanted.scale_said or Tables.PGBENCH in kinds or wanted.initialize
+    known = wanted.scale_given or Tables.PGBENCH in kinds or wanted.initialize
     prepared = Prepared(wanted.scale if known else 1)
     with ExitStack() as own:
         stack = own if hold is None else hold
@@ -125,7 +125,7 @@ class _Pgbench:
         )
 
     def _scale_kept(self, found: Mapping[str, FoundTable]) -> int:
-        if self.wanted.scale_said:
+        if self.wanted.scale_given:
             return self.wanted.scale
         return max(self.wanted.scale, *(scale_in(table.comment) for table in found.values()))
 
@@ -176,9 +176,9 @@ class _Pgbench:
         if ours:
             self.prepared.scale = self._scale_kept(found)
             self._freshen(lock)
-        elif builtin or (not self.wanted.scale_said and set(found) == set(PGBENCH_COLUMNS)):
+        elif builtin or (not self.wanted.scale_given and set(found) == set(PGBENCH_COLUMNS)):
             scale = scale_there(conn, found)
-            asked = self.wanted.scale if self.wanted.scale_said else None
+            asked = self.wanted.scale if self.wanted.scale_given else None
             self.prepared.scale = scale
             self.prepared.notes += what_is_odd(conn, found, scale, asked)
             if words := self.wanted.init.in_words():
