@@ -86,7 +86,7 @@ def page(statuses: dict[str, int]) -> str:
     parts.append("| 130, 143, 129 | interrupted by SIGINT, SIGTERM, SIGHUP |\n\n")
     parts.append(
         "What is wrong with words and options of the command line itself ends with 1 and a hint at"
-        " the command's help. An internal error is a fault of pgdyno, and ends with 2.\n"
+        " the command's help. An internal error is a bug in pgdyno, and ends with 2.\n"
     )
     parts.append(
         "\nWith `--format json` a command that comes to no result prints one object on stdout"

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Self
 
 INTERNAL = "internal-error"
-REPORT = "this is a fault of pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report"
+REPORT = "this is a bug in pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report"
 
 
 class PgdynoError(Exception):

@@ -31,7 +31,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def check_place(path: Path) -> None:
     """Find out now whether ``path`` can be written later; OSError if not. Folders are made."""
     if path.is_dir():
-        raise IsADirectoryError(21, "there is a folder of this name")
+        raise IsADirectoryError(21, "there is a directory of this name")
     if is_special(path):
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -257,9 +257,9 @@ def test_a_server_that_is_not_there(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: no PostgreSQL answers at 127.0.0.1:1
+error: no PostgreSQL server answers at 127.0.0.1:1
 
-hint: is it running there? Where no server or database is named, pgdyno starts its own
+hint: is it running there? Without a server or database name, pgdyno starts its own server
 """,
         )
     )
@@ -272,7 +272,7 @@ def test_what_the_engine_cannot_do_is_refused(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: sslcrldir=/crl: the load engine cannot do this
+error: sslcrldir=/crl: the load engine does not support this
 
 hint: put the lists into one file and name it with sslcrl
 """,
@@ -287,9 +287,9 @@ def test_folder_without_a_server(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: /usr/share holds no postgres and no initdb
+error: /usr/share contains no postgres and no initdb
 
-hint: give the directory of the server's programs, as /usr/lib/postgresql/17/bin
+hint: give the directory of the server's binaries, such as /usr/lib/postgresql/17/bin
 """,
         )
     )

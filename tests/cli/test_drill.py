@@ -153,7 +153,7 @@ def test_what_one_of_two_servers_lacks_is_said_before_either_starts(
     eighteen = f"--pg-bindir={installation_of(18).bindir}"
     words = [command, "-q", *(["--fault", "kill"] if command == "drill" else [])]
     nowhere = pgdyno(*words, "--pg-bindir=/nowhere", fifteen)
-    assert nowhere.err.startswith("error: /nowhere holds no postgres and no initdb\n")
+    assert nowhere.err.startswith("error: /nowhere contains no postgres and no initdb\n")
     for bindirs in ([eighteen, fifteen], [fifteen, eighteen]):
         lacking = pgdyno(*words, *bindirs, "--set", "io_method=sync")
         assert lacking.err.startswith("error: io_method: PostgreSQL 15 has no such setting")

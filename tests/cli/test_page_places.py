@@ -66,7 +66,7 @@ def test_devices_are_written_to(pgdyno: Pgdyno) -> None:
 
 def test_an_unwritable_report_is_refused_before_anything_starts(pgdyno: Pgdyno) -> None:
     Path("file").write_text("")
-    for place, why in (("file/x.html", "File exists"), (".", "a folder of this name"),
+    for place, why in (("file/x.html", "File exists"), (".", "a directory of this name"),
                        ("/proc/x.html", "No such file"), ("run.db", "no report of pgdyno")):  # fmt: skip
         said = pgdyno("investigate", "--report", place, "-o", "new.db", "-q")
         assert (said.status, why in said.err) == (1, True), said

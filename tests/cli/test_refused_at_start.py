@@ -62,7 +62,7 @@ def test_an_option_that_cannot_be_is_refused(pgdyno: Pgdyno, words: str, message
         ("[[events]]\nat = '1s'\nsettings = { work_mem = 'lots' }", "work_mem: "),
         ("[price]\nladder = ['nonsense']", '"nonsense" is not on the ladder'),
         ("[price]\ncandidates = ['work_memo=3']", "has no such setting"),
-        ("[server]\nbindir = '/nope'", "/nope holds no postgres"),
+        ("[server]\nbindir = '/nope'", "/nope contains no postgres"),
         ("[workload]\nscript = [{ file = 'absent.sql' }]", "absent.sql cannot be read"),
         ("[workload]\nsetup = 'absent.sql'", "absent.sql cannot be read"),
         ('[workload]\nscript = [{ file = "a\\u0000" }]', "must not contain a zero byte"),

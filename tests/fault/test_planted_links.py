@@ -144,7 +144,7 @@ def test_a_link_in_place_of_the_configuration_is_named(cluster: Cluster, roots: 
 def test_a_pipe_is_not_waited_for(cluster: Cluster) -> None:
     path = cluster.data_dir / "postgresql.conf"
     as_account('rm "$1"; mkfifo "$1"', path)
-    with pytest.raises(SetupError, match="it is no plain file"):
+    with pytest.raises(SetupError, match="it is not a regular file"):
         cluster.start()
 
 

@@ -163,7 +163,7 @@ def test_what_the_user_changes_during_a_run_is_not_loaded_by_the_next_change(
     assert execute(server.conninfo, "show work_mem") == "4MB"
     assert execute(server.conninfo, "show max_wal_size") == "2GB"
     told = settings.restore_all().sentences()
-    assert told[0] == "your server's settings are as they were: max_wal_size"
+    assert told[0] == "your server's settings are restored: max_wal_size"
     assert told[1].endswith("changed and not yet loaded: work_mem")
     assert execute(server.conninfo, "show work_mem") == "77MB"
 
@@ -184,7 +184,7 @@ def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
     with (server.folder / "postgresql.conf").open("a") as file:
         file.write("commit_delay=7\nshop.mode='y'\n")
     told = settings.restore_all().sentences()
-    assert told[0] == "your server's settings are as they were: max_wal_size"
+    assert told[0] == "your server's settings are restored: max_wal_size"
     assert told[1].endswith("changed and not yet loaded: commit_delay, shop.mode")
 
 
@@ -223,7 +223,7 @@ def test_with_the_guardian_killed_too_the_next_command_does_it(
         patch.setenv("PGDYNO_HOME", os.environ["PGDYNO_HOME"] + "/elsewhere")
         (said,) = settle(replace(server.conninfo, database="postgres"))
     assert said.startswith("at postgresql://")
-    assert said.endswith("your server's settings are as they were: max_wal_size, work_mem")
+    assert said.endswith("your server's settings are restored: max_wal_size, work_mem")
     (done,) = undo_left(quick=False)
     assert not done.failed
     assert is_as(server, before)()
@@ -264,7 +264,7 @@ def test_a_mark_that_others_may_write_is_not_acted_upon(
     execute(mallory, f"alter system set pgdyno.undo = '{mark}'")
     execute(server.conninfo, "select pg_reload_conf()")
     wait_until(lambda: execute(server.conninfo, "show pgdyno.undo") == mark, "the mark is there")
-    with pytest.raises(SetupError, match="others than superusers may set") as caught:
+    with pytest.raises(SetupError, match="roles other than superusers may set") as caught:
         settle(server.conninfo)
     assert caught.value.hint is not None
     assert "ALTER SYSTEM SET \"fsync\" = 'off';" in caught.value.hint
@@ -283,7 +283,7 @@ def test_a_server_that_restarts_or_is_away(server: Cluster, begin: Begin) -> Non
     run.wait()
     (left,) = undo_left(quick=True)
     assert left.failed
-    assert left.sentences[0].endswith("not yet as before; a guardian is at it")
+    assert left.sentences[0].endswith("not yet restored; a guardian is still trying")
     server.start()
     wait_until(is_as(server, before), "when it is back")
 
@@ -352,10 +352,10 @@ def test_a_change_that_locks_everybody_out_is_taken_back_at_once(
     server = new_cluster()
     before = state(server)
     settings = Settings.of_user(server.conninfo, may_apply=True)
-    with pytest.raises(SetupError, match=f"with {name} = {value} nobody can connect") as caught:
+    with pytest.raises(SetupError, match=f"with {name} = {value}, new connections fail") as caught:
         settings.apply({name: value})
-    assert caught.value.hint == "it was taken back at once"
-    assert "no PostgreSQL answers" not in caught.value.message
+    assert caught.value.hint == "it was reverted at once"
+    assert "no PostgreSQL server answers" not in caught.value.message
     assert not is_loss(caught.value), "tried again, it would lock everybody out again"
     settings.restore_all()
     assert is_as(server, before)()
@@ -424,14 +424,16 @@ def test_what_the_user_sets_meanwhile_is_left(server: Cluster, begin: Begin) -> 
     settings.apply({"max_wal_size": "4GB", "work_mem": "5MB"})
     execute(server.conninfo, "alter system set work_mem = '7MB'")
     execute(server.conninfo, "alter system set deadlock_timeout = '2s'")
-    with pytest.raises(RunError, match="work_mem: somebody else set it to 7MB by ALTER SYSTEM"):
+    with pytest.raises(RunError, match="work_mem: another session set it to 7MB by ALTER SYSTEM"):
         settings.apply({"work_mem": "6MB"})
-    with pytest.raises(RunError, match="work_mem: somebody else"):
+    with pytest.raises(RunError, match="work_mem: another session"):
         settings.reset(["work_mem"])
     done = settings.restore_all()
     assert done.back == ["max_wal_size"]
     assert done.theirs == {"work_mem": "7MB"}
-    assert "work_mem was set to 7MB by somebody else meanwhile, and is left so" in done.sentences()
+    assert (
+        "work_mem was set to 7MB by another session meanwhile, and is kept so" in done.sentences()
+    )
     assert execute(server.conninfo, "show max_wal_size") == "2GB"
     assert execute(server.conninfo, "show work_mem") == "7MB"
     assert "deadlock_timeout = '2s'" in "".join(state(server)[0])
@@ -469,7 +471,7 @@ def test_a_sweep_that_fails_says_how_to_mend_it(
     swept = pgdyno("server", "sweep")
     assert swept.returncode == 1
     assert swept.stdout.startswith("checkpoint_timeout at postgresql://")
-    assert "not yet as before a pgdyno that was killed: no PostgreSQL answers at" in swept.stdout
+    assert "not yet restored after a killed pgdyno: no PostgreSQL server answers at" in swept.stdout
     assert swept.stderr.startswith("error: 1 undo record is left\n\nhint: pgdyno server sweep CONN")
     assert 'ALTER SYSTEM RESET "pgdyno"."undo"; SELECT pg_reload_conf();' in swept.stderr
     assert f"rm {path}" in swept.stderr

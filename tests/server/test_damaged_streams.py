@@ -110,7 +110,7 @@ def test_a_copy_whose_begin_was_lost_is_not_waited_for(
         with connect(there) as connection:
             connection.execute("create temp table copied (a int)")
             with (
-                pytest.raises(psycopg.OperationalError, match="did not arrive whole"),
+                pytest.raises(psycopg.OperationalError, match="did not arrive completely"),
                 connection.cursor().copy("copy copied from stdin"),
             ):
                 pass

@@ -128,4 +128,4 @@ def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
         first.kill()
         first.communicate()
     assert second.returncode == 1
-    assert f"another pgdyno loads this server: process {first.pid} on " in second.stderr
+    assert f"another pgdyno is loading this server: process {first.pid} on " in second.stderr

@@ -313,9 +313,9 @@ def test_a_control_connection_that_leads_elsewhere(
     pooler = pgbouncer(pg18, pool_mode="transaction")
     uri, password = pooler.conninfo.uri_without_password, pg18.conninfo.password
     for control, complaint in (
-        (pg15.conninfo.uri_without_password, "leads to another server"),
-        (pooler.conninfo_tcp.uri_without_password, "leads to a pooler too"),
-        ("host=/nowhere", "no PostgreSQL answers"),
+        (pg15.conninfo.uri_without_password, "connects to a different server"),
+        (pooler.conninfo_tcp.uri_without_password, "connects to a pooler too"),
+        ("host=/nowhere", "no PostgreSQL server answers"),
         ("host", "--control: "),
     ):
         said = pgdyno(tmp_path, "run", uri, "--control", control, "-T", "1", password=password)

@@ -133,7 +133,7 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
     [
         ("tries", "max_wal_size=3GB", "may not order a CHECKPOINT"),
         ("tries", "wal_writer_delay=50ms", "may not reload the server's configuration"),
-        ("pgdyno", "session_preload_libraries=nosuchlib", "nobody can connect any more"),
+        ("pgdyno", "session_preload_libraries=nosuchlib", "new connections fail"),
         ("pgdyno", "shared_buffers=256MB", "takes effect only after a restart"),
     ],
 )

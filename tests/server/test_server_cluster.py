@@ -223,7 +223,7 @@ def test_kept_cluster_is_taken_up_again(open_dir: Path, installation_of: Find) -
             conn.execute("create table kept as select 1 as id")
         with pytest.raises(UsageError, match="another pgdyno is using"):
             Cluster.create(installation_of(18), {}, keep_dir=kept)
-    with pytest.raises(UsageError, match=r"is of PostgreSQL 18, not 15"):
+    with pytest.raises(UsageError, match=r"belongs to PostgreSQL 18, not 15"):
         Cluster.create(installation_of(15), {}, keep_dir=kept)
     with Cluster.create(installation_of(18), {}, keep_dir=kept) as cluster:
         assert value_of(cluster, "select count(*) from kept") == 1
@@ -276,7 +276,7 @@ def test_places_are_closed_when_the_cluster_cannot_be_made(
 ) -> None:
     places = Shelves(wal=shelf(open_dir, "wal"))
     (open_dir / "wal/pg_wal").mkdir()
-    with pytest.raises(SetupError, match="has a pg_wal already"):
+    with pytest.raises(SetupError, match="already contains pg_wal"):
         Cluster.create(installation_of(18), {}, disks=lambda _: places)
     assert places.closed == 1
 
@@ -388,7 +388,7 @@ def test_a_copy_of_a_crashed_server_shares_nothing_with_it(
             assert copy.wal_dir == copy.data_dir / "pg_wal"
             assert value_of(copy, "select count(*) from kept") == 1
             other = 15 if major == 18 else 18
-            with pytest.raises(UsageError, match=f"is of PostgreSQL {major}, not {other}"):
+            with pytest.raises(UsageError, match=f"belongs to PostgreSQL {major}, not {other}"):
                 Cluster.create(installation_of(other), {}, source=original.data_dir)
         original.start()
         assert value_of(original, "select count(*) from kept") == 1
@@ -416,13 +416,13 @@ def test_a_lost_wal_is_named(open_dir: Path, installation_of: Find) -> None:
     Cluster.create(installation_of(18), {}, disks=lambda _: places).destroy()
     shutil.rmtree(open_dir / "b/pg_wal")
     places.wal = None
-    with pytest.raises(SetupError, match=r"the WAL is missing: \S+ leads to \S+/b/pg_wal"):
+    with pytest.raises(SetupError, match=r"the WAL is missing: \S+ points to \S+/b/pg_wal"):
         Cluster.create(installation_of(18), {}, disks=lambda _: places)
 
 
 def test_a_kept_cluster_takes_no_disks(open_dir: Path, installation_of: Find) -> None:
     places = Shelves()
-    with pytest.raises(UsageError, match="is kept: it takes no disks"):
+    with pytest.raises(UsageError, match="is kept: it cannot get disks"):
         Cluster.create(installation_of(18), {}, keep_dir=open_dir / "kept", disks=lambda _: places)
 
 
@@ -500,7 +500,7 @@ def test_a_place_that_the_server_cannot_enter_is_named(
     if os.geteuid() != 0:
         pytest.skip("only root runs the server under another account")
     tmp_path.chmod(0o700)
-    with pytest.raises(SetupError, match=f"who cannot enter {tmp_path}"):
+    with pytest.raises(SetupError, match=f"which cannot enter {tmp_path}"):
         Cluster.create(installation_of(18), {}, keep_dir=tmp_path / "kept")
 
 

@@ -100,7 +100,7 @@ def test_nobody_answers() -> None:
         port = probe.getsockname()[1]
         with pytest.raises(SetupError) as caught:
             resolve_conninfo(f"postgresql://127.0.0.1:{port}/x")
-    assert caught.value.message == f"no PostgreSQL answers at 127.0.0.1:{port}"
+    assert caught.value.message == f"no PostgreSQL server answers at 127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_nobody_answers() -> None:
 def test_what_the_engine_cannot_do_is_refused_plainly(asked: str) -> None:
     with pytest.raises(SetupError) as caught:
         resolve_conninfo(f"postgresql://db.example/x?{asked}")
-    assert caught.value.message == f"{asked}: the load engine cannot do this"
+    assert caught.value.message == f"{asked}: the load engine does not support this"
 
 
 @pytest.mark.parametrize(

@@ -48,9 +48,9 @@ def test_a_given_directory_is_used_once_and_first(installation_of: Find) -> None
 def test_wrong_directories_and_versions_are_told_plainly(
     tmp_path: Path, installation_of: Find
 ) -> None:
-    with pytest.raises(UsageError, match="holds no postgres and no initdb"):
+    with pytest.raises(UsageError, match="contains no postgres and no initdb"):
         find_installation(tmp_path)
-    with pytest.raises(UsageError, match=r"holds PostgreSQL 15\.\d+, not 18"):
+    with pytest.raises(UsageError, match=r"contains PostgreSQL 15\.\d+, not 18"):
         find_installation(installation_of(15).bindir, 18)
     with pytest.raises(SetupError, match="no PostgreSQL 99 server found"):
         find_installation(None, 99)

@@ -99,7 +99,7 @@ def test_restart_only_settings_wait_for_one(
 def test_nothing_changes_without_permission_to_apply(pg: Cluster) -> None:
     before = auto_conf(pg)
     settings = Settings.of_user(pg.conninfo, may_apply=False)
-    with pytest.raises(UsageError, match="left alone without --apply"):
+    with pytest.raises(UsageError, match="changed only with --apply"):
         settings.apply({"fsync": "off"})
     assert settings.check({"FSYNC": "off"}) == {"fsync": "off"}
     settings.restore_all()
@@ -126,7 +126,7 @@ def test_what_outweighs_alter_system_is_named(pg: Cluster, run: Callable[[str], 
     run("alter role pgdyno set synchronous_commit = off")
     settings = Settings(pg.conninfo)
     try:
-        with pytest.raises(SetupError, match="ALTER ROLE sets it to off, which outweighs"):
+        with pytest.raises(SetupError, match="ALTER ROLE sets it to off, which overrides"):
             settings.apply({"synchronous_commit": "local"})
     finally:
         run("alter role pgdyno reset synchronous_commit")

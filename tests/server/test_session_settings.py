@@ -131,7 +131,7 @@ def _changes_are_seen(session: Session, seen: Callable[..., None]) -> None:
         seen("on")
     session.event_settings({"SYNCHRONOUS_COMMIT": "local"})
     seen("local")
-    with pytest.raises(UsageError, match="left alone without --apply"):
+    with pytest.raises(UsageError, match="changed only with --apply"):
         session.put_in_force(Change(settings={"checkpoint_timeout": "10min"}))
     session.stop_load()
 

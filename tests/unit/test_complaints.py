@@ -32,7 +32,7 @@ AT = 'connection failed: connection to server at "10.0.0.1", port 6432 failed: '
         ("FATAL:  the database system is starting up", "server-starting", "starting up"),
         ("FATAL:  the database system is shutting down", "server-starting", "shutting down"),
         ("FATAL:  the database system is in recovery mode", "server-starting", "recovery mode"),
-        ("FATAL:  SSL required", "no-encryption", "takes only encrypted connections"),
+        ("FATAL:  SSL required", "no-encryption", "accepts only encrypted connections"),
         (
             'FATAL:  no pg_hba.conf entry for host "10.0.0.2", user "joe", database "shop",'
             " no encryption",
@@ -49,11 +49,11 @@ AT = 'connection failed: connection to server at "10.0.0.1", port 6432 failed: '
         (
             "FATAL:  all backend nodes are down, pgpool requires at least one valid node",
             "no-server-behind-pooler",
-            "reaches no server",
+            "cannot reach its server",
         ),
         ('FATAL:  permission denied for database "shop"', "no-database-right", "denied"),
         ('FATAL:  role "joe" is not permitted to log in', "no-login", "log in"),
-        ("received invalid response to SSL negotiation: H", "no-postgres", "does not speak"),
+        ("received invalid response to SSL negotiation: H", "no-postgres", "does not use"),
     ],
 )  # fmt: skip
 def test_a_refusal_has_its_hint(said: str, code: str, message: str) -> None:

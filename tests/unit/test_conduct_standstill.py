@@ -98,9 +98,9 @@ def test_what_fails_for_a_lost_server_is_done_again(clock: Clock) -> None:
 
 def test_a_server_that_does_not_come_back_ends_the_run(clock: Clock) -> None:
     def act() -> None:
-        raise SetupError("no PostgreSQL answers", code="no-server")
+        raise SetupError("no PostgreSQL server answers", code="no-server")
 
-    with pytest.raises(RunError, match="no PostgreSQL answers") as raised:
+    with pytest.raises(RunError, match="no PostgreSQL server answers") as raised:
         patiently(act, clock.wait)
     assert raised.value.exit_status == 2
 

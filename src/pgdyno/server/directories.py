@@ -56,9 +56,9 @@ def _given() -> Path | None:
     given = os.environ.get("PGDYNO_HOME")
     if given and not given.isprintable():
         raise SetupError(
-            f"PGDYNO_HOME is {given!r}, which a server's configuration cannot name",
+            f"PGDYNO_HOME is {given!r}, which a server's configuration file cannot contain",
             code="state-directory",
-            hint="set it to a directory without line breaks and the like in its name",
+            hint="set it to a directory without control characters in its name",
         )
     return Path(given).absolute() if given else None
 
@@ -94,7 +94,7 @@ def _made(path: Path) -> Path:
         )
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
         raise SetupError(
-            f"everybody may write to {path}",
+            f"{path} is world-writable",
             code="state-directory",
             hint=f"chmod o-w {path}, or set PGDYNO_HOME to another directory",
         )

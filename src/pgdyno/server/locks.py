@@ -60,5 +60,5 @@ def _no_lock(path: Path, problem: OSError) -> SetupError:
     return SetupError(
         f"cannot lock {path}: {problem.strerror}",
         code="state-directory",
-        hint="set PGDYNO_HOME to a directory that you may write to, on a disk that has locks",
+        hint="set PGDYNO_HOME to a directory that you may write to, on a file system with locks",
     )

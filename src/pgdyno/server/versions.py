@@ -10,6 +10,6 @@ def newer_note(version: str, version_num: int) -> str | None:
     if version_num // 10000 <= SUPPORTED_MAJORS[-1]:
         return None
     return (
-        f"PostgreSQL {version} is newer than this pgdyno knows"
+        f"PostgreSQL {version} is newer than this pgdyno supports"
         f" ({SUPPORTED_MAJORS[0]} to {SUPPORTED_MAJORS[-1]}): some probes may be missing"
     )

@@ -81,7 +81,7 @@ def _check_settings(settings: Mapping[str, str]) -> None:
     """Raise SetupError when what was read cannot be the settings of a PostgreSQL server."""
     if not settings.get("max_connections", "").isdecimal():
         raise SetupError(
-            "the server does not tell its max_connections: its answer is damaged, or it is not"
+            "the server does not report max_connections: its answer is damaged, or it is not"
             " PostgreSQL",
             code="garbled",
         )

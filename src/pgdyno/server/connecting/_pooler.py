@@ -25,8 +25,8 @@ from pgdyno.server.queries import query
 _TIMEOUT_S = 3
 _LOOPBACK = ("127.0.0.1", "::1")
 _HINT = (
-    "--control names the server itself, for set-up and probes: their sessions set parameters,"
-    " which a pooler would hand on to the clients"
+    "name the server itself with --control: a pooler would pass the parameters that sessions of"
+    " set-up and probes set on to the clients"
 )
 
 
@@ -53,7 +53,7 @@ def server_behind(conninfo: ConnInfo, control: str | None) -> ConnInfo:
         direct = _resolve_control(control, conninfo)
         if _ask(direct).identity != asked.identity:
             raise SetupError(
-                f"--control leads to another server ({direct.uri_without_password}) than the"
+                f"--control connects to a different server ({direct.uri_without_password}) than the"
                 f" clients' connection string ({conninfo.uri_without_password})",
                 code="control-elsewhere",
             )
@@ -81,9 +81,9 @@ def _resolve_control(control: str, conninfo: ConnInfo) -> ConnInfo:
         raise
     if _ask(direct).pooled:
         raise SetupError(
-            f"--control leads to a pooler too ({direct.uri_without_password})",
+            f"--control connects to a pooler too ({direct.uri_without_password})",
             code="control-pooled",
-            hint="it is to name the server itself",
+            hint="--control must name the server itself",
         )
     return direct
 
@@ -110,7 +110,7 @@ def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
     tried = ", ".join(f"{host}:{port}" for host, port in asked.places) or "nothing"
     raise SetupError(
         f"{conninfo.host}:{conninfo.port} is a pooler, and the server behind it cannot be reached"
-        f" past it (tried {tried})",
+        f" directly (tried {tried})",
         code="pooler",
         hint=_HINT,
     )

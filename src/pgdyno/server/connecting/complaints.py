@@ -59,85 +59,85 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         r"(?:peer|ident) authentication failed",
         "wrong-user",
         "{place}: {reason}",
-        "be that user of the operating system, or connect with -h localhost and a password",
+        "run pgdyno as that operating system user, or connect with -h localhost and a password",
     ),
     (
         r"database system is (?:starting up|shutting down|in recovery mode|not (?:yet )?accepting)",
         "server-starting",
         "{place}: {reason}",
-        "wait until it is up; its own log says how far it is",
+        "wait until it is up; its log shows how far it is",
     ),
     (
         r"backend nodes are down|server login (?:has been )?fail|cannot connect to server"
         r"|query_wait_timeout",
         "no-server-behind-pooler",
-        "the pooler at {place} reaches no server: {reason}",
-        "is the server behind it up, and does it let the pooler in? The pooler's log says more",
+        "the pooler at {place} cannot reach its server: {reason}",
+        "check that the server is running and accepts the pooler; the pooler's log says more",
     ),
     (
         r"unrecognized configuration parameter|invalid value for parameter"
         r"|invalid command-line argument",
         "startup-parameter",
         "{place}: {reason}",
-        "options of the connection string, PGOPTIONS, or ALTER ROLE or DATABASE … SET have it",
+        "options of the connection string, PGOPTIONS, or ALTER ROLE or DATABASE … SET sets it",
     ),
     (
         r"no such database: ",  # PgBouncer
         "no-pooler-database",
         'the pooler at {place} has no database "{database}"',
-        "name one that it has with -d; for workloads that make tables it needs one named pgdyno"
+        "name another database with -d; workloads that create tables need one named pgdyno"
         " ([databases] in pgbouncer.ini)",
     ),
     (
         r"unsupported startup parameter",  # PgBouncer
         "startup-parameter",
         "{place}: {reason}",
-        "leave it out, or let the pooler ignore it (ignore_startup_parameters in pgbouncer.ini)",
+        "remove it, or have the pooler ignore it (ignore_startup_parameters in pgbouncer.ini)",
     ),
     (
         r"received invalid response|expected authentication request|unsupported frontend protocol"
         r"|unexpected response",
         "no-postgres",
-        "{place} does not speak PostgreSQL's protocol",
+        "the server at {place} does not use PostgreSQL's protocol",
         "check the port",
     ),
     (
         r"could not (?:access file|load library)",
         "startup-library",
         "{place}: {reason}",
-        "session_preload_libraries and local_preload_libraries name libraries that the server must"
-        " have",
+        "session_preload_libraries and local_preload_libraries must name libraries that are"
+        " installed on the server",
     ),
     (
         r"Connection refused|No such file or directory",
         "no-server",
-        "no PostgreSQL answers at {place}",
-        "is it running there? Where no server or database is named, pgdyno starts its own",
+        "no PostgreSQL server answers at {place}",
+        "is it running there? Without a server or database name, pgdyno starts its own server",
     ),
     (
         r"password authentication failed|auth(?:entication)? failed|no such user",
         "wrong-password",
         "{place}: {reason}",
-        "PGPASSWORD or ~/.pgpass can hold the password",
+        "PGPASSWORD or ~/.pgpass can supply the password",
     ),
     (
         r"no pg_hba.conf entry|pg_hba.conf rejects",
         "not-let-in",
         "{place}: {reason}",
-        "pg_hba.conf of the server must let this user, database and address in; if it takes only"
+        "pg_hba.conf on the server must allow this user, database and address; if it allows only"
         " encrypted connections, use sslmode=require",
     ),
     (
         r"SSL (?:connection is )?required|requires? (?:SSL|TLS)",
         "no-encryption",
-        "{place} takes only encrypted connections",
+        "{place} accepts only encrypted connections",
         "use sslmode=require, or verify-full with sslrootcert",
     ),
     (
         r"server does not support SSL",
         "no-encryption",
-        "{place} has encryption switched off",
-        "switch it on there (ssl = on), or use sslmode=prefer for a network you trust",
+        "{place} has encryption turned off",
+        "turn it on there (ssl = on), or use sslmode=prefer on a network that you trust",
     ),
     (
         r"certificate verify failed|certificate revoked|does not match host name",
@@ -162,7 +162,7 @@ _COMPLAINTS = (  # what libpq says → code, message, hint
         r"timeout expired|timed out",
         "no-server",
         "{place} does not answer",
-        "check the address, the port and what a firewall lets through",
+        "check the address, the port and the firewall",
     ),
     (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
 )
@@ -172,19 +172,19 @@ _WRONG_VALUE = re.compile(
     r""" ["']([^"']*)["']"""
 )
 _HINTS = {  # SQLSTATE or its class → hint, for statements of ours
-    "25006": "a standby takes no writes; on a primary it is default_transaction_read_only, of the"
-    " role, the database or the server",
+    "25006": "a standby accepts no writes; on a primary, default_transaction_read_only is on for"
+    " the role, the database or the server",
     "3F000": "search_path names no schema that the role may use: ALTER ROLE … RESET search_path; or"
     " as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
     "42501": "as a superuser: GRANT USAGE, CREATE ON SCHEMA public TO the role",
     "53100": "free some space there, or choose a smaller scale with -s",
-    "53200": "the server's machine is out of memory: smaller work_mem or shared_buffers",
+    "53200": "the server's machine is out of memory: reduce work_mem or shared_buffers",
     "53300": "end sessions there, use fewer clients (-c), or raise max_connections",
-    "55P03": "another session holds a lock on them: end it, or wait",
+    "55P03": "another session holds a conflicting lock: end it, or wait",
     "57014": "statement_timeout of the role, the database or the server is too short for this:"
     " ALTER ROLE … SET statement_timeout = 0",
-    "57P": "the server was stopped or crashed: its own log says why",
-    "08": "the server was stopped or crashed, or the network failed: its own log says more",
+    "57P": "the server was stopped or crashed: its log says why",
+    "08": "the server was stopped or crashed, or the network failed: its log says more",
 }
 _HARMLESS = {"=", "user", "host", "port", "dbname", "password", "sslmode", "options"}
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -226,7 +226,7 @@ def wrong_value(said: str) -> PgdynoError | None:
     return UsageError(
         f"{place}: {complaint}",
         code="conninfo",
-        hint=f"{source} has it: leave it out, or give it a value that libpq takes",
+        hint=f"{source} sets it: remove it, or give it a value that libpq accepts",
     )
 
 
@@ -234,9 +234,9 @@ def password_missing(said: str, params: Mapping[str, Any]) -> PgdynoError:
     """For a server that wants a password where nobody gave one."""
     place = connect_error(said, params).message.partition(": ")[0]
     return SetupError(
-        f"{place}: the server wants a password, and none is given",
+        f"{place}: the server requires a password, and none is given",
         code="password-missing",
-        hint="PGPASSWORD or ~/.pgpass can hold it; on a terminal, -W asks for it",
+        hint="PGPASSWORD or ~/.pgpass can supply it; on a terminal, -W prompts for it",
     )
 
 
@@ -251,7 +251,7 @@ def malformed(complaint: str, text: str) -> UsageError:
 
     scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", text, re.IGNORECASE)
     if scheme and scheme[0] not in ("postgresql", "postgres"):
-        complaint = f"{scheme[0]}:// is not how a URI of PostgreSQL begins"
+        complaint = f"a PostgreSQL URI does not begin with {scheme[0]}://"
     else:
         complaint = _QUOTED.sub(lambda found: found[0] if shows(found[1]) else '"…"', complaint)
     return UsageError(f"connection: {complaint}", code="conninfo", hint=hint)

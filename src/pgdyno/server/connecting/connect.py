@@ -32,11 +32,11 @@ _TIMEOUT_S = 10
 _PORT = 5432
 _RESOLVED = ("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "password")
 _UNSUPPORTED = (  # parameter, values (None: any), hint
-    ("gssencmode", ("require",), "TLS encrypts as well: sslmode=require"),
+    ("gssencmode", ("require",), "use TLS instead: sslmode=require"),
     ("requirepeer", None, "leave it out"),
     ("sslcrldir", None, "put the lists into one file and name it with sslcrl"),
     ("sslcertmode", ("require",), "leave it out: a certificate is sent when the server asks"),
-    ("ssl_max_protocol_version", ("TLSv1", "TLSv1.1"), "TLSv1.2 and TLSv1.3 can be had"),
+    ("ssl_max_protocol_version", ("TLSv1", "TLSv1.1"), "TLSv1.2 and TLSv1.3 are supported"),
 )
 _ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
 """Codes of what no other database of the server would change."""
@@ -97,7 +97,7 @@ def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
             except psycopg.Error as error:
                 grant = f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}"
                 raise SetupError(
-                    f"the database {OWN_NAME} cannot be made: {primary(error)}",
+                    f"the database {OWN_NAME} cannot be created: {primary(error)}",
                     code="no-own-database",
                     hint=grant if error.sqlstate == "42501" else hint_for(error) or grant,
                 ) from None
@@ -196,7 +196,7 @@ def _refuse_unsupported(effective: Mapping[str, str]) -> None:
         asked = effective.get(name)
         if asked and (value is None or asked in value):
             raise SetupError(
-                f"{name}={asked}: the load engine cannot do this",
+                f"{name}={asked}: the load engine does not support this",
                 code="connection-unsupported",
                 hint=hint,
             )

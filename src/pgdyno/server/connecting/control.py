@@ -57,7 +57,7 @@ class Control(psycopg.Connection[Any]):
             raise
         except Exception as problem:
             self.close()
-            message = f"the server's answer makes no sense: {problem}"
+            message = f"the server's answer is not valid: {problem}"
             raise psycopg.OperationalError(message) from None
 
     def _watched(self, gen: Generator[Any, Any, _Answer]) -> Generator[Any, Any, _Answer]:
@@ -76,7 +76,7 @@ class Control(psycopg.Connection[Any]):
                     if idle_looks >= _IDLE_LOOKS:
                         self.close()
                         raise psycopg.OperationalError(
-                            "the server has answered, and the answer did not arrive whole"
+                            "the server has answered, but the answer did not arrive completely"
                         )
                 wanted = gen.send(ready)
         except StopIteration as end:

@@ -66,7 +66,7 @@ def _places(conninfo: ConnInfo, held: ExitStack) -> Iterator[psycopg.Connection]
 
 
 def _session(conninfo: ConnInfo) -> psycopg.Connection:
-    name = f"pgdyno turn of process {os.getpid()} on {socket.gethostname()}"
+    name = f"pgdyno lock of process {os.getpid()} on {socket.gethostname()}"
     shown = "".join(letter if letter.isprintable() else "?" for letter in name)
     name = shown.encode("ascii", "replace")[:_NAME_BYTES_MAX].decode()
     given = f"{conninfo.options.get('options', '')} {_UNLIMITED}".strip()
@@ -95,18 +95,18 @@ def _taken(session: psycopg.Connection) -> bool:
     except psycopg.Error as error:
         message = (error.diag.message_primary or str(error)).strip()
         raise SetupError(
-            f"the lock that keeps other pgdynos away cannot be taken: {message}", code="turn"
+            f"the lock against other pgdyno runs cannot be acquired: {message}", code="turn"
         ) from None
     assert row is not None
     return bool(row[-1])
 
 
 def _refused(session: psycopg.Connection, wait_ms: int) -> SetupError:
-    waited = f" after {wait_ms / 1000:g} s" if wait_ms else ""
+    waited = f" (waited {wait_ms / 1000:g} s)" if wait_ms else ""
     return SetupError(
-        f"another pgdyno loads this server{waited}: {_holder(session)}",
+        f"another pgdyno is loading this server{waited}: {_holder(session)}",
         code="server-in-use",
-        hint="two at once measure each other; let it end, or wait longer with --server-wait",
+        hint="two at once would measure each other; let it end, or wait longer with --server-wait",
     )
 
 
@@ -115,6 +115,6 @@ def _holder(session: psycopg.Connection) -> str:
     if row is None:
         return "another pgdyno"
     backend, name, role, address, since = row
-    who = name.removeprefix("pgdyno turn of ") or "a session that this role may not look at"
+    who = name.removeprefix("pgdyno lock of ") or "a session that this role may not see"
     place = f" from {address}" if address else ""
     return f"{who}, as {role}{place} since {since} (backend {backend})"

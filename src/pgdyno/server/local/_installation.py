@@ -93,7 +93,7 @@ def find_installation(bindir: Path | None = None, major: int | None = None) -> I
         installation = _given(bindir)
         if major not in (None, installation.major):
             raise UsageError(
-                f"{bindir} holds PostgreSQL {installation.version}, not {major}",
+                f"{bindir} contains PostgreSQL {installation.version}, not {major}",
                 code="pg-version",
             )
         return installation
@@ -119,13 +119,13 @@ def _given(bindir: Path) -> Installation:
     missing = [name for name in _PROGRAMS if not (directory / name).is_file()]
     if missing:
         raise UsageError(
-            f"{bindir} holds no {' and no '.join(missing)}",
+            f"{bindir} contains no {' and no '.join(missing)}",
             code="pg-bindir",
-            hint="give the directory of the server's programs, as /usr/lib/postgresql/17/bin",
+            hint="give the directory of the server's binaries, such as /usr/lib/postgresql/17/bin",
         )
     installation = _inspect(directory, "given")
     if installation is None:
-        raise UsageError(f"{directory / 'postgres'} does not run here", code="pg-bindir")
+        raise UsageError(f"{directory / 'postgres'} cannot run on this machine", code="pg-bindir")
     if installation.major < SUPPORTED_MAJORS[0]:
         raise UsageError(
             f"PostgreSQL {installation.version} in {bindir} is too old",

@@ -41,7 +41,7 @@ def _place(data_dir: Path, place: Path | None) -> None:
         link.symlink_to(place / _NAME)
     elif not link.is_dir():
         raise SetupError(
-            f"the WAL is missing: {link} leads to {real_wal_dir(data_dir)}", code="wal-directory"
+            f"the WAL is missing: {link} points to {real_wal_dir(data_dir)}", code="wal-directory"
         )
     elif place is not None:
         move_wal(data_dir, place)
@@ -69,7 +69,7 @@ def _move(data_dir: Path, place: Path | None, last: str | None) -> None:
     if place is None:
         remove_folder(fresh)
     elif fresh.exists():
-        raise SetupError(f"{place} has a {_NAME} already", code="wal-directory")
+        raise SetupError(f"{place} already contains {_NAME}", code="wal-directory")
     if last is not None:
         set_spares_aside(data_dir, now, last)
     try:

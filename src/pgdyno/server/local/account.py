@@ -97,7 +97,9 @@ def give_tree(top: Path, account: Account | None) -> None:
     done = run_as(None, ["chown", "-R", "-P", "--no-dereference", *whose, "--", top])
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise SetupError(f"cannot give {top} to {account.name}: {said}", code="data-directory")
+        raise SetupError(
+            f"cannot change the owner of {top} to {account.name}: {said}", code="data-directory"
+        )
 
 
 def can_enter(directory: Path) -> bool:
@@ -113,9 +115,9 @@ def require_reach(directory: Path) -> None:
     account = server_account()
     if account is not None and not can_enter(directory):
         raise SetupError(
-            f"PostgreSQL runs as {account.name} here, who cannot enter {directory}",
+            f"PostgreSQL runs as {account.name} here, which cannot enter {directory}",
             code="state-directory",
-            hint="PGDYNO_HOME=/var/tmp/pgdyno, for example, is a place that it can",
+            hint="set PGDYNO_HOME to a directory that it can enter, such as /var/tmp/pgdyno",
         )
 
 
@@ -134,7 +136,7 @@ def _create() -> Account:
         ["useradd", "--system", "--user-group", "--no-create-home", *place, _OWN_NAME],
         ["adduser", "-S", "-D", "-H", "-h", "/nonexistent", _OWN_NAME],  # BusyBox
     )
-    said = "there is neither useradd nor adduser"
+    said = "neither useradd nor adduser is installed"
     for command in commands:
         if shutil.which(command[0]) is None:
             continue
@@ -145,7 +147,7 @@ def _create() -> Account:
     if account := _look_up(_FALLBACK_NAME):
         return account
     raise SetupError(
-        f"PostgreSQL does not run as root, and no account could be made for it: {said}",
+        f"PostgreSQL does not run as root, and no account could be created for it: {said}",
         code="no-account",
         hint=f"run pgdyno as another user, or add a system account named {_OWN_NAME}",
     )

@@ -84,7 +84,7 @@ class Guarded:
         if not self.wait_exit(_STOP_S_MAX):
             self.end()
             raise SetupError(
-                f"{self._name} had not shut down after {_STOP_S_MAX:.0f} s and was stopped at once",
+                f"{self._name} did not shut down within {_STOP_S_MAX:.0f} s and was killed",
                 code="stop-timeout",
             )
 

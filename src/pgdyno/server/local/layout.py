@@ -98,7 +98,7 @@ def check_keeping(folder: Path, *, disks: bool, source: Path | None) -> None:
     """Refuse what a kept cluster in ``folder`` cannot have."""
     if disks or (source is not None and (folder / "data").exists()):
         raise UsageError(
-            f"the cluster in {folder} is kept: it takes no disks and no other data directory",
+            f"the cluster in {folder} is kept: it cannot get disks or another data directory",
             code="kept-cluster",
         )
 
@@ -179,15 +179,15 @@ def _check_version(installation: Installation, data_dir: Path) -> None:
     text = read_text(data_dir / "PG_VERSION")
     if text is None:
         raise UsageError(
-            f"{data_dir} is no data directory: its PG_VERSION cannot be read",
+            f"{data_dir} is not a data directory: its PG_VERSION cannot be read",
             code="data-directory",
         )
     major = text.strip()[:20]
     if major != str(installation.major):
         raise UsageError(
-            f"the cluster in {data_dir} is of PostgreSQL {major}, not {installation.major}",
+            f"{data_dir} belongs to PostgreSQL {major}, not {installation.major}",
             code="pg-version",
-            hint="choose its programs with --pg-bindir, or another directory",
+            hint="choose matching binaries with --pg-bindir, or another directory",
         )
 
 
@@ -197,7 +197,7 @@ def _copy_data_directory(source: Path, target: Path) -> None:
         tablespaces = any((source / "pg_tblspc").iterdir())
     if tablespaces:
         raise SetupError(
-            f"{source} has tablespaces, which lie outside it and would be shared with its copy",
+            f"{source} has tablespaces, which are outside it and would be shared with its copy",
             code="tablespaces",
         )
     copy_tree(source, target)

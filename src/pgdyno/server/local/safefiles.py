@@ -96,9 +96,9 @@ def _become(uid: int, gid: int) -> None:
     libc.setfsuid(uid)
     if _file_identity() != (uid, gid):
         raise SetupError(
-            f"root may not work on files as another user (uid {uid}) here",
+            f"root cannot access files as another user (uid {uid}) here",
             code="no-account",
-            hint="run pgdyno as a user that is not root",
+            hint="run pgdyno as a user other than root",
         )
 
 
@@ -167,7 +167,7 @@ def open_plain(path: Path) -> FileIO:
         file = FileIO(os.open(path, os.O_RDONLY | _PLAIN), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
-        raise OSError(errno.EINVAL, "it is no plain file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return file
 
 

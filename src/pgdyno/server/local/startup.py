@@ -60,7 +60,7 @@ def explain_signal(
     return SetupError(
         f"PostgreSQL {installation.version} was ended by {number.name} while it started",
         code="server-killed",
-        hint="the kernel's log tells of processes that were killed for want of memory",
+        hint="the kernel's log shows processes that were killed for lack of memory",
     )
 
 

@@ -125,9 +125,9 @@ class Settings:
             return
         if not self._may_apply:
             raise UsageError(
-                f"{', '.join(settings)}: this server's settings are left alone without --apply",
+                f"{', '.join(settings)}: settings of this server are changed only with --apply",
                 code="apply-not-allowed",
-                hint="add --apply; every setting goes back to what it was when the run ends",
+                hint="add --apply; every setting is restored when the run ends",
             )
         settings = self.check(settings)
         described = self.describe(settings)
@@ -278,17 +278,17 @@ class Settings:
             if kept.is_lost():
                 raise  # The server went away: that is not the change's doing, as far as we know.
             raise SetupError(
-                f"with {change} nobody can connect any more: {problem.message}",
+                f"with {change}, new connections fail: {problem.message}",
                 code="locked-out",
-                hint="it was taken back at once",
+                hint="it was reverted at once",
             ) from None
         deadline = time.monotonic() + _IN_FORCE_S_MAX
         while missing := self._not_in_force(kept, settings):
             if time.monotonic() > deadline:
                 raise SetupError(
-                    f"the server did not put {', '.join(missing)} in force",
+                    f"the server did not apply {', '.join(missing)}",
                     code="not-in-force",
-                    hint="its log says why; it was taken back",
+                    hint="its log says why; it was reverted",
                 )
             time.sleep(_POLL_S)
 
@@ -371,18 +371,18 @@ def _refuse_outweighed(described: Iterable[Setting]) -> None:
         if setting.source in _STRONGER:
             raise SetupError(
                 f"{setting.name}: {_STRONGER[setting.source]} sets it to {setting.value},"
-                " which outweighs ALTER SYSTEM",
+                " which overrides ALTER SYSTEM",
                 code="setting-outweighed",
-                hint="take that away, or connect in a way that does not meet it",
+                hint="remove that, or connect in a way that it does not affect",
             )
 
 
 def _changed_by_others(name: str, value: str | None) -> RunError:
     now = "reset it" if value is None else f"set it to {value}"
     return RunError(
-        f"{name}: somebody else {now} by ALTER SYSTEM while pgdyno was changing it",
+        f"{name}: another session {now} by ALTER SYSTEM while pgdyno was changing it",
         code="settings-contested",
-        hint="it is left so; run again when nobody else changes it",
+        hint="that value is kept; run again when nothing else changes it",
     )
 
 
@@ -390,6 +390,6 @@ def _not_restored(record: UndoRecord, problem: PgdynoError) -> RunError:
     return RunError(
         f"{', '.join(record.settings)}: still changed on your server: {problem.message}",
         code="settings-not-restored",
-        hint="pgdyno goes on trying for 10 minutes; after that, pgdyno server sweep does it, or by"
-        f" hand: {' '.join(by_hand(record))}",
+        hint="pgdyno keeps trying for 10 minutes; after that, run pgdyno server sweep, or restore"
+        f" them manually: {' '.join(by_hand(record))}",
     )

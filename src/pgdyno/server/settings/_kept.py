@@ -201,8 +201,8 @@ class KeptSession:
                 f" pg_show_all_file_settings() TO {self.role}; in database {self.database}"
             )
         raise SetupError(
-            f"{', '.join(shadowed or names)}: cannot see what is set now, so it could not be put"
-            " back",
+            f"{', '.join(shadowed or names)}: the present value is not visible, so it could not be"
+            " restored",
             code="settings-hidden",
             hint=f"as a superuser: {grant}",
         )
@@ -259,7 +259,7 @@ class KeptSession:
                     break
             time.sleep(_PAUSE_S)
         raise SetupError(
-            f"the server at {self._conninfo.uri_without_password} is away:"
+            f"the server at {self._conninfo.uri_without_password} is not available:"
             f" {str(lost).strip().splitlines()[0]}",
             code="no-server",
         ) from None
@@ -296,5 +296,5 @@ class KeptSession:
         return SetupError(
             f"{name}: the role {self.role} may not change it",
             code="no-permission",
-            hint=grant if self.version >= 150000 else "only a superuser may, before 15",
+            hint=grant if self.version >= 150000 else "before PostgreSQL 15, only a superuser may",
         )

@@ -116,9 +116,8 @@ def _seen_to(path: Path) -> Iterator[Undone]:
         record = read_undo(path)
         if not Path(f"/proc/{record.pid}").exists():
             where = record.conninfo.uri_without_password
-            said = (
-                f"{', '.join(record.settings)} at {where}: not yet as before; a guardian is at it"
-            )
+            names = ", ".join(record.settings)
+            said = f"{names} at {where}: not yet restored; a guardian is still trying"
             yield Undone([said], failed=True, by_hand=by_hand(record), path=path)
 
 
@@ -135,7 +134,7 @@ def _undo(path: Path, file: UndoFile, *, quick: bool) -> Undone:
     except PgdynoError as problem:
         names = ", ".join(record.settings)
         where = record.conninfo.uri_without_password
-        said = f"{names} at {where}: not yet as before a pgdyno that was killed: {problem.message}"
+        said = f"{names} at {where}: not yet restored after a killed pgdyno: {problem.message}"
         return Undone([said], failed=True, by_hand=by_hand(record), path=path)
 
 
@@ -242,7 +241,7 @@ def _put_back_marked(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
         if kept.version >= 150000 and kept.rows(query("mark_granted"))[0][0]:
             # Who may write the mark could otherwise have us set what that role may not.
             raise SetupError(
-                f"others than superusers may set {MARK}, so that it is not acted upon unseen",
+                f"roles other than superusers may set {MARK}, so it is not trusted",
                 code="undo-mark",
                 hint="run pgdyno server sweep where it was killed",
             )
@@ -254,7 +253,7 @@ def _put_back_marked(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
 
 def _told(conninfo: ConnInfo, done: Restored) -> list[str]:
     where = conninfo.uri_without_password
-    return [f"at {where}, after a pgdyno that was killed, {each}" for each in done.sentences()]
+    return [f"at {where}, after a killed pgdyno, {each}" for each in done.sentences()]
 
 
 def _run_of(mark: str) -> str | None:
@@ -272,8 +271,8 @@ def _pending(record: UndoRecord, problem: PgdynoError, path: Path | None) -> Set
     kept = f", then delete {path}" if path else ""
     hint = f"{problem.hint}; or " if problem.hint else ""
     return SetupError(
-        f"a pgdyno that was killed has left {', '.join(record.settings)} changed on this server,"
-        f" and they cannot be put back: {problem.message}",
+        f"a killed pgdyno has left {', '.join(record.settings)} changed on this server, and they"
+        f" cannot be restored: {problem.message}",
         code="undo-pending",
         hint=f"{hint}as a superuser: {' '.join(by_hand(record))}{kept}",
     )

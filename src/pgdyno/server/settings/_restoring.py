@@ -29,13 +29,13 @@ class Restored:
         """What there is to tell of it."""
         told = []
         if self.back:
-            told.append(f"your server's settings are as they were: {', '.join(self.back)}")
+            told.append(f"your server's settings are restored: {', '.join(self.back)}")
         for name, value in self.theirs.items():
             now = "was reset" if value is None else f"was set to {value}"
-            told.append(f"{name} {now} by somebody else meanwhile, and is left so")
+            told.append(f"{name} {now} by another session meanwhile, and is kept so")
         if self.loaded:
             told.append(
-                f"the reload has put in force what others had changed and not yet loaded:"
+                f"the reload also applied changes that had not been loaded before:"
                 f" {', '.join(self.loaded)}"
             )
         return told
@@ -80,8 +80,8 @@ def restore(kept: KeptSession, record: UndoRecord) -> Restored:
     done = put_back(kept, record, record.settings)
     if done.unknown:
         raise SetupError(
-            f"{', '.join(done.unknown)}: still as a killed pgdyno set it, and what it was before is"
-            " known only to the undo record where that ran",
+            f"{', '.join(done.unknown)}: still as a killed pgdyno set it; the value before is only"
+            " in the undo record on the machine where that ran",
             code="undo-unknown",
             hint="run pgdyno server sweep there; or " + "; ".join(by_hand(record)),
         )
@@ -111,6 +111,6 @@ def _verify(kept: KeptSession, record: UndoRecord, names: list[str]) -> None:
         # What is in force may be shown in other words than it was written in.
         if held != touched.before and (kept.sees_file or touched.owns(held)):
             raise SetupError(
-                f"{name} is {held} after it was put back: somebody else is changing it",
+                f"{name} is {held} after it was restored: another session is changing it",
                 code="settings-contested",
             )

@@ -88,7 +88,7 @@ def apply_missing(names: Iterable[str]) -> UsageError:
     return UsageError(
         f"{', '.join(names)}: settings of your server change only with --apply",
         code="apply-missing",
-        hint="with --apply, what they were is put back at the end, also after a crash",
+        hint="with --apply, their values are restored at the end, also after a crash",
     )
 
 

@@ -142,7 +142,7 @@ class UndoRecord:
             raise SetupError(
                 f"the server's parameter {MARK} cannot be read: {mark[:80]}",
                 code="undo-mark",
-                hint=f"look at what ALTER SYSTEM has left there, then ALTER SYSTEM RESET {MARK}",
+                hint=f"check what ALTER SYSTEM has set there, then ALTER SYSTEM RESET {MARK}",
             ) from None
 
 
@@ -232,7 +232,7 @@ def read_undo(path: Path) -> UndoRecord:
         raise SetupError(
             f"the undo record {path} cannot be read",
             code="undo-file",
-            hint="look at what ALTER SYSTEM has left on that server, then delete the file",
+            hint="check what ALTER SYSTEM has set on that server, then delete the file",
         ) from None
 
 
@@ -244,7 +244,7 @@ def _not_writable(path: Path, error: OSError) -> SetupError:
     return SetupError(
         f"the undo record {path} cannot be written: {error.strerror}",
         code="undo-file",
-        hint="without it no setting is changed; PGDYNO_HOME names another directory",
+        hint="no setting is changed without it; set PGDYNO_HOME to another directory",
     )
 
 

@@ -75,10 +75,10 @@ class UndoGuard:
             said = self._answer()
         if said != "ready":
             raise SetupError(
-                "the process that puts settings back if pgdyno is killed"
-                f" {f'cannot: {said}' if said else 'is gone'}",
+                "the process that restores settings if pgdyno is killed"
+                f" {f'failed: {said}' if said else 'has ended'}",
                 code="no-guardian",
-                hint="without it no setting is changed",
+                hint="no setting is changed without it",
             )
 
     def _write(self, order: dict[str, Any]) -> None:

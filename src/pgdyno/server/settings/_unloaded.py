@@ -101,14 +101,14 @@ def _refuse_errors(ask: Ask) -> None:
         raise SetupError(
             f"the server would not load its configuration files: {where}: {error}",
             code="configuration-error",
-            hint="mend it, then SELECT pg_reload_conf()",
+            hint="correct it, then SELECT pg_reload_conf()",
         )
 
 
 def _not_loaded(names: list[str]) -> SetupError:
     return SetupError(
         f"{', '.join(names)}: changed in the configuration files or by ALTER SYSTEM, but not yet"
-        " loaded, and pgdyno's reload would put that in force",
+        " loaded; a reload by pgdyno would apply that",
         code="settings-not-loaded",
-        hint="load it first: SELECT pg_reload_conf(); or take the change back",
+        hint="load it first: SELECT pg_reload_conf(); or revert the change",
     )

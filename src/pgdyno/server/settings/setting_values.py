@@ -66,7 +66,7 @@ def check_value(setting: Setting, value: str, version: str) -> None:
     refuse_reserved(setting.name)
     if setting.context == "internal":
         raise UsageError(
-            f"{setting.name}: cannot be changed, it is fixed when the server is built or set up",
+            f"{setting.name}: cannot be changed: it is fixed by the build or by initdb",
             code="setting-fixed",
         )
     if setting.vartype == "bool":
@@ -202,11 +202,13 @@ def _unit_ratio(setting: Setting, value: str, unit: str) -> float:
     """What one ``unit`` is in the setting's own unit."""
     base = re.fullmatch(r"(\d*)(\w+)", setting.unit or "")
     if base is None:
-        raise UsageError(f'{setting.name}: "{value}" has a unit, but it takes none', code="unit")
+        raise UsageError(
+            f'{setting.name}: "{value}" has a unit, but the setting has none', code="unit"
+        )
     table = _MEMORY_BYTES if base[2] in _MEMORY_BYTES else _TIME_US
     if unit not in table:
         raise UsageError(
-            f'{setting.name}: "{unit}" is not a unit that it takes',
+            f'{setting.name}: "{unit}" is not a unit of this setting',
             code="setting-unit",
             hint=f"units are {', '.join(table)}",
         )

@@ -87,7 +87,7 @@ def _persevere(kept: KeptSession, record: UndoRecord, file: UndoFile) -> None:
             return
         except Exception as error:
             if time.monotonic() > deadline or _hopeless(error):
-                _tell(f"settings are not back as they were: {error}")
+                _tell(f"settings are not restored: {error}")
                 return
         else:
             file.remove()
