@@ -1,8 +1,8 @@
-"""Stretches in which the throughput nearly stopped, and what overlapped each of them.
+"""Periods in which the throughput nearly stopped, and the activity that overlapped each of them.
 
-A drop is tied to the first of these that was there, from the most direct to the least: a lock that
-the sessions waited for; a checkpoint syncing files; the kernel writing dirty pages back; a vacuum;
-the WAL's device; otherwise it stays unexplained.
+A drop is attributed to the first of these that was recorded, the most direct first: a lock that the
+sessions waited for; a checkpoint syncing files; the kernel writing dirty pages back; a vacuum;
+WAL flushes; otherwise it is unexplained.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Reason = Literal[
 ]
 
 DROP_SHARE = 0.2
-"""Of the median throughput: below it the load has all but stopped."""
+"""Of the median throughput; below it the load has nearly stopped."""
 INTERVALS_MIN = 5
 SHORTEST_MS = 300.0
-"""Shorter intervals, cut off at a slice's edge, have too few transactions to judge."""
+"""Shorter intervals, at a slice's edge, have too few transactions for a rate."""
 RAMP_SHARE = 0.75
-"""Intervals with fewer of the most clients belong to a ramp."""
+"""Of the largest number of clients; intervals with fewer belong to a ramp."""
 
 LOCKED_SHARE = 0.5
 SYNCING_AVERAGE = 0.2
@@ -39,16 +39,16 @@ PRESSURE_SHARE = 0.3
 FLUSHING_SHARE = 0.5
 
 EVENTS = ("checkpoint", "vacuum", "sql", "setting", "restart", "standby")
-"""Kinds of event that can have a part in a drop."""
+"""Kinds of event that can contribute to a drop."""
 
 
 @dataclass(frozen=True)
 class Drop:
-    """One stretch of nearly no throughput."""
+    """A period of nearly no throughput."""
 
     window_ms: Window
     lost: float
-    """Transactions that the median throughput would have done beyond those done."""
+    """Transactions missing compared with the median throughput."""
     reason: Reason
     detail: str
     done_tps: float
@@ -57,54 +57,58 @@ class Drop:
 
     @property
     def explained(self) -> bool:
-        """True if the samples show something that overlaps it."""
+        """True if the samples show an activity that overlaps it."""
         return self.reason != "unexplained"
 
     @property
     def overlapped(self) -> bool:
-        """True if anything is known to overlap it."""
+        """True if an activity or an event is known to overlap it."""
         return self.explained or bool(self.events)
 
     @property
     def lasted_ms(self) -> int:
-        """How long."""
+        """Duration."""
         return self.window_ms[1] - self.window_ms[0]
 
 
 @dataclass(frozen=True)
 class Drops:
-    """The drops of a stretch of the run."""
+    """The drops in some slices of a run."""
 
     all: tuple[Drop, ...]
     median_tps: float
     intervals: int
     lowest_tps: float
     expected: float
-    """Transactions that the whole stretch would have done at the median throughput."""
+    """Transactions that all intervals would have at the median throughput."""
 
     @property
     def lost_share(self) -> float:
-        """Part of those that the drops cost."""
+        """Part of the expected transactions that the drops cost, 0 to 1."""
         return sum(drop.lost for drop in self.all) / self.expected if self.expected else 0.0
 
     def lost_by(self, reason: Reason) -> float:
-        """Part of what the drops cost that is tied to ``reason``."""
+        """Return the part of the loss that is attributed to ``reason``, 0 to 1."""
         lost = sum(drop.lost for drop in self.all)
         return sum(d.lost for d in self.all if d.reason == reason) / lost if lost else 0.0
 
 
 def find_drops(s: Situation) -> Drops:
-    """The drops in ``s``. Raises Skip when it has too few intervals for a median."""
+    """Return the drops in ``s``. Raises Skip if it has too few intervals for a median."""
     import numpy as np
 
     intervals = [i for i in s.run.intervals(s.slice_ids) if i.duration_ms >= SHORTEST_MS]
     clients_max = max((i.clients for i in intervals), default=0)
     settled = [i for i in intervals if i.clients >= RAMP_SHARE * clients_max]
     if len(settled) < INTERVALS_MIN:
-        raise Skip(f"{len(settled)} intervals are too few to tell a drop from the usual")
+        raise Skip(
+            f"{len(settled)} intervals are too few to detect a drop; {INTERVALS_MIN} are needed"
+        )
     rates = [i.throughput_tps for i in settled]
     median = float(np.median(rates))
-    low = [i.throughput_tps < DROP_SHARE * median and not _at_rest(s, i, median) for i in settled]
+    low = [
+        i.throughput_tps < DROP_SHARE * median and not _idle_by_plan(s, i, median) for i in settled
+    ]
     overlap = _Overlap(s)
     drops = []
     start = None
@@ -123,8 +127,8 @@ def find_drops(s: Situation) -> Drops:
     )
 
 
-def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
-    """True if hardly anything came due: all clients send at rates, and these were low by plan."""
+def _idle_by_plan(s: Situation, interval: Interval, median_tps: float) -> bool:
+    """True if all clients send at a rate, and the rate was low by plan."""
     due_tps = 1000 * interval.intended / interval.duration_ms
     open_loops = all(account.arrival is not None for account in s.accounts if not account.idle)
     return open_loops and due_tps < DROP_SHARE * median_tps
@@ -139,7 +143,7 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: _Overlap) -> Dr
 
 
 class _Overlap:
-    """What was going on at a time, from the samples around it."""
+    """Activities during a period, from the samples around it."""
 
     def __init__(self, s: Situation) -> None:
         self._s = s
@@ -153,7 +157,7 @@ class _Overlap:
         return self._s.run.series("metric_host", self._s.slice_ids)
 
     def reason(self, window: Window) -> tuple[Reason, str]:
-        """The most direct thing that overlaps the window, and its number."""
+        """Return the most direct activity that overlaps the window, and its description."""
         checks: tuple[tuple[Reason, Callable[[Window], str | None]], ...] = (
             ("lock", self._lock),
             ("checkpoint sync", self._checkpoint),
@@ -165,10 +169,10 @@ class _Overlap:
             detail = check(window)
             if detail is not None:
                 return reason, detail
-        return "unexplained", "nothing that was watched overlaps it"
+        return "unexplained", "no recorded activity overlaps it"
 
     def events(self, window: Window) -> tuple[str, ...]:
-        """Labels of the events that overlap the window, each once."""
+        """Return the labels of the events that overlap the window, without duplicates."""
         found = (
             f'the event "{event.label}"' if event.kind == "sql" else event.label
             for event in self._s.run.events()
@@ -179,7 +183,7 @@ class _Overlap:
         return tuple(dict.fromkeys(found))
 
     def _sessions(self, window: Window) -> dict[WaitClass, float]:
-        """Client sessions in a transaction by class, averaged over the window's samples."""
+        """Return client sessions in a transaction by class, averaged over the window's samples."""
         sums: dict[WaitClass, float] = {}
         waits = self._waits
         inside = _inside(waits["at_ms"], window)
@@ -203,7 +207,7 @@ class _Overlap:
         return f"{waiting:.1f} sessions waited for a lock{where}"
 
     def _checkpoint(self, window: Window) -> str | None:
-        """The checkpointer seen syncing, or a checkpoint's sync phase in the events."""
+        """Check whether the checkpointer was seen syncing."""
         waits = self._waits
         inside = _inside(waits["at_ms"], window) & (waits["backend_type"] == "checkpointer")
         syncing = sum(
@@ -216,7 +220,7 @@ class _Overlap:
         return None
 
     def _writeback(self, window: Window) -> str | None:
-        """The kernel busy with dirty pages: many under writeback or gone, and tasks held up."""
+        """Check for many dirty pages written back by the kernel while tasks waited for I/O."""
         host = self._host
         inside = _inside(host["at_ms"], _widened(window))
         if inside.sum() < 2:
@@ -252,7 +256,7 @@ def _inside(at_ms: Any, window: Window) -> Any:
 
 
 def _widened(window: Window) -> Window:
-    """A second more at both ends, for what is sampled once a second."""
+    """Extend the window by a second at both ends, for samples taken once a second."""
     return window[0] - 1000, window[1] + 1000
 
 

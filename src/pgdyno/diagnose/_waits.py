@@ -1,6 +1,7 @@
-"""Classes of what a client backend does: each sampled session falls into exactly one.
+"""Classes of client backends by wait event; each sampled session belongs to exactly one class.
 
-The names of wait events of all server versions, and the sets that mean the same, are the probes'.
+The names of wait events in all server versions, and the sets with the same meaning, are defined by
+the probes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ IN_TRANSACTION = frozenset(
     }
 )
 
-# The delay of commit_delay became a wait event of its own in version 19.
+# Version 19 added a wait event for the delay of commit_delay.
 _COMMIT_DELAY = frozenset({waits.canonical("Timeout", "CommitDelay")})
 
 _CLASSES: tuple[tuple[frozenset[str], WaitClass], ...] = (
@@ -41,7 +42,7 @@ _BY_TYPE: dict[str, WaitClass] = {
 
 
 def wait_class(state: str, wait_event_type: str, wait_event: str) -> WaitClass | None:
-    """The class of a client backend in ``state``; None when it is not in a transaction."""
+    """Return the class of a client backend in ``state``; None if it is not in a transaction."""
     if state not in IN_TRANSACTION:
         return None
     if state.startswith("idle"):
