@@ -62,7 +62,7 @@ class Work:
 
     def cut(self, tag: int | None) -> int:
         """End an interval, and wait until it is counted."""
-        at_ns = self.load.cut(tag)
+        at_ns = self.load.end_interval(tag)
         self.load.wait_recorded(at_ns)
         return at_ns
 
@@ -116,9 +116,12 @@ def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any
         work = Work(config, folder)
         try:
             work.warm_up()
-            began_ns, before = work.load.cut(_MEASURED), resource.getrusage(resource.RUSAGE_SELF)
+            began_ns, before = (
+                work.load.end_interval(_MEASURED),
+                resource.getrusage(resource.RUSAGE_SELF),
+            )
             work.load.wait(seconds)
-            ended_ns, after = work.load.cut(None), resource.getrusage(resource.RUSAGE_SELF)
+            ended_ns, after = work.load.end_interval(None), resource.getrusage(resource.RUSAGE_SELF)
             work.load.wait_recorded(ended_ns)
         finally:
             work.close()

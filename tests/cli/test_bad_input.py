@@ -170,7 +170,7 @@ def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
             """\
 error: server.version: not a key that can differ between slices
 
-hint: these can: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
+hint: keys that can differ: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
 """,
         )
     )
@@ -305,7 +305,7 @@ def test_more_clients_than_open_files(pgdyno: Pgdyno, monkeypatch: pytest.Monkey
             """\
 error: the clients need 10,100 open files, and this process may have 4,096
 
-hint: ulimit -Hn 10100 as root, LimitNOFILE= in a service's unit, or fewer clients
+hint: run ulimit -Hn 10100 as root, set LimitNOFILE= in a service's unit, or use fewer clients
 """,
         )
     )

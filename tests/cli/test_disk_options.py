@@ -71,7 +71,7 @@ def test_a_disk_of_a_comparison_that_is_missing_fails_before_the_load(
         "compare", "-q", "--vary", "disk.wal=plain:/nowhere", "-o", str(tmp_path / "a.db")
     )
     assert (done.status, done.out, done.err) == snapshot(
-        (1, "", "error: plain:/nowhere: there is no such folder\n")
+        (1, "", "error: plain:/nowhere: there is no such directory\n")
     )
     with RunFile(tmp_path / "a.db") as run:
         assert run.slices() == []

@@ -168,7 +168,7 @@ def test_a_processor_that_is_not_there(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: cpus: processor 4095 is not one that pgdyno may use
+error: cpus: pgdyno may not use CPU 4095
 
 hint: it may use 0-1
 """,

@@ -63,7 +63,7 @@ def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
     assert refused(pgdyno, "--candidate", "disk.data=tmpfs:1GB") == snapshot("""\
 error: disk.data: not a key that can differ between slices
 
-hint: these can: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
+hint: keys that can differ: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
 """)
 
 

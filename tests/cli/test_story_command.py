@@ -110,7 +110,7 @@ hint: its chapters are [[story]] tables, as in scenarios/wal-on-ram.toml
                 """\
 error: disk.data: not a key that can differ between slices
 
-hint: these can: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
+hint: keys that can differ: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
 """,
             ),
         ]

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.disk import (  # fmt: skip
+    _cleanup,
     _device,
-    _keeping,
     _leftovers,
+    clean_up_if_killed,
     dismantle,
-    keep_watch,
     mounting,
     open_device,
 )
@@ -180,16 +180,16 @@ def test_a_disk_that_cannot_be_mounted_leaves_nothing(
     assert list(folder.iterdir()) == []
 
 
-def test_a_keeper_that_was_killed_is_replaced(
+def test_a_cleanup_process_that_was_killed_is_replaced(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_keeping, "_keepers", [])
-    keep_watch(folder)
-    (first,) = _keeping._keepers
+    monkeypatch.setattr(_cleanup, "_processes", [])
+    clean_up_if_killed(folder)
+    (first,) = _cleanup._processes
     first.kill()
     first.wait()
-    keep_watch(folder)
-    (second,) = _keeping._keepers
+    clean_up_if_killed(folder)
+    (second,) = _cleanup._processes
     assert second.poll() is None
     second.communicate()  # closes its input: there is nothing in the folder, and it ends
 
@@ -255,7 +255,7 @@ def test_a_command_that_is_killed_leaves_nothing_mounted(
 
 
 def test_the_disks_of_another_are_not_touched(owner: Begin, folder: Path) -> None:
-    """A folder whose lock is held is somebody's, whatever a keeper was told of it."""
+    """A directory whose lock is held is in use, even if the cleanup process has its path."""
     process = owner("mounted")
     lock = try_lock(folder / "lock")
     assert lock is not None

@@ -153,7 +153,7 @@ def test_a_server_that_goes_away(
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 2
     assert error_of(err)
-    assert "what was recorded is kept: pgdyno show run.db" in err
+    assert "the recorded data is kept: pgdyno show run.db" in err
     assert "Traceback" not in err
     kept = RunFile(tmp_path / "run.db")
     assert kept.run.status == "failed"

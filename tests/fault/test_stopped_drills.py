@@ -155,7 +155,7 @@ def test_a_drill_within_a_price_list(stop: Callable[..., Stopped]) -> None:
     assert stopped.status == 130
     assert stopped.err.endswith(
         "error: interrupted by SIGINT\n\n"
-        f"hint: what was recorded is kept: pgdyno show {stopped.run_path}\n"
+        f"hint: the recorded data is kept: pgdyno show {stopped.run_path}\n"
     )
     with RunFile(stopped.run_path) as run:
         (drill,) = run.drills()

@@ -94,7 +94,7 @@ def test_the_sides_of_a_trial_differ_in_logging_and_checksums(
             (Change(spec={"workload.unlogged": "true"}), "u", at_first),
             (Change(settings={"commit_delay": "10"}), "p", at_first),
         ):
-            session.put_in_force(change_now)
+            session.apply(change_now)
             with session.connect() as connection:
                 assert set(kinds(connection).values()) == {kind}
                 assert kinds(connection).keys() == first.keys()
@@ -114,7 +114,7 @@ def test_a_spec_of_unlogged_tables(tmp_path: Path) -> None:
         session.connect() as connection,
     ):
         assert set(kinds(connection).values()) == {"u"}
-        session.put_in_force(Change(spec={"workload.unlogged": "false"}))
+        session.apply(Change(spec={"workload.unlogged": "false"}))
         assert set(kinds(connection).values()) == {"p"}
 
 

@@ -38,14 +38,15 @@ class Index(KeyDimension):
     def titles(self, change, before):
         return [f"index on {table}({column})" for table, column in sorted(self.on(change))]
 
-    def needs(self, step, place):
-        return Need.NOTHING if self.on(step.start) == self.on(step.to) else Need.LOAD_RESTART
+    def needs(self, transition, context):
+        same = self.on(transition.before) == self.on(transition.after)
+        return Need.NOTHING if same else Need.LOAD_RESTART
 
-    def apply(self, step, place):
-        for table, column in self.on(step.start) - self.on(step.to):
-            place.run_sql(f"drop index made_up_{table}_{column}")
-        for table, column in self.on(step.to) - self.on(step.start):
-            place.run_sql(f"create index made_up_{table}_{column} on {table} ({column})")
+    def apply(self, transition, context):
+        for table, column in self.on(transition.before) - self.on(transition.after):
+            context.run_sql(f"drop index made_up_{table}_{column}")
+        for table, column in self.on(transition.after) - self.on(transition.before):
+            context.run_sql(f"create index made_up_{table}_{column} on {table} ({column})")
 
 
 DIMENSION = Index()
@@ -104,7 +105,7 @@ def test_a_file_more_is_a_dimension_more(
     with session_of(tmp_path / "run.db") as session:
         session.provide(change)
         for now, wanted in ((change, ["made_up_pgbench_accounts_abalance"]), (Change(), [])):
-            session.put_in_force(now)
+            session.apply(now)
             assert indexes(session) == wanted
             session.slice(0.2, kind="run")
     with RunFile(tmp_path / "run.db") as run:
@@ -125,10 +126,10 @@ def test_table_options_of_the_spec_are_had_again(
     other = {"fillfactor": "50", "autovacuum_enabled": "false"}
     with session_of(tmp_path / "run.db", **mine) as session:
         assert answer(session, query) == [(["fillfactor=70"],)]
-        session.put_in_force(Change(table_options={"pgbench_tellers": other}))
+        session.apply(Change(table_options={"pgbench_tellers": other}))
         (options,) = answer(session, query)[0]
         assert sorted(options) == ["autovacuum_enabled=false", "fillfactor=50"]
-        session.put_in_force(Change())
+        session.apply(Change())
         assert answer(session, query) == [(["fillfactor=70"],)]
 
 
@@ -149,9 +150,9 @@ def test_what_a_key_says_of_clients_and_pools_stays_when_the_load_begins(
 ) -> None:
     installation_of(18)
     with session_of(tmp_path / "run.db") as session:
-        session.put_in_force(Change(spec={"clients.web.count": "2"}))
+        session.apply(Change(spec={"clients.web.count": "2"}))
         session.slice(0.5, kind="fewer")
-        session.put_in_force(Change(spec={"clients.web.pool.max": "1"}))
+        session.apply(Change(spec={"clients.web.pool.max": "1"}))
         session.slice(0.5, kind="pooled")
     with RunFile(tmp_path / "run.db") as run:
         fewer, pooled = (

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.disk import OpenPlaces, open_places
+from pgdyno.disk import OpenDisks, open_disks
 from pgdyno.disk.mounting import loops_below, mounts_below
 from pgdyno.server import Cluster, Installation
 from pgdyno.spec.model import DiskSpec
@@ -31,10 +31,10 @@ def test_server_on_emulated_disks(
         pytest.skip("emulated disks need root and FUSE")
     if "xfs" in data and shutil.which("mkfs.xfs") is None:
         pytest.skip("mkfs.xfs is not installed")
-    opened: list[OpenPlaces] = []
+    opened: list[OpenDisks] = []
 
-    def disks(folder: Path) -> OpenPlaces:
-        opened.append(open_places(DiskSpec(data=data, wal=wal))(folder))
+    def disks(folder: Path) -> OpenDisks:
+        opened.append(open_disks(DiskSpec(data=data, wal=wal))(folder))
         return opened[0]
 
     with Cluster.create(installation_of(18), disks=disks) as cluster:

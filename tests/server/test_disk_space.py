@@ -58,8 +58,8 @@ def test_a_wal_disk_too_small_is_found_before_the_panic(tmp_path: Path) -> None:
     assert sentence.startswith("the disk of the WAL (tmpfs) is full in ")
     assert "the server ends with a PANIC: the WAL has 256 MB there" in sentence
     assert warnings[0] == (
-        "warning: the WAL has 256 MB of disk, and may grow past max_wal_size = 1GB before a"
-        " checkpoint lets any of it go; a full WAL disk ends the server"
+        "warning: the WAL has 256 MB of disk space, and may grow beyond max_wal_size = 1GB before"
+        " a checkpoint removes any of it; a full WAL disk stops the server"
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.disk import OpenPlaces, dismantle, open_disk, open_places
+from pgdyno.disk import OpenDisks, dismantle, open_disk, open_disks
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.spec import DiskSpec
@@ -26,10 +26,10 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
 
 _OWNER = """
 import sys, time
-from pgdyno.disk import open_places
+from pgdyno.disk import open_disks
 from pgdyno.server import Cluster, find_installation
 from pgdyno.spec import DiskSpec
-disks = open_places(DiskSpec(data=sys.argv[1], wal=sys.argv[2]))
+disks = open_disks(DiskSpec(data=sys.argv[1], wal=sys.argv[2]))
 cluster = Cluster.create(find_installation(None, 18), {}, disks=disks)
 cluster.start()
 print(cluster.folder, flush=True)
@@ -65,7 +65,7 @@ def test_plain_folders_elsewhere_are_fresh_and_go_away(
 ) -> None:
     (open_dir / "mine").write_text("stays")
     spec = DiskSpec(data=f"plain:{open_dir}", wal=f"plain:{open_dir}")
-    with Cluster.create(installation_of(18), {}, disks=open_places(spec)) as cluster:
+    with Cluster.create(installation_of(18), {}, disks=open_disks(spec)) as cluster:
         assert cluster.data_dir.is_relative_to(open_dir)
         assert cluster.wal_dir.is_relative_to(open_dir)
         assert not cluster.wal_dir.is_relative_to(cluster.data_dir)
@@ -77,7 +77,7 @@ def test_plain_folders_elsewhere_are_fresh_and_go_away(
 @pytest.mark.parametrize("major", [18, 15])
 def test_tmpfs_for_data_and_wal(installation_of: Find, major: int) -> None:
     spec = DiskSpec(data="tmpfs:256MB", wal="tmpfs:64MB")
-    with Cluster.create(installation_of(major), {}, disks=open_places(spec)) as cluster:
+    with Cluster.create(installation_of(major), {}, disks=open_disks(spec)) as cluster:
         for path, size in ((cluster.data_dir, 256 << 20), (cluster.wal_dir, 64 << 20)):
             room = os.statvfs(path)
             assert room.f_blocks * room.f_frsize == size
@@ -88,7 +88,7 @@ def test_tmpfs_for_data_and_wal(installation_of: Find, major: int) -> None:
 
 @needs_root
 def test_a_tmpfs_without_size_gets_one_and_says_so(open_dir: Path) -> None:
-    places = OpenPlaces(DiskSpec(wal="tmpfs"), open_dir)
+    places = OpenDisks(DiskSpec(wal="tmpfs"), open_dir)
     assert places.wal is not None
     room = os.statvfs(places.wal)
     size_mb = room.f_blocks * room.f_frsize >> 20
@@ -102,7 +102,7 @@ def test_a_tmpfs_without_size_gets_one_and_says_so(open_dir: Path) -> None:
 @pytest.mark.parametrize("major", [18, 15])
 def test_emulated_disks_under_a_server(installation_of: Find, major: int) -> None:
     spec = DiskSpec(data="blackout:size=512MB", wal="slow:flush=1ms,size=256MB")
-    with Cluster.create(installation_of(major), {}, disks=open_places(spec)) as cluster:
+    with Cluster.create(installation_of(major), {}, disks=open_disks(spec)) as cluster:
         assert rows_after_a_crash(cluster) == 1000
         folder = cluster.folder
         assert len(mounts_below(folder)) == 4  # Each a FUSE file and the file system on it.
@@ -133,16 +133,16 @@ def test_disks_of_changes_are_opened_once_and_closed_at_the_end(
 ) -> None:
     opened = []
 
-    def disks(folder: Path) -> OpenPlaces:
-        opened.append(OpenPlaces(DiskSpec(), folder))
+    def disks(folder: Path) -> OpenDisks:
+        opened.append(OpenDisks(DiskSpec(), folder))
         return opened[0]
 
     with Cluster.create(installation_of(18), {}, disks=disks) as cluster:
         places = opened[0]
-        tmpfs = places.wal_place("tmpfs:64MB")
-        assert places.wal_place("tmpfs:64MB") == tmpfs
-        elsewhere = places.wal_place(f"plain:{open_dir}")
-        assert places.wal_place("data") is None
+        tmpfs = places.wal_directory("tmpfs:64MB")
+        assert places.wal_directory("tmpfs:64MB") == tmpfs
+        elsewhere = places.wal_directory(f"plain:{open_dir}")
+        assert places.wal_directory("data") is None
         for place in (tmpfs, elsewhere, None, tmpfs):
             cluster.stop()
             cluster.move_wal(place)
@@ -157,8 +157,8 @@ def test_a_disk_that_cannot_be_had_takes_the_others_with_it(
     open_dir: Path, installation_of: Find
 ) -> None:
     spec = DiskSpec(data="tmpfs:256MB", wal=f"plain:{open_dir}/missing")
-    with pytest.raises(UsageError, match="there is no such folder"):
-        Cluster.create(installation_of(18), {}, disks=open_places(spec))
+    with pytest.raises(UsageError, match="there is no such directory"):
+        Cluster.create(installation_of(18), {}, disks=open_disks(spec))
 
 
 @needs_root
@@ -176,7 +176,7 @@ def test_an_interruption_while_disks_open_leaves_nothing(
     monkeypatch.setattr("pgdyno.disk._tmpfs.TmpfsDisk", interrupted)
     for text in (f"plain:{elsewhere}", "tmpfs:64MB"):
         with pytest.raises(KeyboardInterrupt):
-            OpenPlaces(DiskSpec(wal=text), open_dir / "cluster")
+            OpenDisks(DiskSpec(wal=text), open_dir / "cluster")
         assert list(elsewhere.iterdir()) == []
         assert mounts_below(open_dir) == []
 
@@ -184,21 +184,21 @@ def test_an_interruption_while_disks_open_leaves_nothing(
 def test_folders_that_cannot_be_used(open_dir: Path, tmp_path: Path) -> None:
     def refused(path: Path) -> str:
         with pytest.raises((UsageError, SetupError)) as caught:
-            OpenPlaces(DiskSpec(wal=f"plain:{path}"), open_dir / "cluster")
+            OpenDisks(DiskSpec(wal=f"plain:{path}"), open_dir / "cluster")
         return caught.value.message
 
     (open_dir / "file").touch()
-    assert refused(open_dir / "file") == f"plain:{open_dir}/file: is no folder"
-    assert refused(Path("/proc")).startswith("plain:/proc: cannot make a folder there: ")
+    assert refused(open_dir / "file") == f"plain:{open_dir}/file: is not a directory"
+    assert refused(Path("/proc")).startswith("plain:/proc: cannot make a directory there: ")
     if os.geteuid() == 0:
         tmp_path.chmod(0o700)
-        assert "who cannot enter that folder" in refused(tmp_path)
+        assert "who cannot access it" in refused(tmp_path)
 
 
 @needs_root
 def test_a_tmpfs_larger_than_memory_is_refused(open_dir: Path) -> None:
     with pytest.raises(UsageError, match=r"tmpfs:900TB: more than the [\d,]+ MB of memory"):
-        OpenPlaces(DiskSpec(wal="tmpfs:900TB"), open_dir)
+        OpenDisks(DiskSpec(wal="tmpfs:900TB"), open_dir)
 
 
 @needs_root

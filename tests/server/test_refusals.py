@@ -125,13 +125,13 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
             env=os.environ | {"PGPASSWORD": pg.conninfo.password or ""},
         )  # fmt: skip
     assert done.returncode == 2
-    assert "hint: what was recorded is kept: pgdyno show run.db" in done.stderr
+    assert "hint: the recorded data is kept: pgdyno show run.db" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("role", "setting", "message"),
     [
-        ("tries", "max_wal_size=3GB", "may not order a CHECKPOINT"),
+        ("tries", "max_wal_size=3GB", "may not execute CHECKPOINT"),
         ("tries", "wal_writer_delay=50ms", "may not reload the server's configuration"),
         ("pgdyno", "session_preload_libraries=nosuchlib", "new connections fail"),
         ("pgdyno", "shared_buffers=256MB", "takes effect only after a restart"),

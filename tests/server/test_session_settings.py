@@ -116,7 +116,7 @@ def test_no_right_and_no_apply_is_needed_for_them(
         _changes_are_seen(session, seen)
     assert (pg.data_dir / "postgresql.auto.conf").read_text() == before
     assert (
-        "set in the load's own sessions, nothing changes on your server: synchronous_commit" in told
+        "set in the load's sessions only, with no change of your server: synchronous_commit" in told
     )
 
 
@@ -125,14 +125,14 @@ def _changes_are_seen(session: Session, seen: Callable[..., None]) -> None:
     session.start_load()
     session.provide(off)
     for _ in range(2):
-        session.put_in_force(off)
+        session.apply(off)
         seen("off")
-        session.put_in_force(Change())
+        session.apply(Change())
         seen("on")
-    session.event_settings({"SYNCHRONOUS_COMMIT": "local"})
+    session.apply_event({"SYNCHRONOUS_COMMIT": "local"})
     seen("local")
     with pytest.raises(UsageError, match="changed only with --apply"):
-        session.put_in_force(Change(settings={"checkpoint_timeout": "10min"}))
+        session.apply(Change(settings={"checkpoint_timeout": "10min"}))
     session.stop_load()
 
 

@@ -483,7 +483,7 @@ def test_an_initialisation_that_does_not_fit_drops_nothing(
     conninfo = make_conninfo(pg.conninfo.uri_without_password, password=pg.conninfo.password)
     server = {"kind": "existing", "conninfo": conninfo}
     workload = {"scale": 20, "initialize": True}
-    with pytest.raises(SetupError, match="tables at scale 20 take about"):
+    with pytest.raises(SetupError, match="tables at scale 20 need about"):
         initialise(spec_from_fields({"server": server, "workload": workload}), Silent())
     assert run("select count(*) from pgbench_branches") == [(3,)]
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgdyno.conduct import _server_away, _standstill
-from pgdyno.conduct._server_away import is_loss, patiently
+from pgdyno.conduct._server_away import is_loss, retry_while_away
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.errors import PgdynoError, RunError, SetupError
 
@@ -92,7 +92,7 @@ def test_what_fails_for_a_lost_server_is_done_again(clock: Clock) -> None:
         if problems:
             raise problems.pop()
 
-    patiently(act, clock.wait)
+    retry_while_away(act, clock.wait)
     assert not problems
 
 
@@ -101,7 +101,7 @@ def test_a_server_that_does_not_come_back_ends_the_run(clock: Clock) -> None:
         raise SetupError("no PostgreSQL server answers", code="no-server")
 
     with pytest.raises(RunError, match="no PostgreSQL server answers") as raised:
-        patiently(act, clock.wait)
+        retry_while_away(act, clock.wait)
     assert raised.value.exit_status == 2
 
 

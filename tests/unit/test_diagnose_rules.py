@@ -116,7 +116,7 @@ def test_the_budget_adds_up_to_the_response(folder: Path, load: Load) -> None:
         situation = Situation(run, [part.id for part in run.slices()])
         if sum(load.sessions.values()) < 0.01:
             return
-        budget = situation.latency_budget
+        budget = situation.budget
         assert sum(budget.parts_ms.values()) == pytest.approx(budget.response_ms, rel=1e-6)
         assert all(ms >= -1e-9 for ms in budget.parts_ms.values())
 

@@ -68,7 +68,7 @@ def test_what_cannot_be_seen_is_told_as_that(tmp_path: Path) -> None:
     hidden = replace(BUSY_LOOPS, programs={("ours", "pgdyno"): 0.1})
     finding = diagnosed(tmp_path, hidden)["other-programs"]
     assert finding.status == "found"
-    assert "programs not visible from here (1.3 cores)" in finding.sentence
+    assert "some that cannot be seen from here (1.3 cores)" in finding.sentence
 
 
 def test_time_that_the_hypervisor_takes_is_no_programs(tmp_path: Path) -> None:
@@ -218,5 +218,5 @@ def test_a_probes_reason_is_the_first_line_of_libpqs_text(tmp_path: Path) -> Non
     recorder.open_slice("run", ns=at(recorder, 0))
     gaps.lost("server", "server closed the connection unexpectedly.\n\tThis probably means …")
     gaps.close()
-    (said,) = gaps.told()
+    (said,) = gaps.sentences()
     assert said.endswith(": server closed the connection unexpectedly")

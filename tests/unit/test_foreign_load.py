@@ -46,7 +46,7 @@ def _at(edge: int, rates: dict[str, Any]) -> dict[str, Any]:
 
 
 def busy(database: str, *, active: float, transactions: float, rows: float = 0.0) -> dict[str, Any]:
-    """Another database, its active sessions, transactions and rows written per second."""
+    """Another database, its sessions at work, transactions and rows written per second."""
     moved = {"active_time_ms": active * 1000, "transactions": transactions, "rows_written": rows}
     return {"database": database, **moved}
 
@@ -66,7 +66,7 @@ def test_sessions_in_another_database_are_found_and_named(tmp_path: Path) -> Non
     with run_file(tmp_path, busy("shop", active=1.0, transactions=120, rows=50)) as run:
         load, found = finding(run)
         assert load.sentence == (
-            "20 % of the server's active sessions do not belong to this load: shop (1 session, 120"
+            "20 % of the server's sessions at work are not this load's: shop (1 session, 120"
             " transactions/s, 50 rows/s written)"
         )
         assert verdict(found)["finding"] == "other-load"
@@ -83,17 +83,14 @@ def test_more_than_a_third_is_not_trusted(tmp_path: Path) -> None:
 def test_one_session_that_writes_more_than_all_clients_counts_by_its_rows(tmp_path: Path) -> None:
     with run_file(tmp_path, busy("loading", active=0.3, transactions=1, rows=9000)) as run:
         load, _ = finding(run)
-        assert "90 % of the rows that the server writes do not belong to this load" in load.sentence
+        assert "90 % of the rows that the server writes are not this load's" in load.sentence
         assert doubts(run)
 
 
 def test_sessions_of_others_in_the_database_under_load_are_sampled(tmp_path: Path) -> None:
     with run_file(tmp_path, {"database": "pgdyno", "at_work": 4}) as run:
         load, _ = finding(run)
-        assert (
-            "50 % of the server's active sessions do not belong to this load: pgdyno"
-            in load.sentence
-        )
+        assert "50 % of the server's sessions at work are not this load's: pgdyno" in load.sentence
 
 
 def test_without_a_look_it_is_not_checked(tmp_path: Path) -> None:

@@ -57,7 +57,12 @@ SUB_ROOMS = {
 # Their files are found by listing the directory, so nothing imports them by name.
 LISTED = {"diagnose/signatures", "remedy", "drill/checks", "drill/faults", "dimension/kinds"}
 # Started as processes of their own.
-PROCESSES = {"disk/daemon", "disk/keeper", "server/local/guardian", "server/settings/undo_guardian"}
+PROCESSES = {
+    "disk/daemon",
+    "disk/cleanup_process",
+    "server/local/guardian",
+    "server/settings/undo_guardian",
+}
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))

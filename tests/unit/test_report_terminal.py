@@ -78,10 +78,11 @@ through a pool of 2
 
 throughput  2,391 tps [2,192, 2,590] over 50 s
 changes     none was found in the 42 of 50 s that could be searched
-drops       at 0:41 throughput nearly stopped for 2 s, 117 tps with a median of 2,471; overlapped
-            with checkpoint (timed)
-knee        at about 10 clients (95 % interval 8 to 12), throughput stops scaling with clients: by
-            the fitted curve, each further client adds less than half as much as the first
+drops       at 0:41 throughput nearly stopped for 2 s, 117 tps where the median is 2,471;
+            overlapped with checkpoint (timed)
+knee        at about 10 clients (95 % interval 8 to 12), throughput stops growing in step with
+            clients: by the fitted curve, each further client adds less than half of what the
+            first adds
 
 latency, ms          p50    p95    p99  p99.9  p99.99    max  samples
   response          6.36   21.6   29.9   29.9     152    253  119,558

@@ -37,7 +37,7 @@ def test_what_fits_is_let_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_scale_too_large_is_refused_with_one_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SetupError) as refused:
         check(monkeypatch, room(20_000), disk("data,wal", 73))
-    assert "at scale 20,000 take about 341 GB" in refused.value.message
+    assert "at scale 20,000 need about 341 GB" in refused.value.message
     assert "has 73 GB free" in refused.value.message
     hint = str(refused.value.hint)
     fits = int(hint.removeprefix("-s ").removesuffix(" fits"))

@@ -138,6 +138,6 @@ def test_without_root_a_tmpfs_is_refused_with_a_way_out(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(SetupError) as caught:
         open_disk(disk_plan("tmpfs:64MB"), tmp_path)
-    assert caught.value.message == "tmpfs: only root may mount one"
+    assert caught.value.message == "tmpfs: only root may mount a tmpfs"
     assert "plain:/dev/shm" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from pgdyno.spec import Spec
 
 def check_names(spec: Spec) -> None:
     """Raises UsageError, or SetupError where the server that it names is not there."""
-    from pgdyno.conduct import check_programs, check_settings
+    from pgdyno.conduct import check_binaries, check_settings
     from pgdyno.dimension import change_of, spec_with
     from pgdyno.drill.fault import find_fault
 
@@ -23,7 +23,7 @@ def check_names(spec: Spec) -> None:
     for keys, _ in changes:
         spec_with(spec, change_of(keys=keys))
     if spec.server.kind == "embedded":
-        check_programs(spec)
+        check_binaries(spec)
         for _, settings in changes:
             check_settings(spec, settings)
 

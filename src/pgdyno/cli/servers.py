@@ -70,10 +70,10 @@ def servers_of(asked: Asked, given: Mapping[str, Any], *, scale: int, clients: i
             "clients": given["clients"] or clients,
         }
     specs = tuple(build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs)
-    from pgdyno.conduct import check_programs
+    from pgdyno.conduct import check_binaries
 
     for spec, _ in specs if len(specs) > 1 else ():
-        check_programs(spec)
+        check_binaries(spec)
     return Servers(specs)
 
 

@@ -1,11 +1,11 @@
-"""The conductor: carries one spec out, start to finish, on one clock."""
+"""The conductor: carries out one spec from start to finish, on one clock."""
 
 from pgdyno.conduct._config import Acks
 from pgdyno.conduct._load import check_scripts
 from pgdyno.conduct._opening import open_session
 from pgdyno.conduct._session import Session
 from pgdyno.conduct._single_run import carry_out
-from pgdyno.conduct._target import Target, check_programs, check_settings
+from pgdyno.conduct._target import Target, check_binaries, check_settings
 from pgdyno.conduct.initialise import Initialised, initialise
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.watch import Silent, Tick, Watcher
@@ -19,7 +19,7 @@ __all__ = [
     "Tick",
     "Watcher",
     "carry_out",
-    "check_programs",
+    "check_binaries",
     "check_scripts",
     "check_server_named",
     "check_settings",

@@ -1,6 +1,6 @@
 """From a spec to the load engine's configuration: pure functions, no engine needed.
 
-Keys that say the default are left out, so that a configuration shows what is special about a load.
+Keys with their default value are omitted, so that a configuration shows how a load differs.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pgdyno.spec.model import LogSpec
 from pgdyno.workload import Workload
 
 _FLAT_MS = 60_000
-"""Length of a segment of one rate; the last one of a profile goes on."""
+"""Length of a segment of constant rate; the last segment of a profile continues."""
 
 
 @dataclass(frozen=True)
 class Acks:
-    """Where a load's ack ledger goes, and what its transactions leave in the database as well."""
+    """Directory of a load's ack ledger, and what its transactions also write to the database."""
 
     directory: Path
     label: int | None = None
-    """What the ledger calls the load; ``None``: nothing."""
+    """The load's label in the ack ledger; ``None``: no label."""
     before_commit: Callable[[int], str] | None = None
-    """By the number that a group has in the ledger, the SQL command that each of its transactions
-    executes just before its last COMMIT; it may use ``:client_id`` and ``:txn``."""
+    """Maps a group's number in the ack ledger to the SQL command that each of its transactions
+    executes just before its last COMMIT; the command may use ``:client_id`` and ``:txn``."""
 
 
 def engine_config(
@@ -40,9 +40,9 @@ def engine_config(
     scheduled: bool,
     acks: Acks | None = None,
 ) -> dict[str, Any]:
-    """The engine's configuration for a spec; ``scheduled`` takes its ramp or steps along.
+    """Return the engine's configuration for a spec; ``scheduled`` includes its ramp or load steps.
 
-    ``workloads`` and ``variables`` are by group. ``acks`` come before those of the spec.
+    ``workloads`` and ``variables`` are by group. ``acks`` takes precedence over the spec's.
     """
     load = spec.load
     special = {
@@ -51,7 +51,7 @@ def engine_config(
         "nice": load.nice,
         "parameters": None if load.parameters == "text" else load.parameters,
         "acks": _acks(spec, acks),
-        # A load that is not the whole run would write over the log of the one before.
+        # A load that is only part of a run would overwrite the log of the load before it.
         "log": _log(load.log) if load.log and scheduled else None,
         "verbose_errors": load.verbose_errors or None,
         "exit_on_abort": load.exit_on_abort or None,
@@ -92,9 +92,9 @@ def _acks(spec: Spec, acks: Acks | None) -> dict[str, Any] | None:
 def _added(
     spec: Spec, workloads: Mapping[str, Workload], before_commit: Callable[[int], str]
 ) -> dict[str, dict[str, Any]]:
-    """By group, the command added to its transactions, which the engine calls their witness.
+    """Return by group the command added to its transactions, the engine's ``witness``.
 
-    Groups are numbered as in the ledger: as far as they have scripts.
+    Groups are numbered as in the ack ledger, which includes only groups with scripts.
     """
     numbered = [group for group in spec.clients if workloads[group.name].scripts]
     return {
@@ -135,9 +135,9 @@ def _group(
 
 
 def _clients_over_time(spec: Spec, group: ClientGroup) -> list[dict[str, int]]:
-    """A closed loop's clients: a ramp to all of them, or the spec's steps.
+    """Return a closed loop's clients over time: a ramp to all of them, or the spec's load steps.
 
-    The clients of an open loop are there from the start; what ramps is its rate.
+    An open loop has all its clients from the start; its rate ramps instead.
     """
     if group.open_loop:
         return []
@@ -168,7 +168,7 @@ def _connection(group: ClientGroup) -> dict[str, Any] | None:
 
 
 def arrival_config(spec: Spec, arrival: Arrival, *, scheduled: bool) -> dict[str, Any]:
-    """An open loop as the engine takes it: its rate as a profile over time."""
+    """Return the engine's configuration of an open loop, with its rate as a profile over time."""
     config: dict[str, Any] = {
         "process": arrival.process,
         "profile": _profile(spec, arrival, scheduled),
@@ -198,7 +198,7 @@ def _profile(spec: Spec, arrival: Arrival, scheduled: bool) -> dict[str, Any]:
 
 
 def _day(arrival: Arrival) -> list[tuple[int, float, float]]:
-    """A piece for each hour, from its rate to the next one's; their lengths add up exactly."""
+    """Return a piece for each hour, from its rate to the next one's; lengths add up exactly."""
     assert arrival.day is not None
     rates = [arrival.rate * factor for factor in arrival.day.factors]
     hours, period_ms = len(rates), arrival.day.period_ms
@@ -210,7 +210,7 @@ def _day(arrival: Arrival) -> list[tuple[int, float, float]]:
 
 
 def _course(spec: Spec, arrival: Arrival, scheduled: bool) -> list[tuple[int, float, float]]:
-    """A rate that stays, or goes in steps: the arrival's own, or those of the whole load."""
+    """Return a constant rate, or one in steps: the arrival's own or those of the whole load."""
     if scheduled and spec.load.steps:
         ends = [step.at_ms for step in spec.load.steps[1:]] + [None]
         return [

@@ -1,14 +1,13 @@
-"""Stopping on Ctrl-C, SIGTERM or SIGHUP at any moment, and cleaning up without being stopped again.
+"""Stopping on Ctrl-C, SIGTERM or SIGHUP, and cleaning up without being interrupted again.
 
-A stop signal raises :class:`Interrupted` in the main thread, wherever it is. Two kinds of moments
-are spared. While an ``Interrupted`` is being dealt with, further signals are ignored: whoever
-presses Ctrl-C twice must not leave things behind. And what a session puts away in good order is not
-broken off: signals are held until it is done, and raised then, for whatever was to follow is not
-wanted any more. A signal that was being ignored when pgdyno began (nohup, a shell's background job)
-stays so.
+A stop signal raises :class:`Interrupted` in the main thread, with two exceptions. While an
+``Interrupted`` is being handled, further signals are ignored, so that pressing Ctrl-C twice leaves
+nothing behind. While a session cleans up in order, signals are held; they are raised once it has
+finished, so that nothing else is started. A signal that was ignored when pgdyno started (nohup, a
+shell's background job) remains ignored.
 
-Programs that pgdyno runs are out of the terminal's reach, in sessions of their own, so that none
-that puts something away is hit in its stead.
+Programs that pgdyno runs are in sessions of their own, so that the terminal's signals do not reach
+one that is cleaning up.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ def _none() -> None:
 
 @dataclass
 class _Signals:
-    """What became of signals. The process has one of these, as of handlers."""
+    """State of the stop signals; one for the process, as handlers are per process."""
 
     holding: bool = False
     signal: int | None = None
     raised: Callable[[], Interrupted | None] = _none
-    """The error that was raised last, for as long as anybody has it."""
+    """The error raised last, while it is still referenced."""
 
     def keep(self, error: Interrupted) -> Interrupted:
         """Remember an error that is being raised."""
@@ -47,7 +46,7 @@ class _Signals:
         return error
 
     def take(self) -> int | None:
-        """The signal that was held, once."""
+        """Return the held signal and clear it."""
         taken, self.signal = self.signal, None
         return taken
 
@@ -57,16 +56,16 @@ _signals = _Signals()
 
 @contextmanager
 def stop_signals(*, hint: str | None = None) -> Iterator[None]:
-    """While inside, SIGINT, SIGTERM and SIGHUP raise :class:`Interrupted`; see the module's text.
+    """Within the block, SIGINT, SIGTERM and SIGHUP raise :class:`Interrupted` (see the module).
 
-    One that was held is raised at the end, with ``hint``, unless an error ends the outermost of
-    several: that says more than that it was no longer waited for.
+    A held signal is raised at the end, with ``hint``, unless an error ends the outermost of several
+    such blocks: then the error says more than the signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heeded = [each for each in _STOP_SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
-    before = {each: signal.signal(each, _stop) for each in heeded}
+    handled = [each for each in _STOP_SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, _stop) for each in handled}
     within = _stop in before.values()
     held_before, _signals.holding = _signals.holding, False
     if not within:
@@ -83,7 +82,7 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
 
 
 def under_way() -> bool:
-    """Whether a stop signal has been raised and whoever deals with it is not done."""
+    """Return whether a stop signal has been raised and is still being handled."""
     return _signals.raised() is not None
 
 
@@ -94,7 +93,7 @@ def hold_stop_signals() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    # Not bound to a name here, which would keep it for ever: the error has this frame.
+    # Not bound to a name here: the error refers to this frame, so it would never be freed.
     if under_way():
         return
     if _signals.holding:

@@ -1,8 +1,8 @@
-"""The load engine as the conductor drives it: its thread of polling, its faults.
+"""The running load engine: its polling thread and its faults.
 
 :class:`RunningLoad` owns one engine ``Load`` from connect to drain. A thread collects finished
-intervals, hands them to the recorder and tells the watcher; a fault in it (the server gone for
-good, the disk full) wakes the conductor, which raises it.
+intervals and passes them to the recorder and the watcher; a fault in it (the server does not come
+back, the disk is full) wakes the conductor, which raises it.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 
 _POLL_SECONDS = 0.1
-_CUT_SECONDS_MAX = 5.0
+_RECORDED_SECONDS_MAX = 5.0
 _CONNECTING_LOOK_SECONDS = 0.002
 _CONNECTING_SECONDS_MAX = 3.0
-"""Without one more connection; longer than a pause after a failure."""
+"""Time without a new connection; longer than a pause after a failure."""
 DRAIN_MS = 5_000
-_NOBODY = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
-_KINDS_TOLD_MAX = 20
-"""Kinds of errors that are told while the load runs; all are in the run file."""
+_NO_SERVER = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
+_KINDS_NOTED_MAX = 20
+"""Kinds of errors that are shown while the load runs; all are in the run file."""
 _ENDINGS = ("done", "failed", "skipped", "cancelled")
-"""Columns of the ledger in which a transaction ends."""
+"""Columns of the transaction ledger in which a transaction ends."""
 
 
 def check_scripts(spec: Spec, acks: Acks) -> None:
-    """Raise UsageError for a script that cannot be executed, or take what ``acks`` adds to it;
-    nothing is started and nobody connected to."""
+    """Raise UsageError for a script that cannot be executed, or to which the command of ``acks``
+    cannot be added. Nothing is started, and no connection made."""
     workloads = load_workloads(spec)
     unset = {name: dict[str, str]() for name in workloads}
-    _made(engine_config(spec, _NOBODY, workloads, unset, scheduled=False, acks=acks))
+    _made(engine_config(spec, _NO_SERVER, workloads, unset, scheduled=False, acks=acks))
 
 
 class RunningLoad:
-    """One engine at work, from first connection to drained."""
+    """One running engine, from the first connection until it is drained."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class RunningLoad:
         tag: int | None = None,
         outage_expected: bool = False,
     ) -> None:
-        """Begin. Where an outage is expected, lost connections are no news."""
+        """Start the load. With ``outage_expected``, lost connections are not shown."""
         self._load = _made(config)
         self._standstill = standstill
         self._recorder = recorder
@@ -72,7 +72,7 @@ class RunningLoad:
         self._outage_expected = outage_expected
         self._groups = {group["name"]: dict(group) for group in config["groups"]}
         self._verbose = config.get("verbose_errors", False)
-        self._told: set[tuple[Any, ...]] = set()
+        self._noted: set[tuple[Any, ...]] = set()
         self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._to_end = _transactions_in_all(config)
         self._last_groups: dict[str, Mapping[str, Any]] = {}
@@ -81,7 +81,7 @@ class RunningLoad:
         self._poller.start()
 
     def facts(self) -> dict[str, Any]:
-        """How the engine runs: its reactor and why so, its processors, its nice level."""
+        """Return how the engine runs: its reactor with the reason, its CPUs, its nice level."""
         return dict(self._load.facts() or {})
 
     def wait(self, seconds: float) -> None:
@@ -94,8 +94,8 @@ class RunningLoad:
 
     @property
     def connections_wanted(self) -> int | None:
-        """Connections of clients that have and keep one each; ``None`` with an open loop, whose
-        clients connect as they are needed."""
+        """Number of clients that keep one connection each; ``None`` with an open loop, whose
+        clients connect when they are needed."""
         groups = self._groups.values()
         if any(group.get("arrival") for group in groups):
             return None
@@ -103,7 +103,7 @@ class RunningLoad:
         return sum(int(each["clients"]) for each in own)
 
     def wait_connected(self, wanted: int) -> int:
-        """Wait for so many connections; how many there are when no more are coming."""
+        """Wait for this many connections; return how many there are when no more are made."""
         most, since_s = 0, time.monotonic()
         while (now := self._load.connections()) < wanted:
             if now > most:
@@ -115,36 +115,35 @@ class RunningLoad:
         return now
 
     def wait_served(self, seconds_max: float) -> None:
-        """Wait until the server answers again, the clients or the probes, and what came due
-        meanwhile is worked off."""
+        """Wait until the server answers clients or probes again, and the backlog is done."""
         since_s = time.monotonic()
-        self.cut(None)
+        self.end_interval(None)
         while not self._standstill.answered_since(since_s) or self._is_behind():
             if time.monotonic() - since_s >= seconds_max:
                 return
             self.wait(_POLL_SECONDS)
 
     def _is_behind(self) -> bool:
-        """Whether more is due than clients could have under way."""
+        """Return whether more transactions are waiting than there are clients."""
         waiting = sum(row["backlog"] for row in self._last_rows.values())
         return bool(waiting > sum(row["clients"] for row in self._last_groups.values()))
 
     @property
     def complete(self) -> bool:
-        """Whether all clients have executed the number of transactions that they were given."""
+        """True if all clients have executed the number of transactions given to them."""
         return self._over or (self._to_end is not None and self._to_end <= 0)
 
-    def cut(self, tag: int | None) -> int:
-        """End the interval now and tag those that follow; the moment in monotonic ns."""
+    def end_interval(self, tag: int | None) -> int:
+        """End the interval now and tag those that follow; return the time in monotonic ns."""
         self.raise_fault()
         return self._load.cut(tag)
 
     def wait_recorded(self, until_ns: int) -> None:
-        """Wait until every interval that ended by ``until_ns`` is with the recorder.
+        """Wait until every interval that ended by ``until_ns`` has been recorded.
 
         A load that has ended by itself has no interval that ends later.
         """
-        deadline = time.monotonic() + _CUT_SECONDS_MAX
+        deadline = time.monotonic() + _RECORDED_SECONDS_MAX
         with self._seen:
             while self._seen_ns < until_ns and self._fault is None and not self._over:
                 left = deadline - time.monotonic()
@@ -166,12 +165,12 @@ class RunningLoad:
         self._load.set_session(statement)
 
     def set_pool_max(self, group: str, pool_max: int | None) -> None:
-        """Change the size of ``group``'s pool, from now on; ``None`` takes it away."""
+        """Change the size of ``group``'s pool, from now on; ``None`` removes it."""
         self._groups[group]["pool"] = pool_max
         self._load.set_pool_max(group, pool_max)
 
     def stop(self, drain_ms: int = DRAIN_MS) -> None:
-        """Begin nothing new, wait for what is in flight, record the rest. May be called again."""
+        """Start no more transactions, wait for running ones, record the rest. May be repeated."""
         if not self._stopping.is_set():
             try:
                 self._load.stop(drain_ms)
@@ -180,9 +179,9 @@ class RunningLoad:
                 self._poller.join()
 
     def abandon_backlog(self) -> None:
-        """Count what the stopped load left waiting as cancelled, for another load follows it.
+        """Count the backlog of the stopped load as cancelled, because another load follows it.
 
-        The ledger of a run knows one backlog, that of its end.
+        The transaction ledger of a run has one backlog, at its end.
         """
         left = {key: row for key, row in self._last_rows.items() if row["backlog"]}
         if not left:
@@ -203,7 +202,7 @@ class RunningLoad:
         )
 
     def raise_fault(self) -> None:
-        """Raise what ended the load, if something has, once."""
+        """Raise the error that ended the load, if there is one, once."""
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
@@ -225,7 +224,7 @@ class RunningLoad:
             self._fail(fault)
 
     def _end(self) -> None:
-        """The load has ended by itself, and all that it counted is with the recorder."""
+        """Note that the load has ended by itself, with everything recorded."""
         with self._seen:
             self._over = True
             self._seen.notify_all()
@@ -242,29 +241,29 @@ class RunningLoad:
             self._recorder.add_interval(interval)
             self._standstill.see(interval)
             self._watcher.tick(self._tick(interval))
-            self._tell_errors(interval)
+            self._note_errors(interval)
             if self.complete:
                 self._woken.set()
             with self._seen:
                 self._seen_ns = max(self._seen_ns, interval["ended_ns"])
                 self._seen.notify_all()
 
-    def _tell_errors(self, interval: Mapping[str, Any]) -> None:
-        """Note the first error of each kind, or each error where that is wanted."""
+    def _note_errors(self, interval: Mapping[str, Any]) -> None:
+        """Note the first error of each kind, or every error with ``verbose_errors``."""
         rows = interval["reports"] if self._verbose else interval["errors"]
         for row in rows:
             if self._outage_expected and row["sqlstate"] in PASSING_CODES:
                 continue
             key = tuple(row[name] for name in ("group", "script", "line", "sqlstate"))
-            new = key not in self._told and len(self._told) < _KINDS_TOLD_MAX
+            new = key not in self._noted and len(self._noted) < _KINDS_NOTED_MAX
             if self._verbose or (new and not row["expected"] and not row["retried"]):
-                self._told.add(key)
+                self._noted.add(key)
                 named = {name: value for name, value in row.items() if name != "group"}
                 error = ErrorTotal(client_group=row["group"], **named)
                 self._watcher.note("\n".join(told(error)))
         counted = sum(row["count"] for row in interval["errors"])
         if self._verbose and counted > len(rows):
-            self._watcher.note(f"and {counted - len(rows):,} more errors within this second")
+            self._watcher.note(f"and {counted - len(rows):,} more errors in this second")
 
     def _tick(self, interval: Mapping[str, Any]) -> Tick:
         response = Histogram()
@@ -287,7 +286,7 @@ class RunningLoad:
 
 
 def _made(config: Mapping[str, Any]) -> Load:
-    """The engine with its configuration. Raises :class:`UsageError` when it refuses it."""
+    """Make the engine. Raises :class:`UsageError` when it refuses the configuration."""
     try:
         return Load(json.dumps(config))
     except EngineError as problem:
@@ -295,7 +294,7 @@ def _made(config: Mapping[str, Any]) -> Load:
 
 
 def _started(load: Load, tag: int | None) -> int:
-    """Time zero of the load, whose intervals carry ``tag``.
+    """Start the load, whose intervals carry ``tag``; return its time zero in monotonic ns.
 
     Raises :class:`SetupError` with the engine's or server's message.
     """
@@ -306,9 +305,9 @@ def _started(load: Load, tag: int | None) -> int:
 
 
 def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
-    """Transactions that all clients are given together; None where some go on without end."""
-    at_work = [group for group in config["groups"] if not group.get("idle")]
-    given = [group["clients"] * group.get("transactions", 0) for group in at_work]
+    """Return the transactions given to all clients together; None where one has no limit."""
+    active = [group for group in config["groups"] if not group.get("idle")]
+    given = [group["clients"] * group.get("transactions", 0) for group in active]
     return sum(given) if all(given) else None
 
 
@@ -322,7 +321,7 @@ def _ms(response: Histogram, percentile: float) -> float | None:
 
 
 def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the same names that counts nothing."""
+    """Return a row with the same names and all counts zero."""
     empty = Histogram().encode()
     return {
         name: value if isinstance(value, str) else empty if isinstance(value, bytes) else 0
@@ -331,5 +330,5 @@ def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def engine_facts(spec: Spec) -> dict[str, Any]:
-    """The build of the engine, and how ``spec`` has it work."""
+    """Return the engine's build, and its threads and protocol by ``spec``."""
     return {**build_info(), "threads": spec.load.threads, "protocol": spec.load.protocol}

@@ -1,4 +1,4 @@
-"""What a spec asks of the machine that pgdyno runs on, checked before anything is started."""
+"""Checks a spec against the machine that pgdyno runs on, before anything is started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pgdyno.spec import Spec
 
 
 def check_machine(spec: Spec) -> None:
-    """Raise :class:`UsageError` for processors that are not there, or a folder of acks in use."""
+    """Raise :class:`UsageError` for unusable CPUs or a directory of acks that is not empty."""
     _check_cpus(spec.load.cpus or [])
     if spec.load.acks is not None:
         _check_acks(Path(spec.load.acks).expanduser())
@@ -21,18 +21,18 @@ def _check_cpus(cpus: list[int]) -> None:
         return
     if not hasattr(os, "sched_getaffinity"):
         raise UsageError("cpus: threads cannot be pinned on this system", code="cpus-unsupported")
-    there = sorted(os.sched_getaffinity(0))
+    usable = sorted(os.sched_getaffinity(0))
     for cpu in cpus:
-        if cpu not in there:
+        if cpu not in usable:
             raise UsageError(
-                f"cpus: processor {cpu} is not one that pgdyno may use",
+                f"cpus: pgdyno may not use CPU {cpu}",
                 code="no-such-cpu",
-                hint=f"it may use {_ranges(there)}",
+                hint=f"it may use {_ranges(usable)}",
             )
 
 
 def _ranges(numbers: list[int]) -> str:
-    """``0-3, 8``"""
+    """Format CPU numbers, as ``0-3, 8``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -42,12 +42,12 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def _check_acks(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"acks: {folder} is not a folder", code="acks-folder")
-    if folder.is_dir() and any(folder.iterdir()):
+def _check_acks(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"acks: {directory} is not a directory", code="acks-folder")
+    if directory.is_dir() and any(directory.iterdir()):
         raise UsageError(
-            f"acks: {folder} is not empty",
+            f"acks: {directory} is not empty",
             code="acks-folder",
-            hint="the clients' records of different runs must not mix; name another folder",
+            hint="the ack ledgers of different runs must not be mixed; name another directory",
         )

@@ -1,8 +1,9 @@
-"""Setting a session up, and taking it down.
+"""Opening and closing of a session.
 
-:func:`open_session` starts or reaches the server, makes the tables, opens the run file, starts the
-probes. Whatever ends the session (its work done, an error, Ctrl-C), load and probes stop, settings
-go back, the run file is finished with what it holds, and a server of ours is gone.
+:func:`open_session` starts the server or connects to it, makes the tables, opens the run file and
+starts the probes. When the session ends (work done, an error, Ctrl-C), load and probes are stopped,
+settings are restored, the run file is completed with what was recorded, and a server started by
+pgdyno is removed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pgdyno.conduct._load import engine_facts
 from pgdyno.conduct._machine import check_machine
 from pgdyno.conduct._session import Session
 from pgdyno.conduct._space import note_small_wal_disk
-from pgdyno.conduct._tables import make_tables, tell_of_tables
+from pgdyno.conduct._tables import make_tables, note_tables
 from pgdyno.conduct._target import Target, open_target
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.conduct.watch import Watcher
@@ -53,15 +54,14 @@ def open_session(
     may_apply: bool = False,
     settings: Collection[str] = (),
 ) -> Iterator[Session]:
-    """Set ``spec`` up and yield its session; see the module's text for how it ends.
+    """Set up ``spec`` and yield its session; the module's docstring says how it ends.
 
-    ``run`` is where a new run file is to be, or a recorder that is there already and outlives the
-    session. ``asked`` are the words of the command line that, with the spec, would make ``command``
-    again. ``settings`` are those that are to be changed, so that one that may not be is refused at
-    once.
+    ``run`` is the path of a new run file, or an existing recorder, which outlives the session.
+    ``asked`` are the command-line arguments that, with the spec, repeat ``command``. ``settings``
+    are those that will be changed, so that one that may not be is refused at once.
 
     Raises :class:`SetupError` when something needed is missing, :class:`RunError` when the run
-    breaks off, :class:`Interrupted` on a stop signal.
+    fails, :class:`Interrupted` on a stop signal.
     """
     check_machine(spec)
     spec = with_texts(spec)
@@ -72,10 +72,10 @@ def open_session(
         for line in sweep(dismantle):
             watcher.note(line)
         undone = undo_left(quick=True)
-        _tell(watcher, [each for each in undone if not each.failed])
+        _note_undone(watcher, [each for each in undone if not each.failed])
         target = open_target(spec, workloads.values(), stack, watcher, may_apply=may_apply)
-        # With the credentials for this server, open_target may have put back what failed before.
-        _tell(watcher, [each for each in undone if each.failed and each.still_true])
+        # With the credentials for this server, open_target may have restored what failed before.
+        _note_undone(watcher, [each for each in undone if each.failed and each.still_true])
         if not may_apply and (server := target.needs_apply(settings)):
             raise apply_missing(server)
         stack.callback(hold_stop_signals)
@@ -88,17 +88,17 @@ def open_session(
         )
         recorder.update_run(asked=list(asked))
         with _finished(recorder), ExitStack() as inner:
-            tell_of_tables(prepared, recorder, watcher)
+            note_tables(prepared, recorder, watcher)
             probes = _start_probes(target, recorder, watcher, inner)
             session = Session(spec, target, workloads, recorder, probes, watcher)
             inner.callback(session.close)
             _warn_of_unset_variables(session)
             inner.callback(hold_stop_signals)
-            with _told_why_it_broke_off(target):
+            with _with_cause(target):
                 yield session
 
 
-def _tell(watcher: Watcher, undone: list[Undone]) -> None:
+def _note_undone(watcher: Watcher, undone: list[Undone]) -> None:
     for each in undone:
         for sentence in each.sentences:
             watcher.note(sentence)
@@ -120,7 +120,7 @@ def _new_run_file(
 
 
 def _warn_of_unset_variables(session: Session) -> None:
-    """Say which variables no one sets, once for each script: its transactions will fail."""
+    """Warn of variables that are not set, once for each script: its transactions will fail."""
     said = set()
     for workload in session.workloads.values():
         defined = workload.variables(session.target.conninfo, session.spec.workload)
@@ -134,7 +134,7 @@ def _warn_of_unset_variables(session: Session) -> None:
 
 
 def _host_of(target: Target) -> dict[str, Any]:
-    """The machine that pgdyno is on, and whether the server shares it."""
+    """Return facts of the machine that pgdyno runs on, and whether the server shares it."""
     facts = host_facts(target.data_dir, pid=target.facts["postmaster_pid"])
     return {**facts, "same_host_as_server": target.facts["is_local"]}
 
@@ -158,26 +158,28 @@ def _start_probes(target: Target, recorder: Recorder, watcher: Watcher, stack: E
 
 
 @contextmanager
-def _told_why_it_broke_off(target: Target) -> Iterator[None]:
-    """A lost disk is the reason for whatever else breaks off; a lost server is no fault of ours."""
+def _with_cause(target: Target) -> Iterator[None]:
+    """Raise RunError for a lost disk, which causes the other errors, and for a lost server."""
     import psycopg
 
     try:
         yield
     except (PgdynoError, psycopg.Error) as problem:
-        if target.places is not None and not isinstance(problem, UsageError):
-            target.places.check()
+        if target.disks is not None and not isinstance(problem, UsageError):
+            target.disks.check()
         if isinstance(problem, psycopg.Error):
             said = (problem.diag.message_primary or str(problem)).strip().splitlines()[0]
-            raise RunError(f"the server went away: {said}", code="server-gone") from problem
+            raise RunError(
+                f"the connection to the server was lost: {said}", code="server-gone"
+            ) from problem
         raise
-    if target.places is not None:
-        target.places.check()
+    if target.disks is not None:
+        target.disks.check()
 
 
 @contextmanager
 def _finished(recorder: Recorder) -> Iterator[None]:
-    """Write into the run file how the run ended, and close it, whatever happens."""
+    """Record in the run file how the run ended, and close it in any case."""
     try:
         yield
     except BaseException as problem:
@@ -187,7 +189,7 @@ def _finished(recorder: Recorder) -> Iterator[None]:
         status = "interrupted" if isinstance(problem, Interrupted) else "failed"
         try:
             recorder.add_event("ending", ending.message, ending.to_json())
-        finally:  # What is raised of a full disk is told instead.
+        finally:  # An error of a full disk replaces the original one.
             recorder.finish(status, ending.message)
         raise
     else:
@@ -197,16 +199,16 @@ def _finished(recorder: Recorder) -> Iterator[None]:
 
 
 def _advise(problem: BaseException, path: Path) -> None:
-    """Say in the hint where what was recorded is."""
+    """Add to the hint where the recorded data is."""
     if isinstance(problem, Interrupted):
         problem.hint = _kept(path)
     elif isinstance(problem, PgdynoError) and not isinstance(problem, UsageError):
         kept = _kept(path)
-        said = problem.hint or ""  # By a session within this one, perhaps.
+        said = problem.hint or ""  # Possibly from a session within this one.
         if said and kept not in said and problem.exit_status == RunError.exit_status:
             problem.hint = f"{said}; {kept}"
         problem.hint = problem.hint or kept
 
 
 def _kept(path: Path) -> str:
-    return f"what was recorded is kept: pgdyno show {path}"
+    return f"the recorded data is kept: pgdyno show {path}"

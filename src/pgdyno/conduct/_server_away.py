@@ -1,4 +1,4 @@
-"""Waiting for a server that went away while something was being asked of it."""
+"""Retries an action on a server that is away, until the server is back."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import psycopg
 from pgdyno.errors import PgdynoError, RunError
 
 RETURN_S_MAX = 30.0
-"""As long as the load engine waits for a connection."""
+"""The same time that the load engine waits for a connection."""
 _LOOK_EVERY_S = 0.5
 _AWAY_CODES = ("no-server", "no-server-behind-pooler", "connection-failed", "server-starting")
 """Errors of connecting that pass when the server comes back."""
 _REFUSAL_CODES = ("locked-out", "startup-library")
-"""Errors of connecting to a server that is there: they do not pass."""
+"""Errors of connecting to a running server: they do not pass."""
 
 T = TypeVar("T")
 
 
-def patiently(act: Callable[[], T], wait: Callable[[float], None]) -> T:
-    """Do it; if the server is away meanwhile, again when it is back. ``wait`` lets time pass.
+def retry_while_away(act: Callable[[], T], wait: Callable[[float], None]) -> T:
+    """Call ``act``, again while the server is away; ``wait`` lets the given seconds pass.
 
     Raises RunError for a server that does not come back.
     """
@@ -41,7 +41,7 @@ def patiently(act: Callable[[], T], wait: Callable[[float], None]) -> T:
 
 
 def is_loss(problem: BaseException) -> bool:
-    """Whether it failed because the server is away, and not because it refuses."""
+    """Return whether ``problem`` means that the server is away, not that it refuses."""
     if isinstance(problem, RunError):
         return False
     if isinstance(problem, PgdynoError) and problem.code in _REFUSAL_CODES:
@@ -65,5 +65,5 @@ def _gone(problem: BaseException) -> RunError:
     return RunError(
         f"the server went away and did not come back within {RETURN_S_MAX:g} s: {why}",
         code="server-gone",
-        hint="the server's own log says why",
+        hint="see the server's log for the reason",
     )

@@ -1,8 +1,8 @@
 """A session: one spec under load, with everything recorded on one clock.
 
-``opening.py`` sets it up and takes it down. The :class:`Session` between carries slices out, each
-under its own :class:`Change`: what that takes on the server is done by :class:`InForce`, what it
-takes of the clients by :class:`RunningLoad`.
+``_opening.py`` opens and closes it. In between, the :class:`Session` carries out slices, each under
+its own :class:`Change`: :class:`ActiveChange` applies it to the server, :class:`RunningLoad` to the
+clients.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from pgdyno.conduct._active_change import InForce
+from pgdyno.conduct._active_change import ActiveChange
 from pgdyno.conduct._config import Acks, engine_config
 from pgdyno.conduct._load import DRAIN_MS, RunningLoad, engine_facts
-from pgdyno.conduct._server_away import RETURN_S_MAX, patiently
+from pgdyno.conduct._server_away import RETURN_S_MAX, retry_while_away
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.dimension import Need, Step
+from pgdyno.dimension import Need, Transition
 from pgdyno.probe import Probes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.void import void_reason
 from pgdyno.spec import Change, Spec
 from pgdyno.workload import Workload, load_workloads
 
-# After a change by reload or of a pool, the load runs this long before a slice counts: sessions
-# pick a reload up between statements, and transactions begun under the old rule finish.
+# After a reload or a change of a pool, the load runs this long before a slice is measured: sessions
+# apply a reload between statements, and transactions begun before it finish.
 SETTLE_SECONDS = 0.3
-# After a restart also the connections come back and the first pages are read.
+# After a restart, connections are also made again and the first pages read.
 SETTLE_RESTART_SECONDS = 1.0
 
 
 @dataclass
 class Session:
-    """One spec under load. Slices are carried out one after the other, from one thread."""
+    """One spec under load. Slices are carried out one after another, from one thread."""
 
     spec: Spec
     target: Target
@@ -46,15 +46,15 @@ class Session:
     recorder: Recorder
     probes: Probes
     watcher: Watcher
-    _in_force: InForce = field(init=False)
+    _active: ActiveChange = field(init=False)
     _load: RunningLoad | None = None
     _reader: RunFile | None = None
 
     def __post_init__(self) -> None:
-        self._in_force = InForce(self.target, self.recorder, self.spec, self.watcher.note)
+        self._active = ActiveChange(self.target, self.recorder, self.spec, self.watcher.note)
 
     def reader(self) -> RunFile:
-        """The run file as it stands now; the reader handed out before is closed."""
+        """Return a reader of the run file in its present state; the previous reader is closed."""
         self.recorder.flush()
         self._close_reader()
         self._reader = RunFile(self.recorder.path)
@@ -74,13 +74,13 @@ class Session:
         seed: int | None = None,
         slice_id: int | None = None,
     ) -> int:
-        """Connect the clients and let them go; ``scheduled`` follows the spec's ramp or steps.
+        """Connect the clients and start them; ``scheduled`` follows the spec's ramp or load steps.
 
-        ``acks`` and ``seed`` go before those of the spec. Where an outage is expected, lost
-        connections are no news. What is counted belongs to ``slice_id`` from the beginning. Returns
-        time zero of the load in monotonic ns.
+        ``acks`` and ``seed`` take precedence over those of the spec. With ``outage_expected``, lost
+        connections are not shown. All counts belong to ``slice_id`` from the start. Returns time
+        zero of the load in monotonic ns.
         """
-        spec = self._in_force.spec()
+        spec = self._active.spec()
         if seed is not None:
             load = spec.load.model_copy(update={"seed": seed})
             spec = spec.model_copy(update={"load": load})
@@ -112,14 +112,14 @@ class Session:
         return self._load.started_ns
 
     def _adjust_sessions(self) -> None:
-        """Give the load's sessions their part of what is in force."""
-        if self._load is not None and (statement := self._in_force.session_statement()):
+        """Apply the active settings to the load's sessions."""
+        if self._load is not None and (statement := self._active.session_statement()):
             self._load.set_session(statement)
 
     def wait_connected(self) -> None:
-        """Wait until every client of a closed loop has its connection, or none more are coming.
+        """Wait until every client of a closed loop is connected, or no more connect.
 
-        Making ten thousand connections takes longer than many a run.
+        Making ten thousand connections takes longer than many runs.
         """
         if self._load is None:
             return
@@ -129,11 +129,11 @@ class Session:
         connected = self._load.wait_connected(wanted)
         if connected < wanted:
             self.watcher.note(
-                f"only {connected:,} of {wanted:,} clients are connected; the errors say why"
+                f"only {connected:,} of {wanted:,} clients are connected; see the errors"
             )
 
     def wait_served(self) -> None:
-        """After a void slice: wait until the server is back and at work for all clients.
+        """Wait, after a void slice, until the server is back and all clients are connected.
 
         Raises RunError when it does not come back.
         """
@@ -142,13 +142,13 @@ class Session:
             self.wait_connected()
 
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
-        """The workloads of ``spec``, whose scripts a change may have replaced."""
+        """Return the workloads of ``spec``, whose scripts a change may have replaced."""
         mixes = [[each.mix_of(group) for group in each.clients] for each in (spec, self.spec)]
         return self.workloads if mixes[0] == mixes[1] else load_workloads(spec)
 
     @property
     def load_complete(self) -> bool:
-        """Whether every client has executed the transactions that it was given."""
+        """True if every client has executed the number of transactions given to it."""
         return self._load is not None and self._load.complete
 
     def stop_load(self) -> None:
@@ -158,67 +158,67 @@ class Session:
             load.raise_fault()
 
     def interrupt_load(self, drain_ms: int = DRAIN_MS) -> None:
-        """Stop the load; another one follows. What is under way has ``drain_ms`` to end."""
+        """Stop the load before another one; running transactions have ``drain_ms`` to finish."""
         if (load := self._take_load()) is not None:
             load.stop(drain_ms)
             load.raise_fault()
             load.abandon_backlog()
 
     def _take_load(self) -> RunningLoad | None:
-        """The load, if there is one: nobody else stops it."""
+        """Return the load, if there is one, and forget it: the caller stops it."""
         load, self._load = self._load, None
         return load
 
     def wait(self, seconds: float) -> None:
-        """Let the load run on; raises what ends it."""
+        """Let the load run; raise the error that ends it."""
         if self._load is None:
             time.sleep(seconds)
         else:
             self._load.wait(seconds)
 
     def provide(self, change: Change, *, checkpoint: bool = False) -> None:
-        """Get what ``change`` needs, so that what is missing fails now and not in a trial's middle.
+        """Get what ``change`` needs, so that anything missing fails now and not during a trial.
 
-        ``checkpoint``: the trial orders them. Before the load, settings are put in force and taken
-        back. Disks that it brings in are opened and stay open until the session ends.
+        ``checkpoint``: the trial executes CHECKPOINT. Before the load starts, settings are applied
+        and reverted. Disks of the change are opened and remain open until the session ends.
         """
         if checkpoint:
             self.target.require_checkpoint()
-        self._in_force.provide(change, under_load=self._load is not None)
+        self._active.provide(change, under_load=self._load is not None)
 
     def set_by(self, names: Collection[str]) -> dict[str, str]:
-        """Setting → how :meth:`put_in_force` sets it: sessions, reload or restart."""
-        return patiently(lambda: self.target.set_by(names), self.wait)
+        """Return by setting how :meth:`apply` sets it: sessions, reload or restart."""
+        return retry_while_away(lambda: self.target.set_by(names), self.wait)
 
-    def put_in_force(self, change: Change, *, checkpoint: bool = False) -> None:
+    def apply(self, change: Change, *, checkpoint: bool = False) -> None:
         """Make ``change`` the only difference from the spec and let the load settle under it.
 
-        ``checkpoint`` ends with a CHECKPOINT, so that slices begin at the same phase of full-page
-        images. A server that is away meanwhile is waited for; RunError when it does not come back.
+        With ``checkpoint``, execute CHECKPOINT at the end, so that slices begin at the same phase
+        of full-page images. Waits for a server that is away; RunError when it does not come back.
         """
-        patiently(lambda: self._put_in_force(change, checkpoint=checkpoint), self.wait)
+        retry_while_away(lambda: self._apply(change, checkpoint=checkpoint), self.wait)
 
-    def _put_in_force(self, change: Change, *, checkpoint: bool) -> None:
-        step = self._in_force.step_to(change)
-        if step.need >= Need.LOAD_RESTART:
+    def _apply(self, change: Change, *, checkpoint: bool) -> None:
+        transition = self._active.transition_to(change)
+        if transition.need >= Need.LOAD_RESTART:
             self.interrupt_load()
-        if step.need >= Need.SERVER_RESTART:
+        if transition.need >= Need.SERVER_RESTART:
             self.recorder.add_event("restart", "server restarted by pgdyno")
             with self.probes.rest():
-                self._in_force.apply_with_restart(step)
+                self._active.apply_with_restart(transition)
         else:
-            self._in_force.apply(step)
+            self._active.apply(transition)
         if self._load is None:
             self.start_load()
-            self._tell_load(step)
+            self._adjust_load(transition)
             self.wait_connected()
             self.wait(SETTLE_RESTART_SECONDS)
-        elif step:
+        elif transition:
             self._adjust_sessions()
-            self._tell_load(step)
+            self._adjust_load(transition)
             self.wait(SETTLE_SECONDS)
         if checkpoint:
-            self._in_force.checkpoint()
+            self._active.checkpoint()
 
     def slice(
         self,
@@ -230,15 +230,15 @@ class Session:
         side: str | None = None,
         closing_checkpoint: bool = False,
     ) -> int:
-        """Measure what is in force for ``seconds``; the slice's id, its intervals recorded.
+        """Measure the active change for ``seconds``; return the slice's id, intervals recorded.
 
-        ``closing_checkpoint`` charges the slice with the debt it made: it ends only when a
-        CHECKPOINT under load has written what the slice left dirty.
+        With ``closing_checkpoint``, the slice includes a CHECKPOINT under load at its end, which
+        writes the buffers that the slice left dirty.
         """
         with self.measured(kind, trial_id=trial_id, pair=pair, side=side) as slice_id:
             self.wait(seconds)
             if closing_checkpoint:
-                self._in_force.checkpoint()
+                self._active.checkpoint()
         return slice_id
 
     @contextmanager
@@ -250,25 +250,25 @@ class Session:
         pair: int | None = None,
         side: str | None = None,
     ) -> Iterator[int]:
-        """A slice that lasts as long as the block; probes are read at both of its edges.
+        """Measure a slice that lasts as long as the block, with probes read at its start and end.
 
-        Once it is closed, it is judged whether it is void.
+        After its end it is checked whether the slice is void.
         """
         assert self._load is not None, "a slice needs a running load"
         slice_id = self.recorder.open_slice(
-            kind, trial_id=trial_id, pair=pair, side=side, change=self._in_force.change.to_json()
+            kind, trial_id=trial_id, pair=pair, side=side, change=self._active.change.to_json()
         )
-        self._load.cut(slice_id)
+        self._load.end_interval(slice_id)
         self.probes.sample_now()
         yield slice_id
         self._end_slice(slice_id)
 
     @contextmanager
     def measured_from_start(self, kind: str) -> Iterator[tuple[int, int]]:
-        """A slice that begins with the load, so that no transaction is outside of it; its id, and
-        time zero of the load in monotonic ns."""
+        """Measure a slice that begins with the load, so that it includes every transaction; yields
+        its id, and time zero of the load in monotonic ns."""
         assert self._load is None, "the load begins with the slice"
-        change = self._in_force.change.to_json()
+        change = self._active.change.to_json()
         slice_id = self.recorder.open_slice(kind, change=change)
         self.probes.sample_now()
         yield slice_id, self.start_load(scheduled=True, slice_id=slice_id)
@@ -277,7 +277,7 @@ class Session:
     def _end_slice(self, slice_id: int) -> None:
         assert self._load is not None
         self.probes.sample_now()
-        end_ns = self._load.cut(None)
+        end_ns = self._load.end_interval(None)
         self.recorder.close_slice(slice_id, ns=end_ns)
         self._load.wait_recorded(end_ns)
         self._judge(slice_id)
@@ -290,13 +290,15 @@ class Session:
             self.watcher.note(f"void slice: {why}")
 
     def connect(self) -> psycopg.Connection:
-        """A control connection, beside the load."""
-        return self._in_force.connect()
+        """Open a control connection, outside the load."""
+        return self._active.connect()
 
     @contextmanager
     def server_down(self) -> Iterator[None]:
-        """While inside, a server of ours is stopped and leaves the machine to others; started again
-        only by whoever needs it."""
+        """Stop a server started by pgdyno for the block, so that it uses no resources.
+
+        It is started again only when it is needed.
+        """
         assert self._load is None, "a server under load is not stopped"
         with self.probes.rest():
             if self.target.cluster is not None:
@@ -304,17 +306,17 @@ class Session:
                 self.target.cluster.stop()
             yield
 
-    def event_settings(self, settings: dict[str, str]) -> None:
-        """Carry out an event's change of settings; it stays until the end of the run."""
-        self._in_force.apply_event(settings)
+    def apply_event(self, settings: dict[str, str]) -> None:
+        """Carry out an event's change of settings, which lasts until the end of the run."""
+        self._active.apply_event(settings)
         self._adjust_sessions()
 
-    def _tell_load(self, step: Step) -> None:
+    def _adjust_load(self, transition: Transition) -> None:
         assert self._load is not None
-        self._in_force.tell(self._load, step)
+        self._active.adjust_load(self._load, transition)
 
     def close(self) -> None:
-        """Stop the load, however the session ends, and leave the run file to its writer."""
+        """Stop the load if it still runs, and close the reader of the run file."""
         self._close_reader()
         if (load := self._take_load()) is not None:
             load.stop(drain_ms=1_000)

@@ -1,4 +1,4 @@
-"""One plain run: the ramp or the steps, the hold, the spec's events at their moments, the drain."""
+"""A single run: the ramp or load steps, the hold, the spec's events at their times, the drain."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pgdyno.spec.model import LoadSpec
 
 
 def carry_out(session: Session) -> list[int]:
-    """Carry the session's spec out. Returns the ids of the slices that hold its measurement.
+    """Carry out the session's spec. Returns the ids of the slices that hold its measurement.
 
-    The ramp is a slice of its own (kind ``ramp``) and not part of the measurement; with steps, all
-    of the load is measured.
+    The ramp is a separate slice (kind ``ramp``) and not part of the measurement; with load steps,
+    the whole load is measured.
     """
     load = session.spec.load
     if load.transactions and not load.ramp_ms:
@@ -42,7 +42,7 @@ def carry_out(session: Session) -> list[int]:
 
 
 def _carry_out_counted(session: Session) -> int:
-    """Have each client execute its transactions, all of them measured; the slice's id."""
+    """Have each client execute its transactions, all of them measured; return the slice's id."""
     load = session.spec.load
     session.watcher.phase(_measuring(load))
     with (
@@ -58,11 +58,11 @@ def _carry_out_counted(session: Session) -> int:
 def _measuring(load: LoadSpec) -> str:
     if load.transactions is None:
         return f"measuring for {load.hold_ms / 1000:g} s"
-    return f"measuring {load.transactions:,} transactions of each client"
+    return f"measuring {load.transactions:,} transactions per client"
 
 
 class _Timeline:
-    """The run's clock: lets the load run on, and carries events out when they are due."""
+    """The run's clock: lets the load run and carries out events when they are due."""
 
     def __init__(self, session: Session, started_ns: int, statements: _Statements) -> None:
         self._session = session
@@ -71,7 +71,7 @@ class _Timeline:
         self._events = sorted(session.spec.events, key=lambda event: event.at_ms)
 
     def run_until(self, end_ms: int) -> None:
-        """Let the load run to ``end_ms`` after its start, with the events due by then."""
+        """Let the load run until ``end_ms`` after its start, with the events due by then."""
         while self._events and self._events[0].at_ms < end_ms:
             event = self._events.pop(0)
             self._wait_until(event.at_ms)
@@ -84,7 +84,7 @@ class _Timeline:
         if event.sql is not None:
             self._statements.begin(event.sql)
         if event.settings is not None:
-            self._session.event_settings(event.settings)
+            self._session.apply_event(event.settings)
 
     def _wait_until(self, at_ms: int) -> None:
         left_s = (self._started_ns + at_ms * 1_000_000 - time.monotonic_ns()) / 1e9
@@ -93,9 +93,9 @@ class _Timeline:
 
 
 class _Statements:
-    """Event statements under way, each on a thread and connection of its own.
+    """Running event statements, each with its own thread and connection.
 
-    A statement that takes long (VACUUM FREEZE) must not hold the timeline up.
+    A long statement (VACUUM FREEZE) must not delay the timeline.
     """
 
     def __init__(self, session: Session) -> None:
@@ -104,13 +104,13 @@ class _Statements:
         self._connections: list[psycopg.Connection] = []
 
     def begin(self, sql: str) -> None:
-        """Send ``sql`` now; how it went is recorded as an event when it ends."""
+        """Send ``sql`` now; its outcome is recorded as an event when it ends."""
         thread = threading.Thread(target=self._run, args=(sql,), name="event-sql", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def end(self) -> None:
-        """Cancel what still runs and wait for it."""
+        """Cancel statements that still run and wait for them."""
         for connection in self._connections:
             if not connection.closed:
                 connection.cancel_safe(timeout=5)

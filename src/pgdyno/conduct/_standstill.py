@@ -1,6 +1,6 @@
-"""When a load is given up: nothing of it succeeds, or the server answers nobody.
+"""Ends a load when no transaction succeeds, or when the server answers neither load nor probes.
 
-Of connections that cannot be made because the server is away, the engine itself gives up.
+When connections cannot be made because the server is away, the engine itself ends the load.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from pgdyno.errors import RunError
 from pgdyno.record.failures import PASSING_CODES, nothing_succeeds
 
 HOPELESS_S = 5.0
-"""From the first failure on, with no transaction done."""
+"""Time since the first failure, with no transaction done."""
 FAILURES_MIN = 10
 SILENT_S = 30.0
-"""Without a transaction done and without an answer to the probes."""
+"""Time without a transaction done and without an answer to the probes."""
 
 
 class Standstill:
-    """Sees every interval of one load. ``silent_s`` tells how long the probes had no answer."""
+    """Checks every interval of one load. ``silent_s`` returns how long the probes had no answer."""
 
     def __init__(self, silent_s: Callable[[], float]) -> None:
         self._silent_s = silent_s
         self.done_s = time.monotonic()
-        """When a transaction was last seen to be done."""
+        """Time of the last interval with a transaction done."""
         self._failing_s: float | None = None
         self._connected = False
         self._failures: dict[tuple[str, str, str], int] = {}
         self._failed_groups: set[str] = set()
-        self._groups_at_work: set[str] = set()
+        self._active_groups: set[str] = set()
 
     def see(self, interval: Mapping[str, Any]) -> None:
-        """Count an interval's failures; one transaction done makes up for all."""
+        """Count an interval's failures; a transaction done clears all earlier ones."""
         now_s = time.monotonic()
         self._connected = any(row["connections"] for row in interval["groups"])
         if any(row["done"] for row in interval["scripts"]):
@@ -41,7 +41,7 @@ class Standstill:
             self._failures.clear()
             self._failed_groups.clear()
             return
-        self._groups_at_work |= {row["group"] for row in interval["scripts"] if row["intended"]}
+        self._active_groups |= {row["group"] for row in interval["scripts"] if row["intended"]}
         for row in interval["errors"]:
             if row["expected"] or row["retried"] or row["sqlstate"] in PASSING_CODES:
                 continue
@@ -51,22 +51,22 @@ class Standstill:
             self._failures[key] = self._failures.get(key, 0) + row["count"]
 
     def answered_since(self, since_s: float) -> bool:
-        """Whether a client, or a probe, has had an answer since that moment."""
+        """Return whether a client or a probe has had an answer since that time."""
         return self.done_s >= since_s or time.monotonic() - self._silent_s() >= since_s
 
     def check(self) -> None:
-        """Raise RunError for a load that there is no hope for."""
+        """Raise RunError for a load in which nothing succeeds any more."""
         now_s = time.monotonic()
         if self._failing_s is not None and now_s - self._failing_s >= HOPELESS_S:
             failures = sum(self._failures.values())
-            if failures >= FAILURES_MIN and self._groups_at_work <= self._failed_groups:
+            if failures >= FAILURES_MIN and self._active_groups <= self._failed_groups:
                 raise nothing_succeeds(self._failures, HOPELESS_S)
         if not self._connected:
-            return  # of this the engine gives up, and says why
+            return  # The engine ends such a load itself, with the reason.
         if now_s - self.done_s >= SILENT_S and self._silent_s() >= SILENT_S:
             raise RunError(
-                f"the server has answered nobody for {SILENT_S:g} s",
+                f"the server has not answered for {SILENT_S:g} s",
                 code="server-silent",
-                hint="is it stopped, out of memory, or waiting for its disk? It may also be the"
-                " network between",
+                hint="check whether the server is stopped, out of memory or waiting for its disk,"
+                " and check the network",
             )

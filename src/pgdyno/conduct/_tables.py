@@ -1,4 +1,4 @@
-"""The tables that a load works on: made or found once the server is reached, and told of."""
+"""The tables of a load: made or found once the server is reached."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def make_tables(
     watcher: Watcher,
     stack: ExitStack,
 ) -> Prepared:
-    """What the load works on; standbys after it, whose base backup then has it.
+    """Make or find the load's tables, then make the standbys, whose base backup includes them.
 
-    On a server of the user's, ``stack`` holds the lock on the tables. Raises SetupError.
+    On an existing server, ``stack`` holds the lock on the tables. Raises SetupError.
     """
     prepared = prepare(
         target.conninfo,
@@ -35,7 +35,7 @@ def make_tables(
         hold=None if target.ours else stack,
         check_room=lambda room: check_room(room, target.data_dir, target.max_wal_size_bytes),
     )
-    target.unbegun.pop_all()  # The tables are there, and later runs use them.
+    target.setup_undo.pop_all()  # The tables now exist, and later runs use them.
     target.facts["tables"] = prepared.tables
     alter_tables(target.conninfo, {}, spec.workload.table_options)
     if spec.standby.receivers:
@@ -44,8 +44,8 @@ def make_tables(
     return prepared
 
 
-def tell_of_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> None:
-    """What is odd about the tables, to whoever watches and into the run file."""
+def note_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> None:
+    """Show warnings about the tables, and record them in the run file."""
     for note in prepared.notes:
         watcher.note(f"warning: {note}")
         recorder.add_event("warning", "tables", {"message": note})

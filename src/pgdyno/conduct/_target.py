@@ -1,4 +1,4 @@
-"""The server that a run loads: an embedded one that lives as long as the run, or the user's own."""
+"""The server under load: an embedded one, which exists as long as the run, or an existing one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct.watch import Watcher
-from pgdyno.disk import OpenPlaces, open_places
+from pgdyno.disk import OpenDisks, open_disks
 from pgdyno.errors import SetupError
 from pgdyno.server import (
     OWN_DATABASE,
@@ -37,54 +37,54 @@ from pgdyno.spec import Spec
 from pgdyno.spec.units import parse_size_bytes
 from pgdyno.workload import Workload, own_database_needed
 
-# What an embedded server is started with besides the spec's settings: timings that the diagnosis
-# reads. They cost a clock read per I/O, which is under 30 ns on any machine of today.
+# Settings of an embedded server in addition to the spec's: timings that the diagnosis reads. They
+# cost a clock read per I/O, under 30 ns on current machines.
 _EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
-# Connections beside the clients': probes, control, the server's own reserve, room to look in.
-_CONNECTIONS_BESIDE = 20
+# Connections in addition to the clients': probes, control, the server's reserve, the user's own.
+_OTHER_CONNECTIONS = 20
 _MAX_CONNECTIONS_DEFAULT = 100
-# Of those the ones that are there in any case: probes, control, a statement of an event, the lock
-# on the tables, and what keeps other pgdynos away.
-_SESSIONS_BESIDE = 5 + SESSIONS
-# Files beside the connections: probes, the run file, libraries, what the threads wait on.
-_FILES_BESIDE = 100
+# The part of these that pgdyno always makes: probes, control, a statement of an event, the lock on
+# the tables, and the lock against other runs of pgdyno.
+_OWN_SESSIONS = 5 + SESSIONS
+# Files in addition to the connections: probes, the run file, libraries, descriptors of threads.
+_OTHER_FILES = 100
 
 _FILES_HIDDEN = (
-    "it cannot be seen whether the server's configuration files were changed and not loaded: a"
-    " reload by pgdyno would load them (GRANT SELECT ON pg_file_settings and EXECUTE ON FUNCTION"
-    " pg_show_all_file_settings() to see it)"
+    "this role cannot see whether the server's configuration files have changes that are not yet"
+    " loaded; a reload by pgdyno would load them (to check it: GRANT SELECT ON pg_file_settings and"
+    " EXECUTE ON FUNCTION pg_show_all_file_settings())"
 )
 
 
 @dataclass
 class Target:
-    """A server ready to be loaded."""
+    """A server ready for a load."""
 
     conninfo: ConnInfo
     """The server itself: for set-up, probes, settings."""
     entrance: ConnInfo
-    """Where the clients connect: the server itself, or a pooler before it."""
+    """Where the clients connect: the server itself, or a pooler in front of it."""
     settings: Settings
     facts: dict[str, Any]
     cluster: Cluster | None
-    """The embedded server; ``None`` when the server is not ours."""
-    places: OpenPlaces | None = None
+    """The embedded server; ``None`` for an existing server."""
+    disks: OpenDisks | None = None
     """Its disks."""
     receivers: Receivers | None = None
-    """Its standbys; ``None`` when the server is not ours."""
+    """Its standbys; ``None`` for an existing server."""
     sessions: SessionSettings | None = None
-    """Settings that the load's own sessions are given instead of the server: of a user's server
-    that is reached without a pooler, which would hand such sessions on."""
-    unbegun: ExitStack = field(default_factory=ExitStack)
-    """Takes away what was made for a run that does not get as far as its tables."""
+    """Applies settings to the load's sessions instead of the server; only for an existing server
+    without a pooler, because a pooler would pass such sessions on to other clients."""
+    setup_undo: ExitStack = field(default_factory=ExitStack)
+    """Removes what was made for a run that fails before it has its tables."""
 
     def in_sessions(self, name: str) -> bool:
-        """Whether a trial gives this setting to the load's own sessions alone."""
+        """Return whether a trial applies this setting to the load's sessions only."""
         return self.sessions is not None and self.sessions.takes(name)
 
     def set_by(self, names: Collection[str]) -> dict[str, str]:
-        """Setting → how a trial sets it: ``sessions`` (the load's own), ``reload`` or ``restart``
-        (after ALTER SYSTEM)."""
+        """Return by setting how a trial sets it: ``sessions`` (those of the load), or ``reload`` or
+        ``restart`` after ALTER SYSTEM."""
         restart = self.settings.needs_restart(names)
         return {
             name: "sessions"
@@ -96,24 +96,24 @@ class Target:
         }
 
     def needs_apply(self, settings: Iterable[str]) -> list[str]:
-        """Of these settings, those for which a server that is not ours has to be changed."""
+        """Return those of the settings for which an existing server must be changed."""
         return [] if self.ours else [each for each in settings if not self.in_sessions(each)]
 
     def require_checkpoint(self) -> None:
-        """Raise SetupError when the role may not order a CHECKPOINT."""
+        """Raise SetupError when the role may not execute CHECKPOINT."""
         with connect(self.conninfo) as conn:
             row = conn.execute(query("may_checkpoint")).fetchone()
         if row != (True,):
             raise SetupError(
-                f"the role {self.conninfo.user} may not order a CHECKPOINT, with which slices of"
-                " such a trial begin and end",
+                f"the role {self.conninfo.user} may not execute CHECKPOINT, which this trial needs"
+                " at the start and end of its slices",
                 code="no-permission",
                 hint=f"as a superuser: GRANT pg_checkpoint TO {self.conninfo.user} (PostgreSQL 15"
                 " and later)",
             )
 
     def refuse_restart(self, names: Iterable[str]) -> None:
-        """Raise SetupError for settings that need a restart, unless the server is ours."""
+        """Raise SetupError for settings that need a restart, unless pgdyno started the server."""
         if not self.ours:
             raise SetupError(
                 f"{', '.join(sorted(names))}: takes effect only after a restart, and pgdyno does"
@@ -124,13 +124,13 @@ class Target:
 
     @property
     def data_dir(self) -> Path | None:
-        """The server's data directory, where it is on this machine and known."""
+        """The server's data directory, if it is known and on this machine."""
         known = self.facts["data_directory"]
         return Path(known) if known and self.facts["is_local"] else None
 
     @property
     def max_wal_size_bytes(self) -> int | None:
-        """``None`` where it cannot be seen."""
+        """The server's max_wal_size; ``None`` if it cannot be read."""
         try:
             return parse_size_bytes(self.facts["settings"]["max_wal_size"])
         except (KeyError, ValueError):
@@ -138,19 +138,19 @@ class Target:
 
     @property
     def ours(self) -> bool:
-        """Whether pgdyno started it, so that restarts and settings are ours to make."""
+        """True if pgdyno started it, and so may restart it and change its settings."""
         return self.cluster is not None
 
     @property
     def checksums(self) -> bool:
-        """Whether its data pages have checksums."""
+        """True if its data pages have checksums."""
         return bool(self.facts["settings"].get("data_checksums") == "on")
 
-    def restart(self, change: Callable[[], None], take_out: Callable[[], None]) -> None:
-        """Restart an embedded server, with ``change`` made while it is down.
+    def restart(self, change: Callable[[], None], revert: Callable[[], None]) -> None:
+        """Restart an embedded server, with ``change`` called while it is down.
 
-        One that does not start is started without what ``take_out`` leaves out, and the reason
-        raised as :class:`SetupError`. Returns when its standbys are back too.
+        If it does not start, it is started again after ``revert``, and the reason raised as
+        :class:`SetupError`. Returns when its standbys are also back.
         """
         if self.cluster is None or self.receivers is None:
             raise SetupError(
@@ -161,7 +161,7 @@ class Target:
             change()
             self.cluster.start()
         except SetupError:
-            take_out()
+            revert()
             self.cluster.start()
             raise
         self.receivers.wait_caught_up()
@@ -175,22 +175,22 @@ def open_target(
     *,
     may_apply: bool,
 ) -> Target:
-    """Start or reach the spec's server, in the database that the ``workloads`` go to; ``stack``
-    puts everything back when it unwinds."""
+    """Start or connect to the spec's server, with the database that the ``workloads`` use;
+    ``stack`` restores everything when it unwinds."""
     _check_open_files(spec)
     if spec.server.kind == "existing":
         return _open_existing(spec, workloads, stack, watcher, may_apply=may_apply)
     return _start_embedded(spec, stack, watcher)
 
 
-def check_programs(spec: Spec) -> None:
-    """Raise UsageError or SetupError when the server that ``spec`` starts is not there, or would
-    refuse its settings. Starts nothing."""
+def check_binaries(spec: Spec) -> None:
+    """Raise UsageError or SetupError when the binaries of the server that ``spec`` starts are
+    missing, or would refuse its settings. Starts nothing."""
     check_before_start(_installation(spec), spec.server.settings)
 
 
 def check_settings(spec: Spec, settings: Mapping[str, str]) -> None:
-    """As :func:`check_programs`, for settings that are to be in force later."""
+    """Check settings that will be applied later, as :func:`check_binaries` does."""
     check_before_start(_installation(spec), settings)
 
 
@@ -200,36 +200,37 @@ def _installation(spec: Spec) -> Installation:
 
 
 def _connections_needed(spec: Spec) -> int:
-    """The most connections that the clients may hold at once, pools or not."""
+    """Return the most connections that the clients may have at once, without pools."""
     return sum(group.count for group in spec.clients)
 
 
 def _check_open_files(spec: Spec) -> None:
-    """Refuse more connections than this process may have open files, before any is made."""
-    needed = sum(group.connections_max for group in spec.clients) + _FILES_BESIDE
-    # The engine raises the soft limit as far as it goes.
+    """Raise SetupError for more connections than this process may have open files."""
+    needed = sum(group.connections_max for group in spec.clients) + _OTHER_FILES
+    # The engine raises the soft limit to the hard limit.
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and needed > limit:
         raise SetupError(
             f"the clients need {needed:,} open files, and this process may have {limit:,}",
             code="open-files",
-            hint=f"ulimit -Hn {needed} as root, LimitNOFILE= in a service's unit, or fewer clients",
+            hint=f"run ulimit -Hn {needed} as root, set LimitNOFILE= in a service's unit, or use"
+            " fewer clients",
         )
 
 
 def _check_connections(spec: Spec, facts: Mapping[str, Any]) -> None:
-    """Refuse more direct connections than the server takes, before any is made."""
+    """Raise SetupError for more direct connections than the server accepts."""
     needed = sum(group.connections_max for group in spec.clients)
     limit = int(facts["settings"]["max_connections"])
     reserved = int(facts["settings"].get("reserved_connections", 0))
     reserved += int(facts["settings"].get("superuser_reserved_connections", 3))
-    kept = _SESSIONS_BESIDE + (0 if facts["superuser"] else reserved)
+    kept = _OWN_SESSIONS + (0 if facts["superuser"] else reserved)
     if needed > limit - kept:
         raise SetupError(
             f"the clients need {needed} connections, and the server has {max(0, limit - kept)} for"
-            f" them: max_connections = {limit}, less {kept} for probes and in reserve",
+            f" them: max_connections = {limit}, minus {kept} for probes and reserved connections",
             code="too-many-connections",
-            hint="fewer clients (-c), a pool that they share (--pool-max), or more max_connections",
+            hint="use fewer clients (-c) or a shared pool (--pool-max), or raise max_connections",
         )
 
 
@@ -238,12 +239,12 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
     watcher.phase(f"starting PostgreSQL {installation.version}")
     settings = {**_EMBEDDED_SETTINGS, **spec.server.settings}
     if "max_connections" not in settings:
-        wanted = _connections_needed(spec) * 2 + _CONNECTIONS_BESIDE
+        wanted = _connections_needed(spec) * 2 + _OTHER_CONNECTIONS
         settings["max_connections"] = str(max(_MAX_CONNECTIONS_DEFAULT, wanted))
-    opened: list[OpenPlaces] = []
+    opened: list[OpenDisks] = []
 
-    def disks(folder: Path) -> OpenPlaces:
-        opened.append(open_places(spec.disk)(folder))
+    def disks(directory: Path) -> OpenDisks:
+        opened.append(open_disks(spec.disk)(directory))
         return opened[0]
 
     cluster = Cluster.create(installation, settings, disks=disks, checksums=spec.server.checksums)
@@ -267,7 +268,7 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
         settings=Settings(conninfo),
         facts=facts,
         cluster=cluster,
-        places=opened[0],
+        disks=opened[0],
         receivers=receivers,
     )
 
@@ -290,17 +291,17 @@ def _open_existing(
     conninfo = server_behind(entrance, spec.server.control)
     wait_ms = spec.server.wait_ms
     stack.enter_context(only_one(steady(conninfo), wait_ms=wait_ms, note=watcher.note))
-    unbegun = stack.enter_context(ExitStack())
+    setup_undo = stack.enter_context(ExitStack())
     pooled = conninfo is not entrance
     for sentence in settle(conninfo):
         watcher.note(sentence)
     conninfo = replace(conninfo, database_named=entrance.database_named)
     named = entrance.database if entrance.database_named else None
     if own_database_needed(conninfo, workloads, spec.workload):
-        conninfo = replace(own_database(conninfo, unbegun), database_named=False)
+        conninfo = replace(own_database(conninfo, setup_undo), database_named=False)
         entrance = replace(entrance, database=conninfo.database)
         if named is not None:
-            watcher.note(_why_not(named, spec))
+            watcher.note(_why_other_database(named, spec))
     if may_apply and not require_loaded(conninfo):
         watcher.note(_FILES_HIDDEN)
     settings = Settings.of_user(conninfo, may_apply=may_apply)
@@ -312,29 +313,32 @@ def _open_existing(
         "database_named": named,
     }
     if pooled:
-        watcher.note(f"set-up and probes go past the pooler, to {conninfo.uri_without_password}")
+        watcher.note(
+            f"set-up and probes connect directly to {conninfo.uri_without_password}, not through"
+            " the pooler"
+        )
     else:
         _check_connections(spec, facts)
     return Target(
-        # What is tried on the clients does not cut probes and set-up short.
+        # Settings under trial, such as timeouts, do not affect probes and set-up.
         conninfo=steady(conninfo),
         entrance=entrance,
         settings=settings,
         facts=facts,
         cluster=None,
         sessions=None if pooled else SessionSettings(steady(conninfo)),
-        unbegun=unbegun,
+        setup_undo=setup_undo,
     )
 
 
-def _why_not(named: str, spec: Spec) -> str:
-    """Why the load does not go to the database that was named."""
+def _why_other_database(named: str, spec: Spec) -> str:
+    """Return why the load does not use the database given by the user."""
     if spec.workload.setup is not None:
         return (
-            f"the setup makes tables, so the load works in the database {OWN_DATABASE} and not in"
-            f" {named}; with workload.initialize = true it is executed there"
+            f"the setup makes tables, so the load uses the database {OWN_DATABASE} and not {named};"
+            f" with workload.initialize = true the setup is executed in {named}"
         )
     return (
-        f"{named} has no tables for this workload: the load works in the database {OWN_DATABASE},"
-        f" on tables of pgdyno's own; -i makes them in {named}"
+        f"{named} has no tables for this workload, so the load uses tables made by pgdyno in the"
+        f" database {OWN_DATABASE}; -i makes them in {named}"
     )

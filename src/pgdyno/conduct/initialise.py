@@ -1,4 +1,4 @@
-"""An initialisation without a load, as ``pgbench -i`` is: tables are made, and that is all."""
+"""An initialisation without a load, as ``pgbench -i``: only makes the tables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pgdyno.errors import Interrupted
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 
-_AGAIN = "tables may be half made; -i once more makes them afresh"
+_AGAIN = "the tables may be incomplete; run again with -i to make them from the start"
 
 
 @dataclass(frozen=True)
 class Initialised:
-    """Where the tables are."""
+    """The database and scale of the tables."""
 
     database: str
     scale: int
@@ -30,14 +30,14 @@ def initialise(spec: Spec, watcher: Watcher) -> Initialised:
     workloads = load_workloads(spec).values()
     with ExitStack() as stack:
         stack.enter_context(stop_signals(hint=_AGAIN))
-        stack.enter_context(_told_when_stopped())
+        stack.enter_context(_with_hint())
         target = open_target(spec, workloads, stack, watcher, may_apply=False)
         prepared = make_tables(spec, target, workloads, watcher, stack)
         return Initialised(target.conninfo.database, prepared.scale)
 
 
 @contextmanager
-def _told_when_stopped() -> Iterator[None]:
+def _with_hint() -> Iterator[None]:
     try:
         yield
     except Interrupted as stop:

@@ -1,7 +1,7 @@
-"""The spec of a run as its run file has it, and back: so that a run file is accepted as a spec.
+"""Writing a spec to a run file and reading it back, so that a run file is accepted as a spec.
 
-The run file has the text of every script, but no password and, of a server that was there, no
-connection string: where it leads is said again by whoever runs it again.
+The run file has the text of every script, but no password and no connection string of an existing
+server: the user gives the connection string again to repeat the run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pgdyno.spec import Spec, read_spec
 from pgdyno.spec.read import spec_over
 
 _PATHS = (("server", "bindir"), ("load", "acks"))
-"""Keys that are paths, which a run in another directory would look for elsewhere."""
+"""Keys that are paths: recorded as absolute, since a run may be repeated in another directory."""
 
 
 def recorded_fields(spec: Spec) -> dict[str, Any]:
-    """``spec`` as JSON for the run file."""
+    """Return ``spec`` as JSON for the run file."""
     fields = spec.model_dump(
         mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
     )
@@ -30,7 +30,7 @@ def recorded_fields(spec: Spec) -> dict[str, Any]:
             fields[name][key] = str(Path(fields[name][key]).expanduser().absolute())
     for table, file, text in _files(fields):
         if table[text] is not None and blank(table[text]) != table[text]:
-            table[text] = None  # without its password it would be another script
+            table[text] = None  # Without its password it would be a different script.
             table[file] = str(Path(table[file]).expanduser().absolute())
     return fields
 
@@ -42,10 +42,10 @@ def read_spec_or_run(
     *,
     story: bool = False,
 ) -> tuple[Spec, str]:
-    """The spec that ``path`` has, with overrides as for ``spec.read_spec``, and its text.
+    """Read the spec in ``path``, with overrides as for ``spec.read_spec``; return it and its text.
 
-    A run file has the spec of its run, and no text. With ``story`` it is the spec of the story that
-    the run was a chapter of. Raises UsageError.
+    From a run file, return the spec of its run and an empty text. With ``story``, return the spec
+    of the story that the run was a chapter of. Raises UsageError.
     """
     if not is_spec_of_run(path):
         return read_spec(path, overrides, group_overrides)
@@ -55,23 +55,23 @@ def read_spec_or_run(
 
 
 def check_server_named(spec: Spec, path: Path) -> None:
-    """Raise UsageError where ``path`` is of a run on a server that nobody has named this time."""
+    """Raise UsageError where ``path`` is of a run on an existing server and no server is given."""
     if spec.server.kind == "embedded" or spec.server.conninfo or not is_spec_of_run(path):
         return
     with RunFile(path) as run:
         uri = run.run.server.get("entrance_uri") or run.run.server.get("uri")
     raise UsageError(
-        f"{path} is of a run on a server that was there, and says nothing of how to connect",
+        f"{path} is of a run on an existing server, and does not record how to connect to it",
         code="server-unnamed",
         hint="give the connection string after the run file" + (f"; it was '{uri}'" if uri else ""),
     )
 
 
 def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
-    """The fields of the spec that the run file ``path`` was recorded with; with ``story`` those of
-    the whole story.
+    """Return the fields of the spec recorded in the run file ``path``; with ``story`` those of the
+    whole story.
 
-    Raises UsageError for a damaged file, and for a script that is neither in it nor anywhere else.
+    Raises UsageError for a damaged file, and for a script that is neither in it nor on disk.
     """
     with RunFile(path) as run:
         fields = run.run.spec
@@ -80,23 +80,23 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
     for table, file, text in _files(fields):
         if table.get(text) is None and not Path(table[file]).expanduser().exists():
             raise UsageError(
-                f"{path} does not have the text of {table[file]}, and that file is gone",
+                f"{path} does not have the text of {table[file]}, and that file no longer exists",
                 code="text-not-recorded",
-                hint="the text of a file with a password in it is not recorded; put the file back",
+                hint="the text of a file with a password in it is not recorded; restore the file",
             )
     kept: dict[str, Any] = _without_none(fields)
-    # To drop tables is asked for anew each time, with -i.
+    # Dropping tables must be requested each time, with -i.
     kept.get("workload", {}).pop("initialize", None)
     return kept
 
 
 def is_spec_of_run(path: Path) -> bool:
-    """Whether ``path`` is meant as a run file, and not as a spec in TOML."""
+    """Return whether ``path`` is a run file, not a spec in TOML."""
     return path.suffix == ".db" or is_run_file(path)
 
 
 def _files(fields: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
-    """Where files are named: a table, its key of the file and its key of the file's text."""
+    """Yield the tables that name files, each with the keys of the file and of its text."""
     workload = fields.get("workload") or {}
     for table in (workload, *(fields.get("clients") or [])):
         script = table.get("script")
@@ -108,7 +108,7 @@ def _files(fields: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, str
 
 
 def _without_none(value: Any) -> Any:
-    """TOML has no null: a key that is not set is not there."""
+    """Remove keys that are None, since TOML has no null."""
     if isinstance(value, dict):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,6 +1,7 @@
-"""What the conductor tells whoever watches a run: phases, progress, one line per interval, notes.
+"""Progress of a run for the user: phases, progress, one line per interval, notes.
 
-The command line shows these as bars or lines on stderr; tests and embedders may pass their own.
+The command line shows these as bars or lines on stderr; tests and other programs may pass their own
+watcher.
 """
 
 from __future__ import annotations
@@ -16,45 +17,45 @@ class Tick:
     at_s: float
     throughput_tps: float
     latency_ms_p50: float | None
-    """None where nothing was done."""
+    """None without a transaction done."""
     latency_ms_p99: float | None
     clients: int
     failed: int
 
 
 class Watcher(Protocol):
-    """Whoever watches. Calls come from several threads."""
+    """Receiver of progress. Its methods are called from several threads."""
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
-        """What begins now, as ``making tables``, and how long it lasts where that is known."""
+        """Show a phase that begins, as ``making tables``, with its duration if that is known."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """How far a phase of known length has come."""
+        """Show how far a phase of known length has got."""
 
     def tick(self, tick: Tick) -> None:
-        """One interval of load has ended."""
+        """Show an interval of load that has ended."""
 
     def step(self, text: str) -> None:
-        """A part of the work is done; a line of progress worth keeping on the screen."""
+        """Show a completed part of the work, as a line of progress that stays on the screen."""
 
     def note(self, text: str) -> None:
-        """A line that is worth reading even for whoever wants no progress."""
+        """Show a line that is also shown when progress is not."""
 
 
 class Silent:
-    """A watcher that looks away."""
+    """A watcher that shows nothing."""
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def tick(self, tick: Tick) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def step(self, text: str) -> None:
-        """Nothing."""
+        """Show nothing."""
 
     def note(self, text: str) -> None:
-        """Nothing."""
+        """Show nothing."""

@@ -1,7 +1,7 @@
-"""Find the bottlenecks of a load in its run file, with evidence and possible remedies.
+"""From a run file to findings: what held the load back, on what evidence, and what might help.
 
-``diagnose`` ranks the findings of the signatures; ``verdict`` gives the first one. A signature is
-added by adding one file to ``signatures/``.
+``diagnose`` ranks what the signatures find; ``verdict`` is its first line. A signature is added by
+adding one file to ``signatures/``.
 """
 
 from pgdyno.diagnose._diagnosis import NOTHING, diagnose, verdict

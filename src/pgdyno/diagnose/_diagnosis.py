@@ -1,10 +1,10 @@
-"""Apply all signatures to slices of a run and rank their findings.
+"""From a stretch of a run to ranked findings: the one place where signatures meet.
 
-Ranking: every finding has a share of the mean response time (each wait is counted once, see
-``_latency_budget``), and the model predicts the part of the response time that removing its limit
-would save. Findings are ranked by the product, so that neither a large wait that cannot be
-shortened nor a small one that is easy to remove comes first. A finding that makes all others
-doubtful comes before them.
+Ranking: every finding owns a share of the mean response time (each wait is counted once, see
+``budget``), and the model says what part of the response would go if its limit were lifted.
+Findings are ranked by the product, so that neither a large wait that nothing can shorten nor a
+small one that can be had for free comes first. A finding that makes all others doubtful comes
+before them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NOTHING = "nothing-found"
 
 
 def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Finding]:
-    """Return the findings on ``slice_ids``, slices under one change, taken together.
+    """Findings on ``slice_ids``, which should be slices under one change, as one stretch.
 
-    Findings come first, rank 1 being the limit; then the checks that were cleared; then those that
-    could not be made. The caller decides which proposals are allowed.
+    Found first, rank 1 being the limit; then what was checked and cleared; then what could not be
+    checked. Which proposals are allowed is for those to say who choose among them.
     """
     situation = Situation(run, slice_ids)
     answers = [_answer(signature, situation) for signature in signatures()]
@@ -38,23 +38,18 @@ def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Findi
     for rank, finding in enumerate(found, start=1):
         causes = tuple(cause for cause in finding.causes if cause in ids)
         ranked.append(
-            replace(
-                finding,
-                rank=rank,
-                causes=causes,
-                proposals=_not_yet_proposed(finding.proposals, seen),
-            )
+            replace(finding, rank=rank, causes=causes, proposals=_unseen(finding.proposals, seen))
         )
     others = sorted((f for f in answers if f.status != "found"), key=lambda f: f.status)
     return [replace(finding, step=step) for finding in (*ranked, *others)]
 
 
 def verdict(findings: Iterable[Finding]) -> dict[str, str]:
-    """Return the first finding's id and sentence; the id is ``nothing-found`` if there is none."""
+    """The first finding's id and sentence; ``nothing-found`` when nothing holds the load back."""
     for finding in findings:
         if finding.rank == 1:
             return {"finding": finding.id, "sentence": finding.sentence}
-    return {"finding": NOTHING, "sentence": "no check found a bottleneck"}
+    return {"finding": NOTHING, "sentence": "nothing that was checked holds the load back"}
 
 
 def _answer(signature: Signature, situation: Situation) -> Finding:
@@ -79,10 +74,10 @@ def _answer(signature: Signature, situation: Situation) -> Finding:
     )
 
 
-def _not_yet_proposed(
+def _unseen(
     proposals: Iterable[Proposal], seen: list[tuple[str, dict[str, Any]]]
 ) -> tuple[Proposal, ...]:
-    """Return the proposals that no finding of a higher rank makes, and add them to ``seen``."""
+    """The proposals that no finding of a higher rank has made; they are added to ``seen``."""
     kept = []
     for proposal in proposals:
         key = (proposal.remedy_id, proposal.change.to_json())

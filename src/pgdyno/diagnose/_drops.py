@@ -1,8 +1,8 @@
-"""Periods in which the throughput nearly stopped, and the activity that overlapped each of them.
+"""Stretches in which the throughput nearly stopped, and what overlapped each of them.
 
-A drop is attributed to the first of these that was recorded, the most direct first: a lock that the
-sessions waited for; a checkpoint syncing files; the kernel writing dirty pages back; a vacuum;
-WAL flushes; otherwise it is unexplained.
+A drop is tied to the first of these that was there, from the most direct to the least: a lock that
+the sessions waited for; a checkpoint syncing files; the kernel writing dirty pages back; a vacuum;
+the WAL's device; otherwise it stays unexplained.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Reason = Literal[
 ]
 
 DROP_SHARE = 0.2
-"""Of the median throughput; below it the load has nearly stopped."""
+"""Of the median throughput: below it the load has all but stopped."""
 INTERVALS_MIN = 5
 SHORTEST_MS = 300.0
-"""Shorter intervals, at a slice's edge, have too few transactions for a rate."""
+"""Shorter intervals, cut off at a slice's edge, have too few transactions to judge."""
 RAMP_SHARE = 0.75
-"""Of the largest number of clients; intervals with fewer belong to a ramp."""
+"""Intervals with fewer of the most clients belong to a ramp."""
 
 LOCKED_SHARE = 0.5
 SYNCING_AVERAGE = 0.2
@@ -39,16 +39,16 @@ PRESSURE_SHARE = 0.3
 FLUSHING_SHARE = 0.5
 
 EVENTS = ("checkpoint", "vacuum", "sql", "setting", "restart", "standby")
-"""Kinds of event that can contribute to a drop."""
+"""Kinds of event that can have a part in a drop."""
 
 
 @dataclass(frozen=True)
 class Drop:
-    """A period of nearly no throughput."""
+    """One stretch of nearly no throughput."""
 
     window_ms: Window
     lost: float
-    """Transactions missing compared with the median throughput."""
+    """Transactions that the median throughput would have done beyond those done."""
     reason: Reason
     detail: str
     done_tps: float
@@ -57,58 +57,54 @@ class Drop:
 
     @property
     def explained(self) -> bool:
-        """True if the samples show an activity that overlaps it."""
+        """True if the samples show something that overlaps it."""
         return self.reason != "unexplained"
 
     @property
     def overlapped(self) -> bool:
-        """True if an activity or an event is known to overlap it."""
+        """True if anything is known to overlap it."""
         return self.explained or bool(self.events)
 
     @property
     def lasted_ms(self) -> int:
-        """Duration."""
+        """How long."""
         return self.window_ms[1] - self.window_ms[0]
 
 
 @dataclass(frozen=True)
 class Drops:
-    """The drops in some slices of a run."""
+    """The drops of a stretch of the run."""
 
     all: tuple[Drop, ...]
     median_tps: float
     intervals: int
     lowest_tps: float
     expected: float
-    """Transactions that all intervals would have at the median throughput."""
+    """Transactions that the whole stretch would have done at the median throughput."""
 
     @property
     def lost_share(self) -> float:
-        """Part of the expected transactions that the drops cost, 0 to 1."""
+        """Part of those that the drops cost."""
         return sum(drop.lost for drop in self.all) / self.expected if self.expected else 0.0
 
     def lost_by(self, reason: Reason) -> float:
-        """Return the part of the loss that is attributed to ``reason``, 0 to 1."""
+        """Part of what the drops cost that is tied to ``reason``."""
         lost = sum(drop.lost for drop in self.all)
         return sum(d.lost for d in self.all if d.reason == reason) / lost if lost else 0.0
 
 
 def find_drops(s: Situation) -> Drops:
-    """Return the drops in ``s``. Raises Skip if it has too few intervals for a median."""
+    """The drops in ``s``. Raises Skip when it has too few intervals for a median."""
     import numpy as np
 
     intervals = [i for i in s.run.intervals(s.slice_ids) if i.duration_ms >= SHORTEST_MS]
     clients_max = max((i.clients for i in intervals), default=0)
     settled = [i for i in intervals if i.clients >= RAMP_SHARE * clients_max]
     if len(settled) < INTERVALS_MIN:
-        raise Skip(
-            f"{len(settled)} intervals are too few to detect a drop; {INTERVALS_MIN} are needed"
-        )
+        raise Skip(f"{len(settled)} intervals are too few to tell a drop from the usual")
     rates = [i.throughput_tps for i in settled]
     median = float(np.median(rates))
-    low = [
-        i.throughput_tps < DROP_SHARE * median and not _idle_by_plan(s, i, median) for i in settled
-    ]
+    low = [i.throughput_tps < DROP_SHARE * median and not _at_rest(s, i, median) for i in settled]
     overlap = _Overlap(s)
     drops = []
     start = None
@@ -127,8 +123,8 @@ def find_drops(s: Situation) -> Drops:
     )
 
 
-def _idle_by_plan(s: Situation, interval: Interval, median_tps: float) -> bool:
-    """True if all clients send at a rate, and the rate was low by plan."""
+def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
+    """True if hardly anything came due: all clients send at rates, and these were low by plan."""
     due_tps = 1000 * interval.intended / interval.duration_ms
     open_loops = all(account.arrival is not None for account in s.accounts if not account.idle)
     return open_loops and due_tps < DROP_SHARE * median_tps
@@ -143,7 +139,7 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: _Overlap) -> Dr
 
 
 class _Overlap:
-    """Activities during a period, from the samples around it."""
+    """What was going on at a time, from the samples around it."""
 
     def __init__(self, s: Situation) -> None:
         self._s = s
@@ -157,7 +153,7 @@ class _Overlap:
         return self._s.run.series("metric_host", self._s.slice_ids)
 
     def reason(self, window: Window) -> tuple[Reason, str]:
-        """Return the most direct activity that overlaps the window, and its description."""
+        """The most direct thing that overlaps the window, and its number."""
         checks: tuple[tuple[Reason, Callable[[Window], str | None]], ...] = (
             ("lock", self._lock),
             ("checkpoint sync", self._checkpoint),
@@ -169,10 +165,10 @@ class _Overlap:
             detail = check(window)
             if detail is not None:
                 return reason, detail
-        return "unexplained", "no recorded activity overlaps it"
+        return "unexplained", "nothing that was watched overlaps it"
 
     def events(self, window: Window) -> tuple[str, ...]:
-        """Return the labels of the events that overlap the window, without duplicates."""
+        """Labels of the events that overlap the window, each once."""
         found = (
             f'the event "{event.label}"' if event.kind == "sql" else event.label
             for event in self._s.run.events()
@@ -183,7 +179,7 @@ class _Overlap:
         return tuple(dict.fromkeys(found))
 
     def _sessions(self, window: Window) -> dict[WaitClass, float]:
-        """Return client sessions in a transaction by class, averaged over the window's samples."""
+        """Client sessions in a transaction by class, averaged over the window's samples."""
         sums: dict[WaitClass, float] = {}
         waits = self._waits
         inside = _inside(waits["at_ms"], window)
@@ -207,7 +203,7 @@ class _Overlap:
         return f"{waiting:.1f} sessions waited for a lock{where}"
 
     def _checkpoint(self, window: Window) -> str | None:
-        """Check whether the checkpointer was seen syncing."""
+        """The checkpointer seen syncing, or a checkpoint's sync phase in the events."""
         waits = self._waits
         inside = _inside(waits["at_ms"], window) & (waits["backend_type"] == "checkpointer")
         syncing = sum(
@@ -220,7 +216,7 @@ class _Overlap:
         return None
 
     def _writeback(self, window: Window) -> str | None:
-        """Check for many dirty pages written back by the kernel while tasks waited for I/O."""
+        """The kernel busy with dirty pages: many under writeback or gone, and tasks held up."""
         host = self._host
         inside = _inside(host["at_ms"], _widened(window))
         if inside.sum() < 2:
@@ -256,7 +252,7 @@ def _inside(at_ms: Any, window: Window) -> Any:
 
 
 def _widened(window: Window) -> Window:
-    """Extend the window by a second at both ends, for samples taken once a second."""
+    """A second more at both ends, for what is sampled once a second."""
     return window[0] - 1000, window[1] + 1000
 
 

@@ -1,7 +1,8 @@
-"""Facts about some slices of a run file, each read once: the basis of the diagnosis.
+"""What a run file holds of some of its slices, read once: the facts that diagnosis rests on.
 
-The slices should be under the same change; facts are computed over all of them together. Reading a
-fact that was not recorded raises ``Skip``, so signatures need not test for it.
+The slices should be under one and the same change; facts are taken over all of them together.
+A fact that the run does not hold raises ``Skip`` when it is read, so that a signature need not test
+for it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CLIENT_BACKEND = "client backend"
 
 @dataclass(frozen=True)
 class Group:
-    """A client group during the slices."""
+    """A client group as it was while the slices lasted."""
 
     name: str
     clients: int
@@ -38,18 +39,18 @@ class Group:
 
     @property
     def in_service(self) -> float:
-        """Average connections in service, by Little's law."""
+        """Connections at work on average, by Little's law."""
         return self.throughput_tps * self.service_ms / 1000
 
     @property
     def sessions_max(self) -> int:
-        """The largest number of server sessions that the group can keep busy."""
+        """The most server sessions that the group can keep busy."""
         return self.clients if self.pool_max is None else min(self.clients, self.pool_max)
 
 
 @dataclass(frozen=True)
 class HostCpu:
-    """CPU of the host during the slices, in cores; the other fields add up to ``cores``."""
+    """The host's CPU over the slices, in cores: the fields add up to ``cores``."""
 
     cores: float
     user: float
@@ -60,29 +61,29 @@ class HostCpu:
 
     @property
     def busy(self) -> float:
-        """Busy cores, including time stolen by the hypervisor."""
+        """Cores at work, those that the hypervisor took away included."""
         return self.user + self.system + self.steal
 
     @property
     def busy_share(self) -> float:
-        """``busy`` as a part of all cores, 0 to 1."""
+        """``busy`` as a part of all cores."""
         return self.busy / self.cores
 
     @property
     def system_share(self) -> float:
-        """The kernel's part of the CPU time used, 0 to 1."""
+        """The kernel's part of the time at work."""
         working = self.user + self.system
         return self.system / working if working > 0 else 0.0
 
     @property
     def idle_share(self) -> float:
-        """Idle part of the cores, 0 to 1, including time waiting for I/O."""
+        """Part of the cores with nothing to run; waiting for a disk is nothing to run."""
         return max(0.0, 1.0 - self.busy_share)
 
 
 @dataclass(frozen=True)
 class Wal:
-    """WAL written during the slices."""
+    """WAL written over the slices."""
 
     bytes: float
     records: float | None
@@ -93,15 +94,15 @@ class Wal:
 
     @property
     def per_sync_ms(self) -> float | None:
-        """Mean time of a sync; None without track_wal_io_timing."""
+        """Time of one sync; None without track_wal_io_timing."""
         return self.sync_ms / self.syncs if self.sync_ms and self.syncs else None
 
     @property
     def full_page_bytes(self) -> float | None:
         """Estimated bytes of full-page images.
 
-        An image is an 8 kB page without its hole. All images together are at most the WAL less the
-        records themselves, whose typical length of 80 bytes is calibrated by injection.
+        An image is a page of 8 kB without its hole; what is left for it is the WAL beyond the
+        records themselves, whose typical length of about 80 bytes is calibrated by injection.
         """
         if self.full_page_images is None or self.records is None:
             return None
@@ -110,33 +111,33 @@ class Wal:
 
 
 class Facts:
-    """Facts about ``slice_ids`` of ``run``. Attributes are computed when first used."""
+    """The facts of ``slice_ids`` of ``run``. Attributes are worked out when first asked for."""
 
     def __init__(self, run: RunFile, slice_ids: list[int]) -> None:
         self.run = run
         self.slice_ids = slice_ids
 
-    # -- the slices ------------------------------------------------------------------------------
+    # -- the stretch of the run ------------------------------------------------------------------
 
     @cached_property
     def window_ms(self) -> Window:
-        """From the start of the first slice to the end of the last one."""
+        """From the first slice's start to the last one's end."""
         chosen = [part for part in self.run.slices() if part.id in set(self.slice_ids)]
         if not chosen:
-            raise Skip("the run has no such slice")
+            raise Skip("the run holds no such slice")
         ended = [part.ended_ms for part in chosen if part.ended_ms is not None]
         last = max(ended) if ended else max(part.started_ms for part in chosen)
         return min(part.started_ms for part in chosen), last
 
     @cached_property
     def change(self) -> Change:
-        """The change that the slices were measured with."""
+        """What the slices had different from the spec."""
         chosen = [part for part in self.run.slices() if part.id in set(self.slice_ids)]
         return Change.from_json(chosen[-1].change) if chosen else Change()
 
     @cached_property
     def seconds(self) -> float:
-        """Measured time, greater than zero."""
+        """Measured time, more than zero."""
         seconds = self.run.seconds(self.slice_ids)
         if seconds <= 0:
             raise Skip("no interval was recorded")
@@ -144,28 +145,28 @@ class Facts:
 
     @cached_property
     def throughput_tps(self) -> float:
-        """Transactions done per second, greater than zero."""
+        """Transactions done per second, more than zero."""
         done = self.run.ledger(self.slice_ids).done
         if done <= 0:
-            raise Skip("no transaction succeeded")
+            raise Skip("no transaction was done")
         return done / self.seconds
 
     def evidence(
         self, name: str, value: float | str | None, unit: str, threshold: str | None = None
     ) -> Evidence:
-        """Return evidence with a value over all of the slices."""
+        """One number over the whole stretch."""
         return Evidence(name, value, unit, threshold, self.window_ms)
 
-    # -- configuration ---------------------------------------------------------------------------
+    # -- what was configured ---------------------------------------------------------------------
 
     @cached_property
     def settings(self) -> ActiveSettings:
-        """Active server settings."""
+        """Server settings as they were in force."""
         at_start = self.run.run.server.get("settings", {})
         return ActiveSettings({**at_start, **self.change.settings})
 
     def can(self, capability: str) -> bool:
-        """Return whether the server was built with ``capability``: lz4, zstd, …"""
+        """Whether the server was built with ``capability``: lz4, zstd, …"""
         return bool(self.run.run.server.get("capabilities", {}).get(capability))
 
     @property
@@ -175,7 +176,7 @@ class Facts:
 
     @cached_property
     def cores(self) -> float:
-        """Cores that the server may use; a fraction if a container's quota is one."""
+        """Cores that the server may use: a fraction where a container's quota says so."""
         host = self.run.run.host
         known = host.get("cores") if host.get("same_host_as_server", True) else None
         known = known or self.run.run.server.get("cores")
@@ -185,7 +186,7 @@ class Facts:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The client groups that completed transactions."""
+        """The client groups that did something."""
         spec = fields_with(self.run.run.spec, self.change)
         groups = [self._group(fields) for fields in spec.get("clients", [])]
         return [group for group in groups if group.throughput_tps > 0]
@@ -207,20 +208,20 @@ class Facts:
 
     @cached_property
     def accounts(self) -> list[GroupAccount]:
-        """Ledger, rate and connections of each client group."""
+        """How each client group fared, by the spec that was in force."""
         return group_accounts(self.run, self.slice_ids)
 
     @property
     def has_open_loop(self) -> bool:
-        """True if any group is an open loop."""
+        """Whether any group's transactions come due by a rate."""
         return any(account.arrival is not None for account in self.accounts)
 
     @property
     def sessions_max(self) -> int:
-        """The largest number of server sessions that the clients can keep busy."""
+        """The most server sessions that the clients can keep busy."""
         return sum(group.sessions_max for group in self.groups)
 
-    # -- sessions --------------------------------------------------------------------------------
+    # -- what the sessions did -------------------------------------------------------------------
 
     @cached_property
     def by_event(self) -> dict[tuple[str, str], float]:
@@ -228,7 +229,7 @@ class Facts:
         averages: dict[tuple[str, str], float] = {}
         sampled = self.run.waits(self.slice_ids)
         if not sampled:
-            raise Skip(self._why_missing("wait", "wait events were not sampled"))
+            raise Skip(self._why_missing("wait", "what sessions wait for was not sampled"))
         for wait in sampled:
             if wait.backend_type == CLIENT_BACKEND and wait.state in IN_TRANSACTION:
                 idle = wait.state != "active"
@@ -247,21 +248,21 @@ class Facts:
         return classes
 
     def sessions(self, *classes: WaitClass) -> float:
-        """Return average client sessions of these classes together."""
+        """Average client sessions of these classes together."""
         return sum(self.by_class.get(name, 0.0) for name in classes)
 
     @property
-    def sessions_in_transaction(self) -> float:
+    def sessions_at_work(self) -> float:
         """Average client sessions in a transaction."""
         return sum(self.by_class.values())
 
     def part(self, *classes: WaitClass) -> float:
-        """Return the part of the client sessions in a transaction in these classes, 0 to 1."""
-        total = self.sessions_in_transaction
+        """Part of the client sessions in a transaction that are of these classes, 0 to 1."""
+        total = self.sessions_at_work
         return self.sessions(*classes) / total if total > 0 else 0.0
 
     def top_event(self, name: WaitClass) -> tuple[str, float] | None:
-        """Return a class's most frequent wait event, ``type:event``, and its average sessions."""
+        """The most frequent wait event of a class, ``type:event``, with its average sessions."""
         of_class = {
             f"{kind}:{event}": average
             for (kind, event), average in self.by_event.items()
@@ -269,11 +270,11 @@ class Facts:
         }
         return max(of_class.items(), key=lambda item: item[1]) if of_class else None
 
-    # -- host and WAL ----------------------------------------------------------------------------
+    # -- what the machine did --------------------------------------------------------------------
 
     @cached_property
     def cpu(self) -> HostCpu:
-        """CPU of the host, by the kernel's count."""
+        """The host's CPU, by the kernel's own count."""
         parts = {
             name: self.run.delta("metric_host", f"cpu_{name}_ms", self.slice_ids)
             for name in ("user", "system", "iowait", "steal", "idle")
@@ -286,29 +287,26 @@ class Facts:
         return cpu if machine <= self.cores else self._within_quota(cpu)
 
     def _within_quota(self, machine: HostCpu) -> HostCpu:
-        """Return the CPU of a container that may use fewer cores than the machine has.
-
-        Its busy time is that of the server and the generator, split into user and system time as
-        the machine's is.
-        """
+        """The CPU of a container that may use fewer cores than the machine has: what the load's
+        own processes use of them, split as the machine's time is."""
         used = min(self.own_cores or machine.busy, self.cores)
         system = used * machine.system_share
         return HostCpu(self.cores, used - system, system, 0.0, 0.0, self.cores - used)
 
     @cached_property
     def own_cores(self) -> float | None:
-        """Cores used by the server and by the generator; None if not recorded."""
+        """Cores that the server and the generator on its machine use; None if not recorded."""
         return None if self.server_cores is None else self.server_cores + self.generator_cores
 
     @cached_property
     def generator_cores(self) -> float:
-        """Cores used by the load generator."""
+        """Cores that the load generator kept busy."""
         series = self.run.series("metric_generator", self.slice_ids)
         used_us = series["cpu_user_us"].sum() + series["cpu_system_us"].sum()
         return float(used_us) / 1e6 / self.seconds
 
     def process_cores(self, role: str) -> float | None:
-        """Return the cores used by the server's processes of ``role``; None if not recorded."""
+        """Cores that the server's processes of ``role`` kept busy; None if not recorded."""
         used = [
             self.run.delta("metric_process", column, self.slice_ids, where={"role": role})
             for column in ("cpu_user_ms", "cpu_system_ms")
@@ -318,7 +316,7 @@ class Facts:
 
     @cached_property
     def server_cores(self) -> float | None:
-        """Cores used by all of the server's processes; None if not recorded."""
+        """Cores that all of the server's processes kept busy; None if not recorded."""
         roles = set(self.run.series("metric_process", self.slice_ids)["role"])
         cores = [self.process_cores(str(role)) for role in sorted(roles - {"pgdyno"})]
         known = [value for value in cores if value is not None]
@@ -326,7 +324,7 @@ class Facts:
 
     @cached_property
     def wal(self) -> Wal:
-        """WAL written, by the server's counters."""
+        """WAL written, by the server's own count."""
         counters = {
             name: self.run.delta("metric_wal", name, self.slice_ids)
             for name in ("wal_bytes", "wal_records", "wal_fpi", "wal_buffers_full")
@@ -347,14 +345,14 @@ class Facts:
 
     @cached_property
     def runnable(self) -> float:
-        """Average client sessions that are running or ready to run.
+        """Client sessions that run or are ready to, on average.
 
-        Samples of sessions are not enough: a session that was woken reports its last wait event
-        until it gets a core, so on busy cores sessions in the run queue appear to wait for their
-        client, or to be idle. The kernel counts runnable processes; the part of pgdyno and the
-        server is assumed to equal their part of the CPU time (equal weights get equal time), less
-        the generator and the process that reads the count. The result is at most the sessions in
-        service that do not wait for anything else.
+        Sampled sessions alone do not tell: one that was woken shows the wait that it was woken
+        from until it gets a core, so on busy cores those in the queue look as if they waited for
+        their client, or were idle. The kernel counts who is runnable; of those, pgdyno's and the
+        server's are taken to be as many as their part of the CPU time (equal weights get equal
+        time), less the generator and the process that reads the count. What is left can be no more
+        than the sessions in service that do not wait for something else.
         """
         sampled, cpu = self.sessions("cpu"), self.cpu_if_recorded
         counts = self.run.series("metric_host", self.slice_ids)["procs_running"]
@@ -367,25 +365,25 @@ class Facts:
 
     @cached_property
     def in_service(self) -> float:
-        """Average connections in service, by Little's law, or as sampled if that is more."""
+        """Connections at work on average, by Little's law, or as seen if that is more."""
         service = self.run.histogram("service", self.slice_ids)
-        return max(self.sessions_in_transaction, service.count * service.mean / 1e9 / self.seconds)
+        return max(self.sessions_at_work, service.count * service.mean / 1e9 / self.seconds)
 
     @property
     def not_waiting(self) -> float:
-        """Connections in service, except those seen waiting for anything but their client."""
-        return self.in_service - self.sessions_in_transaction + self.sessions("cpu", "client")
+        """Connections at work but for those seen waiting for anything else than their client."""
+        return self.in_service - self.sessions_at_work + self.sessions("cpu", "client")
 
     @cached_property
     def _generator_runnable(self) -> float:
-        """Average threads of the generator that are running or ready to run."""
+        """Threads of the generator that run or are ready to, on average."""
         total = self.run.generator(self.slice_ids)
         busy_us = total.cpu_user_us + total.cpu_system_us + total.run_queue_delay_us
         return busy_us / 1e6 / self.seconds
 
     @property
     def cpu_if_recorded(self) -> HostCpu | None:
-        """``cpu``; None if it was not recorded."""
+        """``cpu``, None where it is not there."""
         try:
             return self.cpu
         except Skip:
@@ -393,14 +391,14 @@ class Facts:
 
     @property
     def wal_if_recorded(self) -> Wal | None:
-        """``wal``; None if it was not recorded."""
+        """``wal``, None where it is not there."""
         try:
             return self.wal
         except Skip:
             return None
 
     def _why_missing(self, probe: str, otherwise: str) -> str:
-        """Return ``otherwise`` with the reason that the probe gave for not running, if any."""
+        """What the probes said about why they did not run."""
         for event in self.run.events("probe"):
             if event.detail.get("probe") == probe:
                 return f"{otherwise}: {event.detail.get('reason') or event.label}"

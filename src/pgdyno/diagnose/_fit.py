@@ -1,27 +1,27 @@
-"""Fit the predicting model to the facts of a run."""
+"""From facts to the model that predicts."""
 
 from __future__ import annotations
 
+from pgdyno.diagnose._budget import LatencyBudget
 from pgdyno.diagnose._facts import Facts, HostCpu
-from pgdyno.diagnose._latency_budget import LatencyBudget
 from pgdyno.diagnose._model import ClosedLoop
 
 SPARE_SHARE = 0.1
-"""Of the host's cores idle; below it, programs compete for cores."""
+"""Of the host's cores idle: below it, a core that one program gets, another loses."""
 
 
 def fitted_loop(s: Facts, budget: LatencyBudget) -> ClosedLoop:
-    """Return the model fitted to ``s`` and its latency budget.
+    """The model of ``s``, whose time went as ``budget`` says.
 
-    The CPU demand is the CPU time of the server and the generator; if processes are not visible,
-    all busy time of the host; if the host is not visible either, the sessions seen running.
+    The CPU demand is what the server and the generator use; where processes cannot be seen, all
+    that is busy is theirs; where the host cannot be seen either, sessions seen running stand in.
     """
     tps, cpu = s.throughput_tps, s.cpu_if_recorded
     seconds = {name: ms / 1000 for name, ms in budget.parts_ms.items()}
     sessions = max(1.0, s.in_service)
     busy = min(s.runnable, s.cores) if cpu is None else min(cpu.busy, s.own_cores or cpu.busy)
     return ClosedLoop(
-        cores=s.cores if cpu is None else _cores_available(cpu, busy, s.runnable, sessions),
+        cores=s.cores if cpu is None else _cores_to_get(cpu, busy, s.runnable, sessions),
         sessions=sessions,
         throughput_tps=tps,
         cpu_s=busy / tps,
@@ -35,13 +35,13 @@ def fitted_loop(s: Facts, budget: LatencyBudget) -> ClosedLoop:
     ).fitted()
 
 
-def _cores_available(cpu: HostCpu, used: float, runnable: float, sessions: float) -> float:
-    """Return the cores that ``sessions`` can get beside equally scheduled other programs.
+def _cores_to_get(cpu: HostCpu, used: float, runnable: float, sessions: float) -> float:
+    """Cores that ``sessions`` can get from other programs on the machine, which compete as equals.
 
-    The number of competing processes is chosen to explain the CPU time that the load's runnable
-    processes get now, at least one for each core that others use. Without others, all cores.
+    As many rivals are taken to be there as explain what the load's runnable processes get now; at
+    least one for each core that others use. All the cores, where there are no others.
     """
-    competitors = cpu.busy - used
+    rivals = cpu.busy - used
     if cpu.idle_share < SPARE_SHARE and used > 0:
-        competitors = max(competitors, runnable * (cpu.cores / used - 1.0))
-    return max(used, cpu.cores * sessions / (sessions + competitors), 1e-3)
+        rivals = max(rivals, runnable * (cpu.cores / used - 1.0))
+    return max(used, cpu.cores * sessions / (sessions + rivals), 1e-3)

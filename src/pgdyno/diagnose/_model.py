@@ -1,39 +1,39 @@
-"""Predict the effect of a change on throughput: a closed queueing model fitted to measurements.
+"""What a change would do to the throughput: a closed queueing model, fitted to what was measured.
 
-A session in service is at one of these stations, by the latency budget:
+A session in service is at one of these places, by the latency budget:
 
     CPU       ``cores`` servers with one queue. The demand D is the CPU time per transaction of the
               server and of the generator on the same host.
-    flush     a delay. A commit that arrives during a flush waits for its end and then for the next
-              flush, so the delay per commit grows from one flush with one session towards two with
-              many: F(m) = F(1) (2 - 1/m). Concurrent commits share a flush, so there is no queue
-              (group commit).
-    row       a queue for the session that has locked the hot rows. The utilisation U of the row as
-              a server follows from the measured waiters W by W = U^2 / (1 - U); holding the lock
-              overlaps with the other stations, so only the waiting counts as time.
+    flush     a delay. A commit that arrives while a flush is on its way waits for that one's end
+              and then for its own, so the delay per commit grows from one flush with one session
+              towards two with many: F(m) = F(1) (2 - 1/m). Commits in company share a flush, so it
+              does not queue (group commit).
+    row       a queue behind whoever holds the hot rows. From the measured waiters W the utilisation
+              U of the row as a server follows by W = U^2 / (1 - U); holding overlaps with the other
+              places, so only the waiting counts as time.
     shared    a delay that grows with the sessions: contention for locks in shared memory.
     data      a delay: reading and writing data files.
-    rest      a delay chosen so that the model gives the measured throughput with the present
-              number of sessions. If the cores are saturated, D is increased instead.
+    rest      a delay that makes the model give the measured throughput at today's sessions. Where
+              the cores are saturated, a larger D does that.
 
 With a queue at one station and delays at all others this is the machine-repairman model, which
 has an exact solution: the chance of j sessions at the CPU is proportional to the product of
 D/min(i,C) for i = 1..j times Z^(m-j)/(m-j)!, Z being the sum of the delays. The wait for rows,
-which depends on the throughput, is found by iteration (a session sees (m-1)/m of the queue;
-Schweitzer). Fractional numbers of sessions are interpolated.
+which depends on the throughput, is found by iteration (others' queues as one session sees them are
+(m-1)/m of all; Schweitzer). A fractional number of sessions lies between its neighbours.
 
-Two effects that queueing does not explain were calibrated on a 2-core machine with TPC-B:
+Two effects that queueing alone does not have were calibrated on a 2-core machine with TPC-B:
 
-    D grows by ``QUEUE_COST`` each time the number of runnable sessions per core grows by a factor
-    of e: with commits that do not wait, 2 sessions had 12,000 tps and 16 had 8,700. Above
-    ``QUEUE_PER_CORE_MAX`` sessions per core, which was not measured, it does not grow.
-    Without flushes, the part ``FLUSH_CPU`` of the kernel's CPU time per transaction is saved:
-    system calls and two context switches per commit. 2 sessions needed 240 us of CPU time per
-    transaction with flushes and 170 without, 16 needed 300 and 240; the kernel's part was 0.4 to
-    0.5. The saving is full where flushing is at least ``FLUSH_CPU_FULL`` of the service time.
+    D grows by ``QUEUE_COST`` for each factor of e that the queue for a core is longer than the
+    cores: with commits that wait for nothing, 2 sessions did 12,000 tps and 16 did 8,700. Beyond
+    ``QUEUE_PER_CORE_MAX`` sessions per core, which was not measured, it grows no further.
+    Without flushes the part ``FLUSH_CPU`` of the system's CPU time per transaction goes: system
+    calls and two switches of context per commit. 2 sessions that wait for flushes needed 240 us of
+    CPU per transaction and 170 without, 16 needed 300 and 240, of which the kernel took 0.4 to 0.5.
+    In full where flushing is at least ``FLUSH_CPU_FULL`` of the service.
 
-A predicted ratio is the throughput of the changed model over that of the unchanged one. It ranks
-remedies and is shown beside the result of a trial; it never decides whether a remedy is kept.
+Predicted ratios are the model changed over the model unchanged. They rank remedies and are shown
+beside what a trial measures; nothing is kept because of them.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class ClosedLoop:
     queue_now: float = 0.0
     """Sessions that ran or were ready to run on average, as measured."""
     saturated: bool = False
-    """True if the cores are saturated, so that they explain the throughput."""
+    """Whether the cores are what the sessions queue for, so that they explain the throughput."""
 
     @property
     def service_s(self) -> float:
-        """Measured service time."""
+        """Measured time in service."""
         return self.sessions / self.throughput_tps
 
     def fitted(self) -> ClosedLoop:
-        """Return a model that predicts no more than the measured throughput: with a larger CPU
-        demand if the cores are saturated, else with ``rest_s``."""
+        """The same, made to give the measured throughput, if it would give more: by a demand for
+        CPU that is larger where the cores are saturated, else by ``rest_s``."""
         if self.predict() <= self.throughput_tps:
             return self
         lo, hi = 0.0, 4.0 if self.saturated else self.service_s
@@ -103,12 +103,10 @@ class ClosedLoop:
         shared: float = 1.0,
         data: float = 1.0,
     ) -> float:
-        """Return the throughput in tps with this many sessions and each demand times its factor."""
+        """Throughput in tps with this many sessions and each demand times its factor."""
         m = max(1.0, self.sessions if sessions is None else sessions)
         cpu_s = self.cpu_s * cpu * (1.0 - self.flush_cpu * (1.0 - min(1.0, flush)))
-        flush_s = (
-            self.flush_s * flush * _flushes_waited(m) / _flushes_waited(max(1.0, self.sessions))
-        )
+        flush_s = self.flush_s * flush * _company(m) / _company(max(1.0, self.sessions))
         shared_s = self.shared_s * shared * m / max(1.0, self.sessions)
         delay_s = flush_s + shared_s + self.data_s * data + self.rest_s
         hold_s = self._row_demand_s() * row * self._hold_factor(flush, cpu)
@@ -124,7 +122,7 @@ class ClosedLoop:
         shared: float = 1.0,
         data: float = 1.0,
     ) -> float:
-        """Return ``predict`` for the change over ``predict`` without it."""
+        """``predict`` over what the model gives for today."""
         changed = self.predict(
             sessions=sessions, flush=flush, cpu=cpu, row=row, shared=shared, data=data
         )
@@ -132,23 +130,23 @@ class ClosedLoop:
 
     @property
     def flush_cpu(self) -> float:
-        """Part of the CPU time per transaction used by flushes and waits for them, 0 to 1."""
+        """Part of the CPU time per transaction that flushes and waiting for them take."""
         of_service = self.flush_s / self.service_s
         return FLUSH_CPU * self.cpu_system_share * min(1.0, of_service / FLUSH_CPU_FULL)
 
     def _row_demand_s(self) -> float:
-        """Return the time per transaction for which hot rows are locked, from the waiters."""
+        """Time per transaction for which the hot rows are held, from the sessions waiting."""
         waiting = self.row_s * self.throughput_tps
         used = (math.sqrt(waiting * waiting + 4 * waiting) - waiting) / 2
         return used / self.throughput_tps
 
     def _hold_factor(self, flush: float, cpu: float) -> float:
-        """Return the factor on the time for which rows are locked: until the commit is flushed."""
+        """How much shorter rows are held: until the commit's flush has ended."""
         held_s = self.cpu_s + self.flush_s
         return (self.cpu_s * cpu + self.flush_s * flush) / held_s if held_s > 0 else 1.0
 
     def _solve(self, m: float, cpu_s: float, delay_s: float, hold_s: float) -> float:
-        """Return the throughput of ``m`` sessions; fractional numbers are interpolated."""
+        """Throughput of ``m`` sessions with these demands; between two whole numbers, linear."""
         whole = math.floor(m)
         low = self._solve_whole(whole, cpu_s, delay_s, hold_s)
         if whole == m:
@@ -157,7 +155,7 @@ class ClosedLoop:
         return low + (m - whole) * (high - low)
 
     def _solve_whole(self, m: int, cpu_s: float, delay_s: float, hold_s: float) -> float:
-        """Iterate over the wait for rows; without hot rows, solve once."""
+        """Iterates over the wait for rows; without rows that are hot, a single round."""
         throughput = self._repairman(m, cpu_s, delay_s)
         if hold_s <= 0:
             return throughput
@@ -173,7 +171,7 @@ class ClosedLoop:
         return throughput
 
     def _repairman(self, m: int, cpu_s: float, delay_s: float) -> float:
-        """Return the machine-repairman model's throughput; weights are logarithms."""
+        """The machine-repairman model's throughput; weights are kept as logarithms."""
         import numpy as np
 
         demand_s = cpu_s / self._queue_cost(self.queue_now)
@@ -184,18 +182,18 @@ class ClosedLoop:
         rates = np.minimum(j, self.cores) / (demand_s * costs)
         if delay_s < 1e-9:
             return float(rates[-1])
-        # From j - 1 to j sessions at the CPU: one of the others ends its delay.
+        # From j - 1 to j sessions at the CPU: one of the others comes from its delay.
         weights = np.cumsum(np.log((m - j + 1) / (delay_s * rates)))
         highest = max(0.0, float(weights.max()))
         chances = np.exp(weights - highest)
         return float((chances * rates).sum() / (chances.sum() + math.exp(-highest)))
 
     def _queue_cost(self, queue: float) -> float:
-        """Return the factor on the CPU demand with ``queue`` sessions running or ready to run."""
+        """Factor on the CPU demand with ``queue`` sessions running or ready."""
         per_core = min(max(1.0, queue / self.cores), QUEUE_PER_CORE_MAX)
         return 1.0 + QUEUE_COST * math.log(per_core)
 
 
-def _flushes_waited(sessions: float) -> float:
-    """Return the mean number of flushes that a commit waits for with this many sessions."""
+def _company(sessions: float) -> float:
+    """Flushes that a commit waits for, the running one and its own, with this many sessions."""
     return 2.0 - 1.0 / sessions

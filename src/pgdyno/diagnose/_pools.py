@@ -1,4 +1,4 @@
-"""Proposals of larger and smaller pools, by the throughput that the model predicts."""
+"""Proposals of pool sizes, larger and smaller, by what the model predicts of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pgdyno.diagnose.finding import Proposal
 from pgdyno.spec.change import Change
 
 WORTHWHILE_RATIO = 1.03
-"""Smaller predicted gains are not proposed; trials use the same limit for effects that matter."""
+"""Below this a prediction is not told from nothing: the effect that matters, in trials too."""
 PROPOSALS_MAX = 3
 AS_GOOD = 0.92
-"""A larger pool with at least this part of a smaller pool's predicted ratio is proposed instead: it
-leaves a reserve for load peaks, and another signature detects a pool that is too large."""
+"""A larger pool predicted this part of a smaller one's gain is proposed instead: the next peak of
+the load is not stuck again, and a pool that is too large shows in another signature."""
 
 
 def larger_pools(s: Situation, group: Group) -> list[Proposal]:
-    """Return larger pools for ``group`` with a predicted gain, the best first, at most three."""
+    """Larger pools for ``group`` that are predicted to pay, the best first, at most three."""
     assert group.pool_max is not None
     sizes = []
     size = group.pool_max * 2
@@ -35,7 +35,7 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
             "pool-size",
             Change(pool_max={group.name: size}),
             ratio,
-            f"{size} sessions would overlap their waits; the CPU limits the gain",
+            f"{size} sessions overlap their waits; the CPU bounds what they gain",
         )
         for size, ratio in ratios.items()
         if not any(ratios[larger] >= AS_GOOD * ratio for larger in sizes if larger > size)
@@ -43,15 +43,15 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
 
 
 def smaller_pools(s: Situation) -> list[Proposal]:
-    """Return pools of one to four sessions per core, divided among the groups as they are now."""
+    """Pools of about one to four sessions a core, shared out among the groups as they are now."""
     sizes = sorted({max(1, round(times * s.cores)) for times in (1, 1.5, 2, 4)})
     now = s.loop.sessions
     return _worthwhile(
         Proposal(
             "pool-size",
-            Change(pool_max=_divided(s, size)),
+            Change(pool_max=_shared_out(s, size)),
             s.loop.ratio(sessions=float(size)),
-            f"{size} sessions would keep {s.cores:g} cores busy with a shorter queue for them",
+            f"{size} sessions keep {s.cores:g} cores busy without queueing for them",
         )
         for size in sizes
         if size < now
@@ -63,8 +63,8 @@ def _worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
     return sorted(paying, key=lambda p: -p.predicted_ratio)[:PROPOSALS_MAX]
 
 
-def _divided(s: Situation, size: int) -> dict[str, int]:
-    """Divide ``size`` sessions by the groups' connections in service, at least one each."""
+def _shared_out(s: Situation, size: int) -> dict[str, int]:
+    """``size`` sessions among the groups by the sessions they keep busy, at least one each."""
     in_service = sum(group.in_service for group in s.groups) or 1.0
     return {
         group.name: min(group.sessions_max, max(1, round(size * group.in_service / in_service)))

@@ -1,9 +1,9 @@
-"""Definition of a signature, and the list of all signatures.
+"""What a signature is, and how the folder of signatures is read.
 
 A signature is added by adding one file to ``signatures/`` with a ``SIGNATURE``; nothing else lists
-them. Its ``examine`` checks a :class:`~pgdyno.diagnose._situation.Situation` and returns
-:class:`Found` or :class:`Cleared`; if it or the situation raises ``Skip``, the check could not be
-made.
+them. Its ``examine`` looks at a :class:`~pgdyno.diagnose._situation.Situation` and returns
+:class:`Found` or :class:`Cleared`; a ``Skip`` raised on the way, by it or by the situation, means
+that it could not be checked.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from pgdyno.diagnose.finding import Evidence, Proposal
 
 @dataclass(frozen=True)
 class Found:
-    """The bottleneck was found."""
+    """The bottleneck is there."""
 
     sentence: str
     share: float
-    """Part of the mean response time that belongs to this finding alone, 0 to 1."""
+    """Part of the mean response time that is this finding's own, 0 to 1."""
     liftable: float
-    """Part of the response time that removing the limit would save, 0 to 1, by the model."""
+    """Part of the response time that would go if the limit were lifted, 0 to 1, by the model."""
     confidence: float
     evidence: Sequence[Evidence]
     causes: Sequence[str] = ()
     proposals: Sequence[Proposal] = ()
     spoils: bool = False
-    """True if it makes every other finding doubtful; it then comes first."""
+    """Whether it makes every other finding doubtful, and so comes first."""
 
 
 @dataclass(frozen=True)
 class Cleared:
-    """The check was made and found no bottleneck."""
+    """The bottleneck was looked for and is not there."""
 
     sentence: str
     evidence: Sequence[Evidence]
@@ -54,12 +54,12 @@ class Signature:
 
 @cache
 def signatures() -> tuple[Signature, ...]:
-    """Return every signature in the directory, by id."""
-    from pgdyno.diagnose import signatures as package
+    """Every signature in the folder, by id."""
+    from pgdyno.diagnose import signatures as folder
 
     found: dict[str, Signature] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        signature = importlib.import_module(f"{package.__name__}.{module.name}").SIGNATURE
+    for module in pkgutil.iter_modules(folder.__path__):
+        signature = importlib.import_module(f"{folder.__name__}.{module.name}").SIGNATURE
         if signature.id in found:
             raise ValueError(f'two signatures have the id "{signature.id}"')
         found[signature.id] = signature

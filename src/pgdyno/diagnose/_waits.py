@@ -1,7 +1,6 @@
-"""Classes of client backends by wait event; each sampled session belongs to exactly one class.
+"""Classes of what a client backend does: each sampled session falls into exactly one.
 
-The names of wait events in all server versions, and the sets with the same meaning, are defined by
-the probes.
+The names of wait events of all server versions, and the sets that mean the same, are the probes'.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ IN_TRANSACTION = frozenset(
     }
 )
 
-# Version 19 added a wait event for the delay of commit_delay.
+# The delay of commit_delay became a wait event of its own in version 19.
 _COMMIT_DELAY = frozenset({waits.canonical("Timeout", "CommitDelay")})
 
 _CLASSES: tuple[tuple[frozenset[str], WaitClass], ...] = (
@@ -42,7 +41,7 @@ _BY_TYPE: dict[str, WaitClass] = {
 
 
 def wait_class(state: str, wait_event_type: str, wait_event: str) -> WaitClass | None:
-    """Return the class of a client backend in ``state``; None if it is not in a transaction."""
+    """The class of a client backend in ``state``; None when it is not in a transaction."""
     if state not in IN_TRANSACTION:
         return None
     if state.startswith("idle"):

@@ -1,8 +1,8 @@
-"""Throughput over the time of a run: sudden changes of its level, and drops.
+"""The course of a run's throughput: sudden changes of its level, and moments it nearly stopped.
 
-Read from the run file only, for the result, the summary and the page. Planned changes are not
-reported: levels are compared only within periods of constant load, which end where the number of
-clients changes, at each step of a rate, and around each event of the spec.
+Read from the run file alone, for the result, the summary and the page alike. A rate that changes by
+plan is no finding: levels are compared only within periods under one and the same load, which end
+where the number of clients changes, at each step of a rate, and around each event of the spec.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pgdyno.stats.changes import SEGMENT_MIN
 from pgdyno.stats.steady import DRIFT_MATTERS
 
 SUDDEN_SHARE = 0.5
-"""Part of a change of level that the adjacent intervals must show; else it is a slow drift."""
+"""Of a change of level that the seconds next to it must show; otherwise it is a slow drift."""
 WAVES = ("burst", "sine", "day")
-"""Shapes of arrivals whose rate changes continuously."""
+"""Shapes of arrivals whose rate never stays the same."""
 PLANNED_EVENTS = ("sql", "setting", "restart")
-"""Kinds of event that a spec or pgdyno itself causes."""
+"""Kinds of event that a spec, or pgdyno itself, brings about."""
 
 
 @dataclass(frozen=True)
 class LevelChange:
-    """A sudden change of throughput from one level to another; levels are medians of intervals."""
+    """A moment at which throughput went from one level to another, both medians of intervals."""
 
     at_ms: int
     before_tps: float
@@ -43,7 +43,7 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
-        """Description of the change, without the time."""
+        """What changed, without the time."""
         went = "fell" if self.after_tps < self.before_tps else "rose"
         return f"throughput {went} from {figure(self.before_tps)} to {figure(self.after_tps)} tps"
 
@@ -59,7 +59,7 @@ class LevelChange:
 
 @dataclass(frozen=True)
 class Course:
-    """Changes and drops of a run, and for each search without result the reason."""
+    """Changes and drops of a run, and a sentence about each search that found nothing."""
 
     changes: Sequence[LevelChange]
     changes_absent: str
@@ -68,12 +68,12 @@ class Course:
     median_tps: float
 
     def drop_sentence(self, drop: Drop) -> str:
-        """Return the duration of a drop and the activities that overlapped it, without the time."""
+        """What dropped for how long and what overlapped it, without the time."""
         beside = [*drop.events, drop.detail] if drop.explained or not drop.events else drop.events
         overlap = f"overlapped with {'; '.join(beside)}" if drop.overlapped else drop.detail
         return (
             f"throughput nearly stopped for {figure(drop.lasted_ms / 1000)} s,"
-            f" {figure(drop.done_tps)} tps with a median of {figure(self.median_tps)}; {overlap}"
+            f" {figure(drop.done_tps)} tps where the median is {figure(self.median_tps)}; {overlap}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -96,10 +96,10 @@ class Course:
 
 
 def course_of(run: RunFile, slice_ids: list[int]) -> Course:
-    """Return changes and drops of throughput in the measured slices of a single run."""
+    """The course of throughput over the measured slices of a single run."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None or not slice_ids:
-        absent = f"not searched: {void or 'nothing was measured'}"
+        absent = f"not looked for: {void or 'nothing was measured'}"
         return Course((), absent, (), absent, 0.0)
     changes, changes_absent = _changes(run, slice_ids)
     try:
@@ -115,17 +115,17 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
 
 
 def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str]:
-    """Return the changes, or if there are none, the reason or the time searched."""
+    """The changes, and if there are none what that rests on."""
     plan = _Plan(run)
     if plan.wave:
-        return [], f"not searched: the rate changes by plan ({plan.wave})"
+        return [], f"not looked for: the rate changes by plan ({plan.wave})"
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]
     if not long_enough:
         longest = max((len(period) for period in periods), default=0)
         return [], (
-            f"too short to tell: the longest period of constant load has {longest} intervals,"
+            f"too short to tell: the longest period under one load has {longest} intervals,"
             f" {POINTS_MIN} are needed"
         )
     found = [change for period in long_enough for change in _changes_in(period)]
@@ -135,7 +135,7 @@ def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str
 
 
 def _none_found(searched_ms: float, whole_ms: float) -> str:
-    """Say that nothing was found, and in which part of the time if only a part was searched."""
+    """That nothing was found, and in which part of the time if it is not nearly all."""
     if searched_ms >= 0.9 * whole_ms:
         return "none was found"
     searched_s, whole_s = searched_ms / 1000, whole_ms / 1000
@@ -143,7 +143,7 @@ def _none_found(searched_ms: float, whole_ms: float) -> str:
 
 
 def _changes_in(period: Sequence[Interval]) -> Iterator[LevelChange]:
-    """Yield sudden changes of level that are large enough."""
+    """Changes of level that matter and are sudden."""
     rates = [interval.throughput_tps for interval in period]
     edges = [0, *change_points(rates), len(rates)]
     for (start, point), (_, end) in pairwise(pairwise(edges)):
@@ -157,11 +157,11 @@ def _changes_in(period: Sequence[Interval]) -> Iterator[LevelChange]:
 
 
 def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interval]]:
-    """Yield periods of constant load, without intervals in which the plan changes the load."""
+    """Stretches of intervals under one load; those in which the plan changes it are left out."""
     period: list[Interval] = []
     for each in intervals:
-        continues = period and follows(period[-1], each) and period[-1].clients == each.clients
-        if plan.touches(each) or not continues:
+        goes_on = period and follows(period[-1], each) and period[-1].clients == each.clients
+        if plan.touches(each) or not goes_on:
             if period:
                 yield period
             period = []
@@ -172,7 +172,7 @@ def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interv
 
 
 class _Plan:
-    """Times at which the load or the server changes by plan."""
+    """When a run's load, or its server, was to change."""
 
     def __init__(self, run: RunFile) -> None:
         self._run = run
@@ -185,11 +185,11 @@ class _Plan:
 
     @property
     def wave(self) -> str:
-        """The shape of a rate that changes continuously; '' if there is none."""
+        """The shape of a rate that changes all the time; '' if there is none."""
         return next((name for each in self._arrivals for name in WAVES if each.get(name)), "")
 
     def touches(self, interval: Interval) -> bool:
-        """Return whether the plan changes anything within ``interval``."""
+        """True if the plan changes something within ``interval``."""
         end_ms = interval.at_ms + interval.duration_ms
         return any(start < end_ms and end >= interval.at_ms for start, end in self._windows)
 
@@ -201,9 +201,7 @@ class _Plan:
             if event.kind in PLANNED_EVENTS
         ]
         began_ms = min((s.started_ms for s in self._run.slices()), default=0)
-        for event in (
-            self._spec.get("events") or []
-        ):  # a failed event is not recorded under its kind
+        for event in self._spec.get("events") or []:  # one that failed has no event of its kind
             at_ms = began_ms + parse_duration_ms(event["at"])
             windows.append((at_ms, at_ms))
         steps = [*((self._spec.get("load") or {}).get("steps") or [])]

@@ -1,7 +1,7 @@
-"""Failed transactions in some slices, their errors, and the limit on failures.
+"""How many transactions failed in some slices, of what, and whether that is more than is allowed.
 
-Errors that a script expects, and transactions that succeeded after a retry, do not count as
-failures.
+Errors that a script expects are within what was done, and so are transactions that were tried again
+and then succeeded.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Failures:
 
     @property
     def share(self) -> float:
-        """Failed transactions as a part of those that ended, 0 to 1; 0 if none ended."""
+        """Of those that ended; 0 when none did."""
         return self.count / self.ended if self.ended else 0.0
 
     @property
     def error(self) -> str:
-        """The most frequent error: SQLSTATE and message; '' if there is none."""
+        """The most frequent error in words; '' without one."""
         return f"{self.top.sqlstate} {self.top.message}".strip() if self.top else ""
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Failures:
 
 
 def failures(run: RunFile, slice_ids: Collection[int] | None) -> Failures:
-    """Return the failures in the slices, or in the whole run."""
+    """What failed in the slices, or in the whole run."""
     ledger = run.ledger(slice_ids)
     top = None
     if ledger.failed:
@@ -59,20 +59,20 @@ def failures(run: RunFile, slice_ids: Collection[int] | None) -> Failures:
 
 
 def failures_max(run: RunFile) -> FailuresMax:
-    """Return the limit in the run's spec."""
+    """How many the run's spec allows."""
     return FailuresMax.parse(str((run.run.spec.get("load") or {}).get("max_failures", DEFAULT)))
 
 
 def too_many(failed: Failures, limit: FailuresMax) -> bool:
-    """Return whether the failures exceed ``limit``."""
+    """Whether more failed than is allowed."""
     return not limit.allows(failed.count, failed.ended)
 
 
 def not_comparable(a: Failures, b: Failures, limit: FailuresMax) -> str | None:
-    """Return the reason why two sides cannot be compared; None if they can.
+    """Why two sides cannot be compared: more failed of one than of the other; None if they can.
 
-    Failed transactions cause other work than successful ones, so sides whose failures differ by
-    more than ``limit`` do not have the same load.
+    What fails costs the server other work than what succeeds, so that neither side's figures say
+    what the other's would.
     """
     differ = abs(b.count - a.count) if limit.count is not None else abs(b.share - a.share)
     allowed = limit.count if limit.count is not None else limit.share or 0.0
@@ -82,5 +82,5 @@ def not_comparable(a: Failures, b: Failures, limit: FailuresMax) -> str | None:
 
 
 def percent(share: float) -> str:
-    """Format a share so that a single failure is not rounded to zero."""
+    """A share, finely enough that one failure is not nothing."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

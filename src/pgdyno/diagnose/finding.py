@@ -1,4 +1,4 @@
-"""Findings of a diagnosis, with their evidence, causes and proposed remedies."""
+"""What a diagnosis says: findings with their evidence, their edges and their proposed remedies."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Window = tuple[int, int]
 
 
 class Skip(Exception):
-    """A check lacks data in the run; the text says what is missing and why."""
+    """The run does not hold what the check needs; the text says what is missing and why."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A named value that a finding is based on."""
+    """One named number that a finding rests on."""
 
     name: str
     value: float | str | None
     unit: str
     """"share" (0 to 1), "ms", "tps", "count", "bytes", "bytes/s", "cores", … or ""."""
     threshold: str | None = None
-    """What the value was checked against: "at least 30 %"."""
+    """What the value was held against, as a reader would say it: "at least 30 %"."""
     window_ms: Window | None = None
-    """Start and end, in milliseconds since the run's start."""
+    """From and to, in milliseconds since the run's start."""
 
     def to_row(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -49,8 +49,8 @@ class Proposal:
     predicted_ratio: float
     why: str
     cycle_s: float | None = None
-    """For changes that act through checkpoints: seconds between checkpoints before the change. A
-    slice that measures the change must span two of them."""
+    """For what works through checkpoints: seconds from one to the next as it is. A slice that is to
+    show the change spans two of them."""
 
     def to_row(self) -> dict[str, Any]:
         """A JSON-ready form."""
@@ -64,17 +64,17 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a signature for some slices of a run."""
+    """A signature's answer on a stretch of a run."""
 
     id: str
     status: Status
     sentence: str
-    """The finding in one sentence, without a final period."""
+    """The verdict, readable on its own, without a final period."""
     confidence: float = 0.0
-    """0 to 1: confidence that this is not one of the signature's false positives."""
+    """0 to 1: how sure the signature is that this is not one of its false positives."""
     evidence: tuple[Evidence, ...] = ()
     false_positives: str = ""
-    """Conditions under which the finding would be wrong."""
+    """What would make the finding wrong."""
     causes: tuple[str, ...] = ()
     """Ids of the findings of which this one is a symptom."""
     proposals: tuple[Proposal, ...] = ()
@@ -82,7 +82,7 @@ class Finding:
     share: float = 0.0
     """Part of the mean response time that belongs to this finding alone, 0 to 1."""
     weight: float = 0.0
-    """``share`` times the predicted part that removing the limit saves: the ranking."""
+    """``share`` times the part of it that would credibly go; what findings are ranked by."""
     rank: int | None = None
     """1 is the limit; None unless found."""
     step: int = 0

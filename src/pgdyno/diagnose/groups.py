@@ -1,6 +1,6 @@
-"""Results of each client group: ledger, requested and held rate, connections.
+"""How each client group fared: its ledger, its rate asked and held, its connections.
 
-Read from the run file only, for the result, the summary and the page.
+Read from the run file alone, for the result, the summary and the page alike.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from pgdyno.record import GroupInterval, Ledger, RunFile
 
 CONNECTS_MIN = 100
-"""From this number on connections are reported, even if none was made again."""
+"""So many connections made are worth telling of, even if each was made only once."""
 SHORTFALL_SHARE = 0.01
-"""A rate was not held if the queue grew by more than this part of the transactions due, and by more
-than the number of clients."""
+"""A queue that grew by more than this part of what was due, and by more than the clients can have
+under way at once, is a rate that was not held."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Connects:
     """At the end."""
     made: int
     again: int
-    """Of these, those that replaced a lost connection."""
+    """Of these, instead of a lost one."""
     failed: int
 
     @property
     def matter(self) -> bool:
-        """True if more happened than that each client connected at its start."""
+        """Whether there is more to tell than that each client connected when it began."""
         return self.made > self.open or self.failed > 0 or self.made >= CONNECTS_MIN
 
 
@@ -42,7 +42,7 @@ class GroupAccount:
     name: str
     clients: int
     clients_connected: int
-    """The largest number with a connection at the same time; all if they share or renew them."""
+    """The most that had a connection at the same time; of a pool, those that it could serve."""
     spec: Mapping[str, Any]
     """As the resolved spec has it."""
     seconds: float
@@ -51,7 +51,7 @@ class GroupAccount:
 
     @property
     def idle(self) -> bool:
-        """True if its clients only hold connections."""
+        """Whether its clients only hold connections."""
         return bool(self.spec.get("idle"))
 
     @property
@@ -67,19 +67,19 @@ class GroupAccount:
 
     @property
     def asked_tps(self) -> float | None:
-        """Transactions due per second; None in a closed loop, which has no rate."""
+        """Transactions that came due per second; None in a closed loop, which asks for none."""
         if self.arrival is None:
             return None
         return self.ledger.intended / self.seconds if self.seconds else 0.0
 
     @property
     def waiting(self) -> int:
-        """Transactions due but not begun at the end: the backlog, less one for each client."""
+        """Transactions due and not begun at the end: the backlog, less what may be under way."""
         return max(0, self.ledger.backlog - self.clients)
 
     @property
     def rate_held(self) -> bool:
-        """True if an open loop began the transactions that came due, or in a closed loop."""
+        """Whether what came due was begun, in an open loop; a closed one holds what it asks."""
         if self.arrival is None:
             return True
         grown = self.ledger.backlog - self.ledger.carried_in
@@ -88,7 +88,7 @@ class GroupAccount:
 
 
 def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> list[GroupAccount]:
-    """Return the client groups of ``run``, in the spec's order."""
+    """The client groups of ``run``, in the spec's order."""
     specs = {group["name"]: group for group in run.run.spec.get("clients") or []}
     seconds = run.seconds(slice_ids)
     rows = run.group_intervals(slice_ids)
@@ -118,27 +118,27 @@ def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> li
 
 
 def _connected(rows: Sequence[GroupInterval], spec: Mapping[str, Any]) -> int:
-    """Return the clients with a connection; all clients if they share or renew connections."""
+    """Clients with a connection; of a group whose clients share or renew them, all."""
     clients = max(row.clients for row in rows)
     if spec.get("pool") or spec.get("connection", "persistent") != "persistent":
         return clients
-    # Connections are counted at the end of an interval, when a short run has closed its own.
+    # Connections are counted as an interval ends, when those of a short run are closed again.
     first = sum(row.connects - row.reconnects for row in rows)
     return min(clients, max(first, *(row.connections for row in rows)))
 
 
 def open_loop_sentence(account: GroupAccount) -> str:
-    """Describe the requested rate and the rate held, in one line; '' for a closed loop.
+    """What became of the rate that was asked for, in one line; '' for a closed loop.
 
-    "requested 5,000/s, held 3,120/s; 18,800 transactions waited at the end"
+    "asked 5,000/s, held 3,120/s; 18,800 transactions waited at the end"
     """
     asked = account.asked_tps
     if account.arrival is None or asked is None or not account.ledger.intended:
         return ""
     parts = [
-        f"requested {_rate(asked)}, held {_rate(account.done_tps)}"
+        f"asked {_rate(asked)}, held {_rate(account.done_tps)}"
         if not account.rate_held
-        else f"held the requested {_rate(asked)}"
+        else f"held the {_rate(asked)} that were asked"
     ]
     if account.waiting and not account.rate_held:
         parts.append(f"{account.waiting:,} transactions waited at the end")
@@ -158,8 +158,8 @@ def _why_skipped(account: GroupAccount) -> str:
     if not limit:
         return reason
     if arrival.get("when_busy") == "skip" or arrival.get("queue_max"):
-        return f"{reason}, or they were more than {limit} late before they were sent"
-    return f"they were more than {limit} late before they were sent"
+        return f"{reason}, or they were later than {limit} before they were sent"
+    return f"they were later than {limit} before they were sent"
 
 
 def _rate(tps: float) -> str:

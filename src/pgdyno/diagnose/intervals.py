@@ -1,4 +1,4 @@
-"""Intervals for computing rates: those that are too short are merged with a neighbour."""
+"""Intervals of load made fit for rates: those too short for one are merged with a neighbour."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from statistics import median
 from pgdyno.record import Interval
 
 GAP_MS = 400
-"""Largest gap between consecutive intervals; in a longer one the load did not run."""
+"""Intervals follow each other; further apart than this, the load was down in between."""
 SHORT_SHARE = 0.5
-"""Of the median interval; rates over shorter ones vary too much."""
+"""A rate over less than this part of the usual interval jumps."""
 _SUMMED = ("intended", "sent", "done", "failed", "skipped", "cancelled", "retried")
 _TAKEN_LAST = ("clients", "connections", "backlog")
 
 
 def timed(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return ``intervals`` of one series with short ones merged with a neighbour in their slice, or
-    omitted if they have none."""
+    """``intervals`` of one series, the short ones merged with a neighbour in their slice, or left
+    out where they have none."""
     if not intervals:
         return []
     least_ms = SHORT_SHARE * median(each.duration_ms for each in intervals)
@@ -26,7 +26,7 @@ def timed(intervals: Sequence[Interval]) -> list[Interval]:
 
 
 def follows(before: Interval, after: Interval) -> bool:
-    """Return whether ``after`` begins where ``before`` ends, in the same slice."""
+    """True if ``after`` goes on where ``before`` ends, in the same slice."""
     gap_ms = after.at_ms - before.at_ms - before.duration_ms
     return before.slice_id == after.slice_id and gap_ms <= GAP_MS
 

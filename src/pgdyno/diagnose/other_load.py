@@ -1,11 +1,11 @@
-"""Load of clients other than pgdyno's on the measured server.
+"""What was not pgdyno's doing: load of others on the server that is measured.
 
-Two shares, each of the sum of other clients' and pgdyno's load; the larger one counts:
+Two shares, each of others' and pgdyno's together, and the larger one counts:
 
-    active sessions    of other clients: the time that sessions of other databases were active, by
-                       pg_stat_database, and sampled sessions with another application_name in the
-                       database under load; of pgdyno: connections in service
-    rows written       in other databases and in the database under load
+    sessions at work   of others: the time that sessions of other databases were active, by
+                       pg_stat_database, and sessions with another name in the database under load,
+                       as sampled; of pgdyno: connections in service
+    rows written       in other databases, against the database under load
 """
 
 from __future__ import annotations
@@ -20,84 +20,84 @@ if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 FOUND_SHARE = 0.1
-"""Of active sessions or of rows written, from which on other load is a finding."""
+"""Of sessions at work or of rows written, from which on others' load is a finding."""
 SPOILT_SHARE = 1 / 3
 """Of either, above which the measurement is not trusted."""
 ROWS_S_MIN = 100.0
-"""Rows per second that other clients must write to count; fewer do not affect a measurement."""
+"""Rows per second that others write at least; fewer are nothing beside any load worth measuring."""
 _NAMED_MAX = 3
 _WRITES = ("tup_inserted", "tup_updated", "tup_deleted")
 
 
 @dataclass(frozen=True)
 class Database:
-    """Activity of other clients in a database."""
+    """What others did in one database."""
 
     name: str
     at_work: float
-    """Active sessions, on average."""
+    """Sessions, on average."""
     transactions_s: float
     rows_written_s: float
 
 
 @dataclass(frozen=True)
 class ForeignLoad:
-    """Load of other clients during some slices."""
+    """Load of others over some slices."""
 
     databases: tuple[Database, ...]
-    """Databases with activity, the busiest first."""
+    """Those in which something happened, the busiest first."""
     own_at_work: float
     own_rows_written_s: float
 
     @property
     def at_work(self) -> float:
-        """Average active sessions of other clients."""
+        """Sessions of others at work, on average."""
         return sum(each.at_work for each in self.databases)
 
     @property
     def rows_written_s(self) -> float:
-        """Rows per second written in other databases."""
+        """Rows that others wrote in other databases."""
         return sum(each.rows_written_s for each in self.databases)
 
     @property
     def transactions_s(self) -> float:
-        """Transactions per second in other databases."""
+        """Transactions of others in other databases."""
         return sum(each.transactions_s for each in self.databases)
 
     @property
     def sessions_share(self) -> float:
-        """Part of the active sessions that are other clients', 0 to 1."""
+        """Of the sessions at work, the part that is others'."""
         return _part(self.at_work, self.own_at_work)
 
     @property
     def rows_share(self) -> float:
-        """Part of the rows written that are other clients', 0 to 1."""
+        """Of the rows written, the part that is others'."""
         written = self.rows_written_s
         return _part(written, self.own_rows_written_s) if written >= ROWS_S_MIN else 0.0
 
     @property
     def share(self) -> float:
-        """The larger of the two shares."""
+        """The larger of the two."""
         return max(self.sessions_share, self.rows_share)
 
     @property
     def spoils(self) -> bool:
-        """True if it is so much that the measurement cannot be trusted."""
+        """Whether it is so much that the measurement cannot be trusted."""
         return self.share > SPOILT_SHARE
 
     @property
     def sentence(self) -> str:
-        """The finding's sentence, and the reason why a measurement is not trusted."""
+        """What a finding says of it, and why a measurement is not trusted."""
         if self.sessions_share >= self.rows_share:
-            what = f"{percent(self.sessions_share)} of the server's active sessions"
+            what = f"{percent(self.sessions_share)} of the server's sessions at work"
         else:
             what = f"{percent(self.rows_share)} of the rows that the server writes"
         busiest = ", ".join(_in_words(each) for each in self.databases[:_NAMED_MAX])
-        return f"{what} do not belong to this load: {busiest}"
+        return f"{what} are not this load's: {busiest}"
 
 
 def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None:
-    """Return the load of other clients during these slices; None if it was not recorded."""
+    """What others did on the server over these slices; None where that was not recorded."""
     seconds = run.seconds(slice_ids)
     looks = len(run.series("metric_database", slice_ids)["at_ms"])
     if seconds <= 0 or looks < 2 or not _has_answers(run):
@@ -118,7 +118,7 @@ def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None
 
 
 def _has_answers(run: RunFile) -> bool:
-    """Return whether the load was recorded; run files of older versions lack the table."""
+    """Whether the server was asked and answered; files of older versions lack the table."""
     unasked = any(event.detail.get("probe") == "foreign" for event in run.events("probe"))
     return run.has_table("metric_foreign") and not unasked
 
@@ -134,7 +134,7 @@ def _database(
     active_ms = rises["active_time_ms"]
     return Database(
         name,
-        # In the database under load the statistics do not separate other clients: use samples.
+        # Sessions are sampled where the statistics do not tell whose the time was.
         at_work if active_ms is None else max(at_work, active_ms / 1000 / seconds),
         (rises["transactions"] or 0.0) / seconds,
         (rises["rows_written"] or 0.0) / seconds,

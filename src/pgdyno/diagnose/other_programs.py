@@ -1,15 +1,15 @@
-"""CPU time that other programs used on the server's machine.
+"""What was not pgdyno's doing: CPU that other programs took on the server's machine.
 
     others = busy (user and system) - server's processes - pgdyno's - the kernel's threads and
              interrupts
 
-Kernel threads write back what the server wrote and handle its packets, so they do not count as
-other programs; neither does time stolen by a hypervisor. The part of the total that no recorded
-program explains belongs to programs that started and ended between two samples, or that are not
-visible from here (another container).
+The kernel's own threads write back what the server wrote and carry its packets, so they are not
+blamed on anybody. Time that a hypervisor takes is no program's of this machine (see steal). What
+the rows of programs do not add up to belongs to programs that came and went between two samples,
+or that cannot be seen from here (another container).
 
-If the server may use fewer cores than the machine has, only use that kept it from these cores
-counts; use of cores that would otherwise be idle does not.
+Where the server may use fewer cores than the machine has, only what kept it from having those
+counts: what others use of cores that would be idle otherwise does not.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ FOUND_SHARE = 0.1
 _SPOILT_SHARE = 1 / 3
 """Of the cores, above which the measurement is not trusted unless the spec says otherwise."""
 _SECONDS_MIN = 1.0
-"""CPU time is counted in ticks and read once a second, so shorter periods have no usable figure."""
+"""CPU is counted in ticks and read once a second: a shorter stretch tells nothing."""
 _NAMED_SHARE = 0.02
 _NAMED_MAX = 3
 _POOLERS = frozenset({"pgbouncer", "pgpool", "odyssey", "pgcat", "pgagroal", "pgdog"})
-"""Poolers that a load may go through, by the command's name."""
+"""What a load through a pooler has on its way, by the command's name."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """Another program: all processes of one name."""
+    """One program of others: all processes of one name."""
 
     name: str
     processes: int
@@ -46,37 +46,37 @@ class Program:
 
 @dataclass(frozen=True)
 class OtherPrograms:
-    """CPU used neither by the server nor by pgdyno, in cores."""
+    """CPU that was neither the server's nor pgdyno's, in cores."""
 
     cores: float
-    """Cores available to the server."""
+    """That there are for the server."""
     used: float
-    """Of these, cores used by other programs."""
+    """By others, of the cores that the server would have had."""
     limit_share: float
-    """Part of the cores above which the measurement is not trusted, 0 to 1."""
+    """Of the cores, above which the measurement is not trusted."""
     kernel: float
-    """Cores used by kernel threads and interrupts, which do not count as other programs."""
+    """By the kernel's threads and interrupts, which are blamed on nobody."""
     programs: tuple[Program, ...]
-    """Visible programs, the busiest first."""
+    """Those that could be seen, the busiest first."""
 
     @property
     def share(self) -> float:
-        """Part of the cores that other programs used, 0 to 1."""
+        """Part of the cores that others used."""
         return self.used / self.cores
 
     @property
     def spoils(self) -> bool:
-        """True if it is so much that the measurement cannot be trusted."""
+        """Whether it is so much that the measurement cannot be trusted."""
         return self.share > self.limit_share
 
     @property
     def unseen(self) -> float:
-        """Cores used by programs that were short-lived or not visible from here."""
+        """Cores used by what came and went, or cannot be seen from here."""
         return max(0.0, self.used - sum(program.cores for program in self.programs))
 
     @property
     def names(self) -> str:
-        """The busiest programs: ``stress (4 processes, 1.9 cores)``."""
+        """The busiest of them: ``stress (4 processes, 1.9 cores)``."""
         named = [each for each in self.programs if each.cores >= _NAMED_SHARE * self.cores]
         texts = [
             f"{each.name} ({counted(each.processes, 'process', 'processes')},"
@@ -84,12 +84,12 @@ class OtherPrograms:
             for each in named[:_NAMED_MAX]
         ]
         if self.unseen >= _NAMED_SHARE * self.cores and len(texts) < _NAMED_MAX:
-            texts.append(f"programs not visible from here ({figure(self.unseen)} cores)")
+            texts.append(f"some that cannot be seen from here ({figure(self.unseen)} cores)")
         return ", ".join(texts)
 
     @property
     def sentence(self) -> str:
-        """The finding's sentence, and the reason why a measurement is not trusted."""
+        """What a finding says of them, and why a measurement is not trusted."""
         return (
             f"{percent(self.share)} of the server's {counted(self.cores, 'core', 'cores')}"
             f" {'is' if self.cores == 1 else 'are'} busy with other programs"
@@ -98,8 +98,8 @@ class OtherPrograms:
 
 
 def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | None:
-    """Return the CPU that other programs used during these slices; None if it was not recorded, or
-    the slices are too short."""
+    """Who else used the server's machine over these slices; None where that was not recorded, or
+    where they lasted too short a time to tell."""
     seconds = run.seconds(slice_ids)
     if seconds < _SECONDS_MIN:
         return None
@@ -127,7 +127,7 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
 def _host_cores(
     run: RunFile, slice_ids: Collection[int], seconds: float
 ) -> tuple[float, float, float] | None:
-    """Return busy cores, idle cores and all cores of the machine, by the kernel's count."""
+    """Cores in use and without work, and how many the machine has, by the kernel's own count."""
     ms = {
         name: run.delta("metric_host", f"cpu_{name}_ms", slice_ids) or 0.0
         for name in ("user", "system", "iowait", "steal", "idle")
@@ -143,7 +143,7 @@ def _host_cores(
 
 
 def _cores(run: RunFile, table: str, slice_ids: Collection[int], seconds: float) -> float | None:
-    """Return the cores used by the server's processes; None if not recorded."""
+    """Cores that the server's processes used; None if not recorded."""
     roles = {str(role) for role in run.series(table, slice_ids)["role"]} - {"pgdyno"}
     rises = [
         run.delta(table, column, slice_ids, where={"role": role})

@@ -1,7 +1,7 @@
-"""Throughput by number of clients in a run with a ramp or steps, and the knee of that curve.
+"""Throughput against clients in a run with a ramp or steps, and the knee of that curve.
 
-Read from the run file only, for the result, the summary and the page. A load with open loops has no
-such curve: its throughput depends on the rate and not on the clients.
+Read from the run file alone, for the result, the summary and the page alike. A load with open loops
+has no such curve: there, what is done follows the rate and not the clients.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pgdyno.stats import ERROR_MAX, Knee, knee
 from pgdyno.stats.scaling import POINTS_MIN
 
 CLASSES_MAX = 40
-"""Largest number of points; longer ramps are grouped."""
+"""A longer ramp is put into that many classes."""
 
 ByClients = dict[int, list[Interval]]
 
@@ -32,7 +32,7 @@ class Scaling:
     means_tps: Mapping[int, float]
     """By number of clients, ascending."""
     fit: Knee | None
-    """None if there are too few numbers of clients, or the law does not fit."""
+    """None: too few numbers of clients, or no curve of the law."""
 
     @property
     def clients_max(self) -> int:
@@ -47,10 +47,10 @@ class Scaling:
 
     @property
     def sentence(self) -> str:
-        """The number of clients at which throughput stops growing, with its interval."""
+        """Where throughput stops growing with clients, and how sure that is."""
         span = f"{min(self.means_tps):,} to {counted(self.clients_max, 'client', 'clients')}"
         if self.fit is None and len(self.means_tps) < POINTS_MIN:
-            return f"not searched: {len(self.means_tps)} numbers of clients, {POINTS_MIN} needed"
+            return f"not looked for: {len(self.means_tps)} numbers of clients, {POINTS_MIN} needed"
         if self.fit is None:
             return (
                 f"unknown: throughput at {span} does not follow the Universal Scalability Law"
@@ -63,8 +63,8 @@ class Scaling:
         about = counted(round(self.knee_clients), "client", "clients")
         return (
             f"at about {about} (95 % interval {math.floor(lo):,} to {top}),"
-            " throughput stops scaling with clients: by the fitted curve, each further client adds"
-            " less than half as much as the first"
+            " throughput stops growing in step with clients: by the fitted curve, each further"
+            " client adds less than half of what the first adds"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Scaling:
 
 
 def scaling_of(run: RunFile) -> Scaling | None:
-    """Return the curve of a single run; None if it has neither a ramp nor steps of clients."""
+    """The curve of a single run; None if its clients do not vary by a ramp or steps."""
     load = run.run.spec.get("load") or {}
     varied = bool(load.get("steps")) or parse_duration_ms(load.get("ramp") or "0s") > 0
     idle = any(group.get("idle") for group in run.run.spec.get("clients") or [])
@@ -98,20 +98,20 @@ def scaling_of(run: RunFile) -> Scaling | None:
 
 
 def clients_decide(run: RunFile) -> bool:
-    """Return whether all clients are closed loops, so that their number limits throughput."""
+    """True if all clients work in closed loops, so that throughput depends on their number."""
     groups = run.run.spec.get("clients") or []
     return not any(isinstance(group.get("arrival"), Mapping) for group in groups)
 
 
 def under_load(run: RunFile) -> list[Interval]:
-    """Return the intervals with clients, from the ramp to the end of the last slice."""
+    """Intervals with clients, from the ramp to the end of the last slice."""
     intervals = [interval for interval in run.intervals() if interval.clients]
     measured = [n for n, each in enumerate(intervals) if each.slice_id is not None]
     return intervals[: measured[-1] + 1] if measured else intervals
 
 
 def client_classes(intervals: Sequence[Interval]) -> ByClients:
-    """Group intervals by number of clients; if there are many numbers, they are rounded up."""
+    """Number of clients → its intervals; many numbers are rounded up to multiples."""
     most = max((i.clients for i in intervals), default=0)
     width = max(1, -(-most // CLASSES_MAX))
     classes: ByClients = defaultdict(list)
@@ -121,5 +121,5 @@ def client_classes(intervals: Sequence[Interval]) -> ByClients:
 
 
 def mean_tps(intervals: Sequence[Interval]) -> float:
-    """Return transactions done per second over ``intervals``, which must not be empty."""
+    """Transactions done per second over ``intervals``, which must not be empty."""
     return 1000 * sum(i.done for i in intervals) / sum(i.duration_ms for i in intervals)

@@ -1,10 +1,10 @@
-"""Format numbers in a finding's sentence."""
+"""Numbers within a finding's sentence, at the precision that a sentence needs."""
 
 from __future__ import annotations
 
 
 def figure(value: float) -> str:
-    """Format ``value`` with two significant digits below 100, without decimals above."""
+    """Two significant digits below 100, whole above: 4.1, 0.063, 62, 1,240."""
     if value == 0:
         return "0"
     if abs(value) >= 99.5:
@@ -15,10 +15,10 @@ def figure(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a share of 0 to 1: ``62 %``."""
+    """A share of 0 to 1 as ``62 %``."""
     return f"{figure(share * 100)} %"
 
 
 def counted(number: float, one: str, many: str) -> str:
-    """Format a number with its noun: ``1 core``, ``2 cores``."""
+    """``1 core``, ``2 cores``."""
     return f"{figure(number)} {one if number == 1 else many}"

@@ -1,4 +1,4 @@
-"""From a change to a spec, from a change to its title, from a user's words to a change."""
+"""Conversion of a change to a spec and to a title, and of a user's words to a change."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def spec_with(
     of: Iterable[Dimension] | None = None,
     where: str = "",
 ) -> Spec:
-    """``spec`` as if it had ``change`` in it, or its part in the dimensions ``of``.
+    """Return ``spec`` with ``change`` in it, or with its part in the dimensions ``of``.
 
-    ``where`` opens the message of a UsageError, for a key that cannot differ and for a spec that
-    does not go together with the change.
+    ``where`` begins the message of a UsageError, for a key that cannot differ and for a change that
+    is not compatible with the spec.
     """
     fields = _fields(spec)
     changed = fields_with(fields, change, of=of)
@@ -35,8 +35,10 @@ def fields_with(
     *,
     of: Iterable[Dimension] | None = None,
 ) -> Fields:
-    """The fields of ``spec``, which may be those of a run file, with ``change`` in it; nothing
-    looks whether they go together."""
+    """Return the fields of ``spec``, or those of a run file, with ``change`` in them.
+
+    Does not check whether they are compatible.
+    """
     for key in change.spec:
         _check_key(key)
     changed = copy.deepcopy(_fields(spec))
@@ -46,9 +48,9 @@ def fields_with(
 
 
 def title_of(change: Change, before: Spec | Mapping[str, Any] | None = None) -> str:
-    """The change in one line: ``commit_delay = 100us``, ``pool 2 → 16``, ``WAL on tmpfs:2GB``.
+    """Return the change in one line, as ``commit_delay = 100us`` or ``WAL on tmpfs:2GB``.
 
-    ``before`` is the spec as it was before, where the caller knows it.
+    ``before`` is the spec without the change, if known.
     """
     fields = None if before is None else _fields(before)
     return ", ".join(words for each in dimensions() for words in each.titles(change, fields))
@@ -61,11 +63,11 @@ def change_of(
     keys: Mapping[str, str] | None = None,
     spec: Spec | None = None,
 ) -> Change:
-    """The change that a user's words ask for: ``settings`` of the server, ``keys`` of the spec, and
-    ``words`` that may be either, by name.
+    """Return the change that a user requests: ``settings`` of the server, ``keys`` of the spec,
+    and ``words``, each of which is one or the other by its name.
 
-    With the ``spec`` that the change is against, values are checked, and what a running load can be
-    told is told to it. Raises :class:`UsageError`.
+    With the ``spec`` that the change applies to, values are checked, and keys that a running load
+    can take become changes without a restart of the load. Raises :class:`UsageError`.
     """
     words = words or {}
     keys = {**(keys or {}), **{name: words[name] for name in words if is_key(name)}}
@@ -82,7 +84,7 @@ def change_of(
 
 
 def is_key(name: str) -> bool:
-    """Whether a name is a dotted key of the spec; a setting's may have a dot too
+    """Return whether a name is a dotted key of the spec; a setting's name may also have a dot
     (pg_stat_statements.track)."""
     table, dot, _ = name.partition(".")
     return bool(dot) and (table in Spec.model_fields or _is_owned(name))
@@ -98,7 +100,7 @@ def _check_key(key: str) -> None:
         raise UsageError(
             f"{key}: not a key that can differ between slices",
             code="key-not-variable",
-            hint=f"these can: {listed}; for example load.protocol=simple",
+            hint=f"keys that can differ: {listed}; for example load.protocol=simple",
         )
 
 

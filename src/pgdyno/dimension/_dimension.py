@@ -1,7 +1,7 @@
-"""What a dimension is, and what it works on when it is put in force.
+"""The interface of a dimension, and the objects that it uses when it is applied.
 
-One half is pure: spec and title. The other half carries a step out; the server, the load and the
-session's connections are handed to it, so that a dimension imports no conductor.
+One half is pure: spec and title. The other half carries out a transition, with the server, the load
+and the session's connections as arguments, so that a dimension does not import the conductor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pgdyno.spec.keys import set_key
 if TYPE_CHECKING:
     import psycopg
 
-    from pgdyno.disk import OpenPlaces
+    from pgdyno.disk import OpenDisks
     from pgdyno.record import Recorder
     from pgdyno.server import Cluster, ConnInfo, SessionSettings, Settings
     from pgdyno.server.replication.receivers import Receivers
@@ -28,11 +28,11 @@ Fields = dict[str, Any]
 
 
 class Need(IntEnum):
-    """What it takes to get from one slice to the next; each contains those before it."""
+    """Action needed between one slice and the next; each includes those before it."""
 
     NOTHING = 0
     RELOAD = 1
-    """The load runs on: a reload, a statement, or a word to the load engine."""
+    """The load continues: a reload, a statement, or a call of the load engine."""
     LOAD_RESTART = 2
     REWRITE = 3
     """Tables are rewritten, while no load runs."""
@@ -40,39 +40,39 @@ class Need(IntEnum):
 
 
 class Server(Protocol):
-    """The server under load, as a dimension sees it."""
+    """The server under load, as dimensions use it."""
 
     conninfo: ConnInfo
     settings: Settings
     facts: dict[str, Any]
     cluster: Cluster | None
-    places: OpenPlaces | None
+    disks: OpenDisks | None
     receivers: Receivers | None
     sessions: SessionSettings | None
 
     @property
     def ours(self) -> bool:
-        """Whether pgdyno started it."""
+        """True if pgdyno started it."""
 
     @property
     def checksums(self) -> bool:
-        """Whether its data pages have checksums."""
+        """True if its data pages have checksums."""
 
     def in_sessions(self, name: str) -> bool:
-        """Whether a setting is given to the load's own sessions alone."""
+        """Return whether a setting is applied to the load's sessions only."""
 
     def needs_apply(self, settings: Iterable[str]) -> list[str]:
-        """Of these settings, those for which a server that is not ours has to be changed."""
+        """Return those of the settings for which an existing server must be changed."""
 
     def refuse_restart(self, names: Iterable[str]) -> None:
-        """Raise SetupError for what needs a restart, unless the server is ours."""
+        """Raise SetupError for what needs a restart, unless pgdyno started the server."""
 
 
 class Load(Protocol):
-    """The running load, as far as it can be told something."""
+    """The running load, with the changes that need no restart of it."""
 
     def set_pool_max(self, group: str, pool_max: int | None) -> None:
-        """Change the size of a group's pool; ``None`` takes it away."""
+        """Change the size of a group's pool; ``None`` removes it."""
 
     def set_clients(self, group: str, clients: int) -> None:
         """Change how many clients of a group run."""
@@ -82,28 +82,28 @@ class Load(Protocol):
 
 
 @dataclass
-class Place:
-    """Where changes are put in force: a session's server, and what there is to work with."""
+class Context:
+    """The server of a session to which changes are applied, and the session's state."""
 
     base: Spec
-    """What changes are against."""
+    """The spec that changes apply to."""
     server: Server
     recorder: Recorder
     note: Callable[[str], None]
-    """Tells whoever watches."""
+    """Shows a message to the user."""
     by_events: dict[str, str] = field(default_factory=dict)
     """Settings that events of the run changed."""
     remembered: dict[str, Any] = field(default_factory=dict)
-    """What a dimension has to know at its next step, by its id."""
+    """State of a dimension between transitions, by its id."""
 
     def connect(self) -> psycopg.Connection:
-        """A control connection in autocommit, beside the load."""
+        """Open a control connection in autocommit mode, outside the load."""
         from pgdyno.server import connect
 
         return connect(self.server.conninfo)
 
     def run_sql(self, statement: str) -> None:
-        """Run one statement on a connection of its own, beside the load. Raises SetupError."""
+        """Run one statement on a connection of its own, outside the load. Raises SetupError."""
         run_sql(self.server.conninfo, statement)
 
 
@@ -122,49 +122,49 @@ def run_sql(conninfo: ConnInfo, statement: str) -> None:
 
 
 @dataclass(frozen=True)
-class Step:
-    """From the change in force to the next one."""
+class Transition:
+    """The transition from the active change to the next one."""
 
-    start: Change
-    to: Change
-    was: Spec
-    """The spec with ``start``, less what is told to a running load or server (``live``)."""
-    wanted: Spec
-    """The spec with ``to``, in the same way."""
+    before: Change
+    after: Change
+    spec_before: Spec
+    """The spec with ``before``, without what is sent to a running load or server (``live``)."""
+    spec_after: Spec
+    """The spec with ``after``, in the same way."""
     needs: Mapping[str, Need] = field(default_factory=dict)
-    """By dimension; one that needs nothing is left out."""
+    """By dimension, without those that need nothing."""
 
     def __bool__(self) -> bool:
-        """Whether there is anything to do."""
-        return self.start != self.to
+        """Return whether there is anything to do."""
+        return self.before != self.after
 
     @property
     def need(self) -> Need:
-        """What it takes as a whole."""
+        """The greatest of the needs."""
         return max(self.needs.values(), default=Need.NOTHING)
 
 
 class Dimension:
-    """One thing that two slices can differ in. What is not overridden needs nothing."""
+    """Something in which two slices can differ. Methods not overridden do nothing."""
 
     id: str
     order: int
-    """Its place among the dimensions: in titles, and in being put in force."""
+    """Its position among the dimensions: in titles, and when changes are applied."""
     live: bool = False
-    """Whether it is told to the running load or server, so that a load begins without it."""
+    """True if it is sent to the running load or server, so that a load begins without it."""
     keys: str = ""
-    """The keys of the spec that it takes, as a hint names them."""
+    """The keys of the spec that it handles, as shown in a hint."""
 
     # -- pure: words, specs and titles -----------------------------------------------------------
 
     def owns(self, key: str) -> bool:
-        """Whether it takes this dotted key of a change."""
+        """Return whether it handles this dotted key of a change."""
         return False
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
-        """The change that ``key = value`` asks for; ``None`` where it is another dimension's.
+        """Return the change for ``key = value``; ``None`` if the key is another dimension's.
 
-        ``spec``, if known, is what the change is against, and takes the value.
+        ``spec``, if known, is the spec that the change applies to, in which the value is valid.
         """
         return Change(spec={key: value}) if self.owns(key) else None
 
@@ -172,46 +172,48 @@ class Dimension:
         """Put its part of ``change`` into ``fields``. Raises UsageError."""
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """Its part of ``change`` in a few words each; ``before`` are the fields of the spec as it
-        was, where they are known."""
+        """Return titles of its part of ``change``, a few words each; ``before`` has the fields of
+        the spec without the change, if known."""
         return ()
 
-    # -- putting it in force ---------------------------------------------------------------------
+    # -- applying it -----------------------------------------------------------------------------
 
-    def provide(self, change: Change, place: Place, *, under_load: bool) -> None:
-        """Get what ``change`` needs, so that what is missing fails now. Raises PgdynoError.
+    def provide(self, change: Change, context: Context, *, under_load: bool) -> None:
+        """Get what ``change`` needs, so that anything missing fails now. Raises PgdynoError.
 
-        Without a load nothing of ours is in force, and what needs no restart may be tried out.
+        Without a load no change is active, and parts that need no restart may be tried out.
         """
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """What its part of ``step`` takes."""
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return what its part of ``transition`` needs."""
         return Need.NOTHING
 
-    def names(self, step: Step) -> list[str]:
-        """What differs, for a message."""
+    def names(self, transition: Transition) -> list[str]:
+        """Return the names of what differs, for a message."""
         return [self.id]
 
-    def apply(self, step: Step, place: Place) -> None:
-        """Carry its part out, also what takes it back, while the server runs."""
+    def apply(self, transition: Transition, context: Context) -> None:
+        """Apply its part, or revert it, while the server runs."""
 
-    def while_down(self, step: Step, place: Place) -> None:
-        """Carry out what can only be done while a server of ours is down."""
+    def while_down(self, transition: Transition, context: Context) -> None:
+        """Apply what can only be applied while the server, started by pgdyno, is down."""
 
-    def take_out(self, change: Change, step: Step, place: Place) -> Change:
-        """Once the server has not started with it: leave it out, and out of ``change``, which is
-        then in force. The server is down."""
+    def revert(self, change: Change, transition: Transition, context: Context) -> Change:
+        """Remove its part after the server failed to start with it, while the server is down.
+
+        Returns ``change`` without that part: the change that is active then.
+        """
         return change
 
-    def tell(self, step: Step, load: Load) -> None:
-        """Tell the running load, which may have begun just now."""
+    def adjust_load(self, transition: Transition, load: Load) -> None:
+        """Send its part to the running load, which may have just started."""
 
 
 class KeyDimension(Dimension):
-    """A dimension whose part of a change is keys of the spec: by default the load starts afresh."""
+    """A dimension whose part of a change is keys of the spec: by default the load restarts."""
 
     def mine(self, change: Change) -> dict[str, str]:
-        """Its keys with their values."""
+        """Return its keys with their values."""
         return {key: value for key, value in change.spec.items() if self.owns(key)}
 
     def enter(self, fields: Fields, change: Change) -> None:
@@ -220,10 +222,10 @@ class KeyDimension(Dimension):
             set_key(fields, key, value)
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """As the user writes it."""
+        """Return each key and value as the user writes them."""
         return [f"{key} = {value}" for key, value in self.mine(change).items()]
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """The load's configuration is another."""
-        same = self.mine(step.start) == self.mine(step.to)
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return LOAD_RESTART if a key differs."""
+        same = self.mine(transition.before) == self.mine(transition.after)
         return Need.NOTHING if same else Need.LOAD_RESTART

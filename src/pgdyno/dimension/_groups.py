@@ -1,4 +1,4 @@
-"""What dimensions of client groups share: the groups of a spec's fields, and their titles."""
+"""Functions for dimensions of client groups: the groups of a spec's fields, and their titles."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def groups_of(fields: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Client group → its fields; empty where nothing is known."""
+    """Return the fields of each client group by its name; empty for unknown fields."""
     return {group["name"]: group for group in (fields or {}).get("clients", [])}
 
 
-def told(words: Mapping[str, str], before: Mapping[str, Any] | None) -> Iterator[str]:
-    """What is said of each group, with its name where it is not said of all of them."""
+def group_titles(words: Mapping[str, str], before: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield the title of each group with its name, or a single title that all groups share."""
     all_of_them = words.keys() >= groups_of(before).keys()
     if all_of_them and len({*words.values()}) == 1:
         yield next(iter(words.values()))

@@ -1,4 +1,4 @@
-"""Which dimensions there are: every file in ``kinds/``."""
+"""The list of dimensions: every file in ``kinds/``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pgdyno.dimension._dimension import Dimension
 
 @cache
 def dimensions() -> tuple[Dimension, ...]:
-    """Every dimension in the folder, in the order in which they are put in force and told."""
-    from pgdyno.dimension import kinds as folder
+    """Return every dimension, in the order in which they are applied and appear in titles."""
+    from pgdyno.dimension import kinds as directory
 
     found: dict[str, Dimension] = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        imported = importlib.import_module(f"{folder.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(directory.__path__):
+        imported = importlib.import_module(f"{directory.__name__}.{module.name}")
         dimension: Dimension = imported.DIMENSION
         if dimension.id in found:
             raise ValueError(f'two dimensions have the id "{dimension.id}"')

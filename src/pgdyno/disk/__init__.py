@@ -1,9 +1,9 @@
-"""Where data and WAL of a server of pgdyno's live: plain folders, memory, emulated disks."""
+"""Disks of a server started by pgdyno: plain directories, memory, emulated disks."""
 
+from pgdyno.disk._cleanup import clean_up_if_killed
 from pgdyno.disk._device import Device, open_device
-from pgdyno.disk._keeping import keep_watch
 from pgdyno.disk._model import Disk
-from pgdyno.disk._opening import OpenPlaces, dismantle, open_disk, open_places
+from pgdyno.disk._opening import OpenDisks, dismantle, open_disk, open_disks
 from pgdyno.disk.mounting import FileSystem, make_image, mount_image, sync_mount, unmount_all
 from pgdyno.spec.disk import DiskPlan
 
@@ -12,14 +12,14 @@ __all__ = [
     "Disk",
     "DiskPlan",
     "FileSystem",
-    "OpenPlaces",
+    "OpenDisks",
+    "clean_up_if_killed",
     "dismantle",
-    "keep_watch",
     "make_image",
     "mount_image",
     "open_device",
     "open_disk",
-    "open_places",
+    "open_disks",
     "sync_mount",
     "unmount_all",
 ]

@@ -1,12 +1,12 @@
-"""A disk of pgdyno's own: recorded for power cuts, or slowed down.
+"""An emulated disk: recorded for power cuts, or slowed down.
 
-Below its folder::
+Files in its directory::
 
-    image       what the disk holds: a sparse file of the disk's size
-    fuse/disk   the same, served by a daemon (crates/blackout) that sees each write and flush
+    image       content of the disk: a sparse file of the disk's size
+    fuse/disk   the same, served by a daemon (crates/blackout) that receives each write and flush
     mnt/        the file system on it, through a loop device
-    base, log   of a recorded disk: the image as it was at the start, and all that came after
-    daemon.log  what the daemon had to complain about
+    base, log   of a recorded disk: the image at the start, and all writes since
+    daemon.log  error messages of the daemon
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pgdyno.disk._keeping import module_environment
+from pgdyno.disk._cleanup import module_environment
 from pgdyno.disk._leftovers import DAEMON_MODULE
 from pgdyno.disk.mounting import (
     STUCK_DEAD_S,
@@ -41,21 +41,21 @@ _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
 _NEEDS_ROOT = "run pgdyno as root, where FUSE and loop devices may be used, or choose a plain disk"
 _BUSY_S_MAX = 10.0
 _ANSWER_S_MAX = 10.0
-"""For what a daemon does at once."""
+"""Time for requests that a daemon carries out at once."""
 _END_S_MAX = 10.0
 
 
 class Device:
-    """A mounted disk. Make one with ``open_device``; not to be shared between threads."""
+    """A mounted disk. Make one with ``open_device``; not for use by several threads."""
 
     def __init__(
-        self, folder: Path, fs: FileSystem, size_bytes: int, pace: dict[str, Any], *, log: bool
+        self, directory: Path, fs: FileSystem, size_bytes: int, pace: dict[str, Any], *, log: bool
     ) -> None:
         """Internal; use ``open_device``."""
-        self.folder = folder
+        self.directory = directory
         self.fs = fs
         self.size_bytes = size_bytes
-        self.log: Path | None = folder / "log" if log else None
+        self.log: Path | None = directory / "log" if log else None
         self._pace = pace
         self._daemon: _Daemon | None = None
         self._recording = False
@@ -63,34 +63,34 @@ class Device:
     @property
     def path(self) -> Path:
         """The mount point; the account that runs servers may write there."""
-        return self.folder / "mnt"
+        return self.directory / "mnt"
 
     @property
     def image(self) -> Path:
-        """What the disk holds at this moment, flushed or not: a sparse file."""
-        return self.folder / "image"
+        """The present content of the disk, flushed or not: a sparse file."""
+        return self.directory / "image"
 
     @property
     def base(self) -> Path:
-        """The image as it was when the recording began."""
-        return self.folder / "base"
+        """The image at the start of the recording."""
+        return self.directory / "base"
 
     @property
     def abandoned(self) -> bool:
-        """Whether the process that serves it has ended, though nobody here has closed the disk."""
+        """True if the process that serves it has ended before the disk was closed."""
         return self._daemon is not None and self._daemon.ended
 
     def sync(self) -> None:
-        """Write out what the file system still holds, and flush the disk."""
+        """Write out the buffers of the file system, and flush the disk."""
         sync_mount(self.path)
 
     def start_recording(self) -> None:
-        """Sync, keep a copy of the image as ``base``, begin ``log``.
+        """Sync, copy the image to ``base``, and begin ``log``.
 
-        What was written until then counts as durable. An earlier recording is thrown away.
+        Everything written before counts as durable. An earlier recording is discarded.
         """
         if self.log is None:
-            raise RunError("a disk that was opened without a log records nothing", code="disk-log")
+            raise RunError("a disk opened without a log cannot be recorded", code="disk-log")
         for path in (self.base, self.log):
             path.unlink(missing_ok=True)
         self.sync()
@@ -98,7 +98,7 @@ class Device:
         self._recording = True
 
     def stop_recording(self) -> dict[str, int]:
-        """End the log; how many writes, bytes and flushes it has. RunError when incomplete."""
+        """End the log; return its numbers of writes, bytes and flushes. RunError if incomplete."""
         self._recording = False
         recorded: dict[str, int] | None = self._ask({"do": "stop"})
         if recorded is None:
@@ -106,12 +106,12 @@ class Device:
         return recorded
 
     def fail(self) -> None:
-        """Lose the disk: every request is answered with EIO from now on; the image stays.
+        """Fail the disk: every request is answered with EIO from now on; the image is kept.
 
-        What the file system on it holds in memory stays too, as on any machine that loses a disk.
+        The file system keeps what it has in memory, as on any machine that loses a disk.
         """
         self._ask({"do": "fail"}, _ANSWER_S_MAX)
-        # The kernel's copy of the daemon's file counts as the disk, not as memory above it.
+        # The kernel's cache of the daemon's file is part of the disk, not memory above it.
         disk = os.open(self._disk, os.O_RDONLY)
         try:
             os.posix_fadvise(disk, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -120,7 +120,7 @@ class Device:
 
     @property
     def answers(self) -> bool:
-        """Whether the disk can be read."""
+        """True if the disk can be read."""
         try:
             with self._disk.open("rb", buffering=0) as disk:
                 return bool(disk.read(_BLOCK_BYTES))
@@ -128,27 +128,27 @@ class Device:
             return False
 
     def replace(self, keep: Path) -> None:
-        """Put a new disk with an empty file system in its place; the old one's image is ``keep``.
+        """Replace it by a new disk with an empty file system, and keep the old image as ``keep``.
 
-        For a disk that nobody uses any more. Raises SetupError as ``open_device``.
+        The disk must not be in use any more. Raises SetupError as ``open_device``.
         """
         self.close()
         self.image.rename(keep)
         _open(self)
 
     def close(self) -> None:
-        """End a recording, unmount, end the daemon; the files stay. Safe to call twice."""
+        """End a recording, unmount, end the daemon; the files are kept. May be called twice."""
         if self._daemon is None:
             return
         if alive := self._hurry():
-            unmount_all(self.folder, patience_s=_BUSY_S_MAX)
+            unmount_all(self.directory, patience_s=_BUSY_S_MAX)
         else:
-            unmount_all(self.folder, patience_s=_BUSY_S_MAX, stuck_s=STUCK_DEAD_S)
+            unmount_all(self.directory, patience_s=_BUSY_S_MAX, stuck_s=STUCK_DEAD_S)
         self._daemon.end(_END_S_MAX if alive else 0.0)
         self._daemon = None
 
     def _hurry(self) -> bool:
-        """End the recording and whatever slows the disk down; whether its daemon answers."""
+        """End the recording and remove the delays; return whether the daemon answers."""
         try:
             self._ask({"do": "hurry"}, _ANSWER_S_MAX)
         except RunError:
@@ -160,7 +160,7 @@ class Device:
 
     @property
     def _disk(self) -> Path:
-        return self.folder / "fuse" / "disk"
+        return self.directory / "fuse" / "disk"
 
     def __enter__(self) -> Self:
         return self
@@ -168,24 +168,24 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
+    def _ask(self, request: dict[str, str], seconds_max: float | None = None) -> Any:
         if self._daemon is None:
             raise RunError("the disk is closed", code="disk-closed")
-        return self._daemon.ask(order, seconds_max)
+        return self._daemon.ask(request, seconds_max)
 
 
 class _Daemon:
     """The process that serves a disk; see ``daemon.py``."""
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, config: dict[str, Any]) -> None:
         command = [
             sys.executable,
             "-m",
             DAEMON_MODULE,
             json.dumps(config),
-            os.path.realpath(folder),
+            os.path.realpath(directory),
         ]
-        self._log = folder / "daemon.log"
+        self._log = directory / "daemon.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -207,14 +207,14 @@ class _Daemon:
 
     @property
     def ended(self) -> bool:
-        """Whether the process is gone."""
+        """True if the process has ended."""
         return self._process.poll() is not None
 
-    def ask(self, order: dict[str, str], seconds_max: float | None = None) -> Any:
-        """Have an order carried out, for as long as that may take; RunError says why it was not."""
+    def ask(self, request: dict[str, str], seconds_max: float | None = None) -> Any:
+        """Have a request carried out, without a time limit by default. Raises RunError."""
         with contextlib.suppress(BrokenPipeError):
             stdin = _pipe(self._process.stdin)
-            stdin.write(json.dumps(order).encode() + b"\n")
+            stdin.write(json.dumps(request).encode() + b"\n")
             stdin.flush()
         return self._answer(seconds_max)
 
@@ -233,7 +233,7 @@ class _Daemon:
         return answer["ok"]
 
     def end(self, seconds_max: float = _END_S_MAX) -> None:
-        """Wait for the end that comes with the unmount; kill if it does not."""
+        """Wait for it to end, as it does after the unmount; kill it if it does not."""
         with contextlib.suppress(BrokenPipeError):
             _pipe(self._process.stdin).close()
         try:
@@ -251,7 +251,7 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
 
 
 def open_device(
-    folder: Path,
+    directory: Path,
     *,
     fs: FileSystem,
     size_bytes: int,
@@ -259,36 +259,36 @@ def open_device(
     flush_ms: float = 0.0,
     write_bytes_per_s: int | None = None,
 ) -> Device:
-    """A new disk with an empty file system, mounted at ``folder/mnt``.
+    """Make a new disk with an empty file system, mounted at ``directory/mnt``.
 
-    With ``flush_ms`` each flush takes so long, with ``write_bytes_per_s`` writes take their time.
-    Raises SetupError when this system cannot do it; then nothing of it is left but ``folder``.
+    ``flush_ms`` is the time of each flush, ``write_bytes_per_s`` the speed of writes. Raises
+    SetupError when this system does not support it, and then leaves only ``directory``.
     """
     _require_system()
-    shared_folder(folder)
-    _require_space(folder, fs, size_bytes)
-    device = Device(folder, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
+    shared_folder(directory)
+    _require_space(directory, fs, size_bytes)
+    device = Device(directory, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
     _open(device)
     return device
 
 
 def _open(device: Device) -> None:
-    """Make and mount the disk; after an error nothing of it is left but its folder."""
-    folder = device.folder
+    """Make and mount the disk; after an error only its directory is left."""
+    directory = device.directory
     try:
         make_image(device.image, device.fs, device.size_bytes)
         for name in ("fuse", "mnt"):
-            shared_folder(folder / name)
-        config = {"image": str(device.image), "mount_point": str(folder / "fuse")}
-        device._daemon = _Daemon(folder, config | device._pace)
+            shared_folder(directory / name)
+        config = {"image": str(device.image), "mount_point": str(directory / "fuse")}
+        device._daemon = _Daemon(directory, config | device._pace)
         mount_image(device._disk, device.path, device.fs)
         with contextlib.suppress(OSError):
             (device.path / "lost+found").rmdir()
         give(device.path, server_account())
     except BaseException:
         device.close()
-        unmount_all(folder, patience_s=_BUSY_S_MAX)
-        _remove_files(folder)
+        unmount_all(directory, patience_s=_BUSY_S_MAX)
+        _remove_files(directory)
         raise
 
 
@@ -296,18 +296,18 @@ def _pace(flush_ms: float, write_bytes_per_s: int | None) -> dict[str, Any]:
     return {"flush_ms": flush_ms, "write_bytes_per_s": write_bytes_per_s}
 
 
-def _remove_files(folder: Path) -> None:
+def _remove_files(directory: Path) -> None:
     for name in ("fuse", "mnt"):
         with contextlib.suppress(OSError):
-            (folder / name).rmdir()
+            (directory / name).rmdir()
     for name in ("image", "daemon.log"):
-        (folder / name).unlink(missing_ok=True)
+        (directory / name).unlink(missing_ok=True)
 
 
 def _require_system() -> None:
     if os.geteuid() != 0:
         raise SetupError(
-            "a disk of pgdyno's own takes root, to mount it",
+            "an emulated disk requires root, to mount it",
             code="disk-root",
             hint=_NEEDS_ROOT,
         )
@@ -315,24 +315,24 @@ def _require_system() -> None:
     for device, what in (("/dev/fuse", "FUSE"), ("/dev/loop-control", "loop devices")):
         if not os.access(device, os.R_OK | os.W_OK):
             raise SetupError(
-                f"this system has no {what}: {device} is missing or closed to us",
+                f"this system has no {what}: {device} is missing or not accessible",
                 code="disk-kernel",
-                hint="in a container, --privileged gives it; or choose a plain disk",
+                hint="run the container with --privileged, or choose a plain disk",
             )
 
 
-def _require_space(folder: Path, fs: FileSystem, size_bytes: int) -> None:
+def _require_space(directory: Path, fs: FileSystem, size_bytes: int) -> None:
     least = _SIZE_BYTES_MIN[fs]
     if size_bytes < least:
         raise SetupError(
-            f"a disk with {fs} has at least {least >> 20}MB, not {size_bytes >> 20}MB",
+            f"a disk with {fs} needs at least {least >> 20}MB, not {size_bytes >> 20}MB",
             code="disk-size",
         )
-    free = shutil.disk_usage(folder).free
+    free = shutil.disk_usage(directory).free
     if free < size_bytes:
         size = f"{size_bytes >> 20}MB"
         raise SetupError(
-            f"a disk of {size} does not fit into {folder}, where {free >> 20}MB are free",
+            f"a disk of {size} does not fit into {directory}, where {free >> 20}MB are free",
             code="disk-space",
             hint="make it smaller with size=…, or set PGDYNO_HOME to a directory with more space",
         )

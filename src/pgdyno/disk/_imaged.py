@@ -11,7 +11,7 @@ from pgdyno.server.directories import shared_folder
 from pgdyno.spec.disk import SIZE_BYTES_MIN, DiskKind, DiskPlan
 
 SIZE_BYTES_DEFAULT = 4 << 30
-"""The image is sparse: what is not used takes no space."""
+"""The image is sparse: unused blocks need no space."""
 _FREE_PART = 0.8
 _STEP_BYTES = 64 << 20
 
@@ -34,19 +34,19 @@ class ImagedDisk:
         self.device.close()
 
 
-def default_size_bytes(plan: DiskPlan, folder: Path) -> int:
-    """4 GB, or most of what is free where that is less."""
-    usable = int(shutil.disk_usage(folder).free * _FREE_PART) // _STEP_BYTES * _STEP_BYTES
+def default_size_bytes(plan: DiskPlan, directory: Path) -> int:
+    """Return 4 GB, or most of the free space where that is less."""
+    usable = int(shutil.disk_usage(directory).free * _FREE_PART) // _STEP_BYTES * _STEP_BYTES
     return max(min(SIZE_BYTES_DEFAULT, usable), SIZE_BYTES_MIN[plan.fs])
 
 
-def open_imaged(plan: DiskPlan, folder: Path) -> ImagedDisk:
-    """Make the disk in ``folder``; SetupError says what the machine lacks for it."""
-    shared_folder(folder)
+def open_imaged(plan: DiskPlan, directory: Path) -> ImagedDisk:
+    """Make the disk in ``directory``. Raises SetupError for what the machine lacks."""
+    shared_folder(directory)
     device = open_device(
-        folder,
+        directory,
         fs=plan.fs,
-        size_bytes=plan.size_bytes or default_size_bytes(plan, folder),
+        size_bytes=plan.size_bytes or default_size_bytes(plan, directory),
         log=plan.kind == "blackout",
         flush_ms=plan.flush_ms,
         write_bytes_per_s=plan.write_bytes_per_s,

@@ -1,4 +1,4 @@
-"""Takes away what disks left below a folder: mounts, loop devices, daemons, whoever is dead."""
+"""Removes what disks left below a directory after a crash: mounts, loop devices, daemons."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ _END_S_MAX = 1.0
 _POLL_S = 0.01
 
 
-def end_leftovers(folder: Path) -> list[str]:
-    """Unmount all below ``folder``, detach loop devices, end daemons; a sentence for each.
+def end_leftovers(directory: Path) -> list[str]:
+    """Unmount all below ``directory``, detach loop devices, end daemons; return a sentence each.
 
-    The servers that used them must have ended, and what is on the disks is nobody's any more: a
-    disk that does not take at once what is still to be written is cut off. Never raises for what
-    it finds, never hangs.
+    The servers that used them must have ended, and the data must not be needed: a disk that does
+    not accept pending writes at once is disconnected. Raises no errors and never hangs.
     """
-    done = unmount_all(folder, patience_s=_PATIENCE_S, stuck_s=STUCK_DEAD_S)
-    return [*done, *_end_daemons(folder)]
+    done = unmount_all(directory, patience_s=_PATIENCE_S, stuck_s=STUCK_DEAD_S)
+    return [*done, *_end_daemons(directory)]
 
 
-def _end_daemons(folder: Path) -> list[str]:
-    """Daemons end with their mounts; one that does not (stopped, stuck) is killed."""
+def _end_daemons(directory: Path) -> list[str]:
+    """Wait for the daemons, which end with their mounts, and kill those that do not."""
     deadline = time.monotonic() + _END_S_MAX
-    while pids := _daemons(folder):
+    while pids := _daemons(directory):
         if time.monotonic() > deadline:
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
@@ -40,16 +39,16 @@ def _end_daemons(folder: Path) -> list[str]:
     return []
 
 
-def _daemons(folder: Path) -> list[int]:
-    base = os.path.realpath(folder)
+def _daemons(directory: Path) -> list[int]:
+    base = os.path.realpath(directory)
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = [os.fsdecode(word) for word in entry.read_bytes().split(b"\0")]
-            if DAEMON_MODULE in words and _lies_below(words[-2], base):
+            if DAEMON_MODULE in words and _is_below(words[-2], base):
                 found.append(int(entry.parts[2]))
     return found
 
 
-def _lies_below(path: str, base: str) -> bool:
+def _is_below(path: str, base: str) -> bool:
     return path == base or path.startswith(base + "/")

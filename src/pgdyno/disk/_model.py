@@ -1,4 +1,4 @@
-"""What a disk is to the rest of pgdyno: a kind, a folder for files, and whether it is emulated."""
+"""The interface of a disk: its kind, its directory for files, and whether it is emulated."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class Disk(Protocol):
 
     @property
     def kind(self) -> DiskKind:
-        """What was asked for."""
+        """The requested kind."""
 
     @property
     def path(self) -> Path:
-        """The folder on it that files go to."""
+        """The directory on it for files."""
 
     @property
     def emulated(self) -> str | None:
-        """A sentence for whoever reads a speed that was measured on it; ``None``: a real one."""
+        """A sentence to show with speeds measured on it; ``None`` for a real disk."""
 
     def close(self) -> None:
-        """Give the disk back with all that is on it. No process may use it any more."""
+        """Remove the disk with its data. No process may use it any more."""

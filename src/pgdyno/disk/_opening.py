@@ -1,6 +1,6 @@
-"""Opens the disks of a spec for one cluster, and those that a change brings in later.
+"""Opens the disks of a spec for one cluster, and those that a change adds later.
 
-All lie in ``disks/`` of the cluster's folder, so that a sweep finds what a crash left.
+All are in ``disks/`` of the cluster's directory, so that a sweep finds those left by a crash.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pgdyno.disk._cleanup import clean_up_if_killed
 from pgdyno.disk._device import Device
 from pgdyno.disk._imaged import ImagedDisk, open_imaged
-from pgdyno.disk._keeping import keep_watch
 from pgdyno.disk._leftovers import end_leftovers
 from pgdyno.disk._model import Disk
 from pgdyno.disk._plain import open_plain, remove_elsewhere
@@ -21,43 +21,43 @@ from pgdyno.spec.disk import DiskPlan, wal_plan
 from pgdyno.spec.model import DiskSpec
 
 
-def open_disk(plan: DiskPlan, folder: Path) -> Disk:
-    """Open the disk that ``plan`` tells, with what it needs in ``folder``.
+def open_disk(plan: DiskPlan, directory: Path) -> Disk:
+    """Open the disk of ``plan``, with its files in ``directory``.
 
-    Raises :class:`SetupError` for what the machine lacks, :class:`UsageError` for a plan that does
-    not fit it.
+    Raises :class:`SetupError` for what the machine lacks, :class:`UsageError` for a plan that is
+    not possible on it.
     """
     match plan.kind:
         case "plain":
-            return open_plain(plan, folder)
+            return open_plain(plan, directory)
         case "tmpfs":
-            return open_tmpfs(plan, folder)
+            return open_tmpfs(plan, directory)
         case "slow" | "blackout":
-            return open_imaged(plan, folder)
+            return open_imaged(plan, directory)
 
 
-class OpenPlaces:
-    """The disks of one cluster, and where on them its data and WAL go (``server.Places``)."""
+class OpenDisks:
+    """The open disks of one cluster, and the directories on them for its data and WAL."""
 
-    def __init__(self, spec: DiskSpec, folder: Path) -> None:
-        """Opens the spec's disks in ``folder/disks``."""
-        self._folder = folder / "disks"
+    def __init__(self, spec: DiskSpec, directory: Path) -> None:
+        """Open the spec's disks in ``directory/disks``."""
+        self._directory = directory / "disks"
         self._by_text: dict[str, Disk] = {}
         self._disks: list[Disk] = []
         self.notes: list[str] = []
-        """What was chosen without being asked for, a sentence each."""
+        """A sentence for each default that was chosen."""
         self.data: Path | None = None
         self.wal: Path | None = None
         try:
             if spec.data_plan != DiskPlan("plain"):
                 self.data = self._open(spec.data_plan, "data").path
-            self.wal = self.wal_place(spec.wal)
+            self.wal = self.wal_directory(spec.wal)
         except BaseException:
             self.close()
             raise
 
-    def wal_place(self, text: str) -> Path | None:
-        """The folder for the WAL on the disk that ``text`` names, which stays open from then on.
+    def wal_directory(self, text: str) -> Path | None:
+        """Return the directory for the WAL on the disk ``text``, which is opened and remains open.
 
         ``None``: with the data.
         """
@@ -70,13 +70,13 @@ class OpenPlaces:
         return self._by_text[text].path
 
     def device(self, text: str) -> Device | None:
-        """The open disk of pgdyno's own that ``text`` names; ``None``: it is of another kind."""
+        """Return the open emulated disk ``text``; ``None`` for a disk of another kind."""
         disk = self._by_text.get(text)
         return disk.device if isinstance(disk, ImagedDisk) else None
 
     @property
     def recorded(self) -> list[Device]:
-        """The disks that can be recorded, that of the data first."""
+        """The disks that can be recorded, the disk of the data first."""
         disks = [disk for disk in self._disks if isinstance(disk, ImagedDisk)]
         return [disk.device for disk in disks if disk.device.log is not None]
 
@@ -85,22 +85,22 @@ class OpenPlaces:
         for disk in self._disks:
             if isinstance(disk, ImagedDisk) and disk.device.abandoned:
                 raise RunError(
-                    f"the process that serves {disk.emulated} has ended, so that the server has"
-                    " lost its disk",
+                    f"the process that serves {disk.emulated} has ended, so the server has lost its"
+                    " disk",
                     code="disk-daemon",
-                    hint="the kernel's log tells of processes that were killed for want of memory",
+                    hint="check the kernel's log for processes killed by the out-of-memory killer",
                 )
 
     def close(self) -> None:
-        """Close all disks, the last opened first; then raise what went wrong first."""
+        """Close all disks, the last opened first; then raise the first error."""
         problems = []
         while self._disks:
             try:
                 self._disks.pop().close()
             except PgdynoError as problem:
                 problems.append(problem)
-        # What an interruption left half-open is on no list.
-        dismantle(self._folder.parent)
+        # A disk that was being opened at an interruption is not in the list.
+        dismantle(self._directory.parent)
         if problems:
             raise problems[0]
 
@@ -108,19 +108,19 @@ class OpenPlaces:
         if plan.kind == "tmpfs" and plan.size_bytes is None:
             plan = replace(plan, size_bytes=default_size_bytes())
             what = "data" if role == "data" else "WAL"
-            self.notes.append(f"{what} on {plan}, half of the memory that is available")
+            self.notes.append(f"{what} on {plan}, half of the available memory")
         if plan.kind != "plain":
-            keep_watch(self._folder.parent)
-        disk = open_disk(plan, self._folder / role)
+            clean_up_if_killed(self._directory.parent)
+        disk = open_disk(plan, self._directory / role)
         self._disks.append(disk)
         return disk
 
 
-def open_places(spec: DiskSpec) -> Callable[[Path], OpenPlaces]:
-    """What ``Cluster.create`` takes as ``disks``."""
-    return lambda folder: OpenPlaces(spec, folder)
+def open_disks(spec: DiskSpec) -> Callable[[Path], OpenDisks]:
+    """Return a function that opens the disks of ``spec``, for ``Cluster.create``."""
+    return lambda directory: OpenDisks(spec, directory)
 
 
-def dismantle(folder: Path) -> list[str]:
-    """Give back what the disks of a dead cluster hold; a sentence for each thing done."""
-    return [*end_leftovers(folder), *remove_elsewhere(folder)]
+def dismantle(directory: Path) -> list[str]:
+    """Remove the disks of a cluster that has ended; return a sentence for each action."""
+    return [*end_leftovers(directory), *remove_elsewhere(directory)]

@@ -1,8 +1,8 @@
-"""A plain folder as a disk: the cluster's own, or a fresh one in a folder that the user names.
+"""A plain directory as a disk: in the cluster's directory, or in one that the user names.
 
-What lies outside the cluster's folder would be left behind by a crash of pgdyno. So the cluster's
-folder has a note of it, written first, and the fresh folder one that says whose it is; a sweep
-removes only what both agree on.
+A directory outside the cluster's would be left behind by a crash of pgdyno. Therefore its path is
+first written to the cluster's directory, and the path of the cluster to the new directory. A sweep
+removes it only if both match.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ _OWNER = ".pgdyno"
 
 @dataclass(frozen=True)
 class PlainDisk:
-    """A folder on whichever file system it is on."""
+    """A directory on an existing file system."""
 
     path: Path
-    folder: Path
+    directory: Path
     kind: Literal["plain"] = "plain"
     emulated: None = None
 
     def close(self) -> None:
-        """Remove the folder, wherever it is."""
+        """Remove the directory."""
         remove_folder(self.path)
-        if self.path != self.folder:
-            (self.folder / _NOTE).unlink(missing_ok=True)
+        if self.path != self.directory:
+            (self.directory / _NOTE).unlink(missing_ok=True)
 
 
-def open_plain(plan: DiskPlan, folder: Path) -> PlainDisk:
-    """The folder itself, or a fresh one in the folder that ``plan`` names."""
+def open_plain(plan: DiskPlan, directory: Path) -> PlainDisk:
+    """Make ``directory`` itself, or a new one in the directory that ``plan`` names."""
     if plan.path is None:
-        shared_folder(folder.parent)
-        make_folder(folder)
-        return PlainDisk(folder, folder)
-    shared_folder(folder)
+        shared_folder(directory.parent)
+        make_folder(directory)
+        return PlainDisk(directory, directory)
+    shared_folder(directory)
     _check_usable(plan.path)
     path = plan.path / f"pgdyno-{os.getpid()}-{secrets.token_hex(3)}"
-    write_own(folder / _NOTE, str(path))
+    write_own(directory / _NOTE, str(path))
     try:
         make_folder(path)
-        write_text(path / _OWNER, str(folder))
+        write_text(path / _OWNER, str(directory))
     except SetupError as problem:
         raise SetupError(
-            f"plain:{plan.path}: cannot make a folder there: {problem.message}",
+            f"plain:{plan.path}: cannot make a directory there: {problem.message}",
             code="disk-folder",
             hint=problem.hint,
         ) from None
-    return PlainDisk(path, folder)
+    return PlainDisk(path, directory)
 
 
 def remove_elsewhere(cluster: Path) -> list[str]:
-    """Remove the folders outside ``cluster`` that its disks had; a sentence for each."""
+    """Remove the directories of its disks outside ``cluster``; return a sentence for each."""
     done = []
     for note in sorted(cluster.glob(f"disks/*/{_NOTE}")):
         path = Path(note.read_text())
@@ -77,18 +77,18 @@ def remove_elsewhere(cluster: Path) -> list[str]:
             remove_folder(path)
             done.append(f"removed {path} of a crashed run")
         else:
-            remove_empty_folder(path)  # pgdyno was killed before it wrote whose it is.
+            remove_empty_folder(path)  # pgdyno was killed before it wrote the owner.
     return done
 
 
 def _check_usable(path: Path) -> None:
     if not path.is_dir():
-        problem = "is no folder" if path.exists() else "there is no such folder"
+        problem = "is not a directory" if path.exists() else "there is no such directory"
         raise UsageError(f"plain:{path}: {problem}", code="disk-folder")
     account = server_account()
     if account is not None and not can_enter(path):
         raise UsageError(
-            f"plain:{path}: PostgreSQL runs as {account.name} here, who cannot enter that folder",
+            f"plain:{path}: PostgreSQL runs as user {account.name} here, who cannot access it",
             code="disk-folder",
-            hint="chmod o+x it and the folders above it, or name another one",
+            hint="chmod o+x it and the directories above it, or use another one",
         )

@@ -1,4 +1,4 @@
-"""Memory as a disk: a tmpfs of limited size, mounted in the cluster's folder."""
+"""A disk in memory: a tmpfs of limited size, mounted in the cluster's directory."""
 
 from __future__ import annotations
 
@@ -28,40 +28,40 @@ class TmpfsDisk:
     emulated: None = None
 
     def close(self) -> None:
-        """Unmount it; what it held is gone."""
+        """Unmount it, which discards its data."""
         unmount_all(self.path, patience_s=_BUSY_S_MAX)
 
 
 def default_size_bytes() -> int:
-    """Half of the memory that is available now, in steps of 64 MB."""
+    """Return half of the memory available now, in multiples of 64 MB."""
     return max(_STEP_BYTES, available_bytes() // 2 // _STEP_BYTES * _STEP_BYTES)
 
 
 def available_bytes() -> int:
-    """Memory that can be had without swapping, by the kernel's estimate."""
+    """Return the memory available without swapping, by the kernel's estimate."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
-    raise SetupError("/proc/meminfo does not tell the memory available", code="no-meminfo")
+    raise SetupError("/proc/meminfo does not show the available memory", code="no-meminfo")
 
 
-def open_tmpfs(plan: DiskPlan, folder: Path) -> TmpfsDisk:
-    """Mount a tmpfs of the plan's size on ``folder/mount``."""
+def open_tmpfs(plan: DiskPlan, directory: Path) -> TmpfsDisk:
+    """Mount a tmpfs of the plan's size on ``directory/mount``."""
     size = plan.size_bytes or default_size_bytes()
     if os.geteuid() != 0:
         raise SetupError(
-            "tmpfs: only root may mount one",
+            "tmpfs: only root may mount a tmpfs",
             code="not-root",
-            hint="plain:/dev/shm is memory too, with the size that the machine gives it",
+            hint="use plain:/dev/shm, which is also in memory, with the size set by the system",
         )
     require_mounting()
     if size > available_bytes():
         raise UsageError(
-            f"tmpfs:{format_size(size)}: more than the {available_bytes() >> 20:,} MB of memory"
-            " that are available",
+            f"tmpfs:{format_size(size)}: more than the {available_bytes() >> 20:,} MB of available"
+            " memory",
             code="disk-size",
         )
-    path = folder / "mount"
+    path = directory / "mount"
     shared_folder(path)
     account = server_account()
     assert account is not None

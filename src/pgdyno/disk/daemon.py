@@ -1,9 +1,9 @@
-"""The process that serves one disk: ``python -m pgdyno.disk.daemon CONFIG_JSON FOLDER``.
+"""The process that serves one disk: ``python -m pgdyno.disk.daemon CONFIG_JSON DIRECTORY``.
 
-It mounts the disk, says ``{"ok": …}``, and then does what each line on standard input asks for,
-with a line in answer. It ends when the disk is unmounted. When standard input closes or the parent
-changes, pgdyno is gone: it then has everything in FOLDER unmounted, by a process of its own, since
-unmounting the file system waits for the last writes to be served here.
+It mounts the disk, writes ``{"ok": …}``, and then carries out the request in each line of standard
+input, with a line in reply. It ends when the disk is unmounted. When standard input is closed or
+the parent changes, pgdyno has ended: then everything in DIRECTORY is unmounted, by a separate
+process, since unmounting the file system waits for the last writes to be served here.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _PR_SET_IO_FLUSHER = 57
 
 
 def main(argv: list[str]) -> int:
-    """Serve; the exit status."""
-    config_json, folder = argv
+    """Serve the disk; return the exit status."""
+    config_json, directory = argv
     parent = os.getppid()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -38,17 +38,17 @@ def main(argv: list[str]) -> int:
     try:
         server = DiskServer(config_json)
     except EngineError as error:
-        _say({"error": error.message})
+        _reply({"error": error.message})
         return 1
     ended_r, ended_w = os.pipe()
     threading.Thread(target=_serve, args=(server, ended_w), name="disk").start()
-    _say({"ok": None})
-    _obey(server, parent, ended_r, folder)
+    _reply({"ok": None})
+    _serve_requests(server, parent, ended_r, directory)
     return 0
 
 
 def _prepare_for_disk_work() -> None:
-    """Keep the kernel from making us wait for our own disk when memory is short; sleep exactly."""
+    """Prevent waiting for the own disk when memory is short; make sleeps exact."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_IO_FLUSHER, 1, 0, 0, 0)
     prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
@@ -61,33 +61,33 @@ def _serve(server: DiskServer, ended: int) -> None:
         os.close(ended)
 
 
-def _obey(server: DiskServer, parent: int, ended: int, folder: str) -> None:
-    """Carry orders out until the disk is unmounted, or pgdyno gone."""
+def _serve_requests(server: DiskServer, parent: int, ended: int, directory: str) -> None:
+    """Carry out requests until the disk is unmounted or pgdyno has ended."""
     poller = select.poll()
     for descriptor in (0, ended):
         poller.register(descriptor, select.POLLIN)
-    orders = b""
+    requests = b""
     while True:
-        # The timeout covers a copy of the pipe's far end in some other child of pgdyno's.
+        # The timeout is for a copy of the pipe's other end in another child of pgdyno.
         ready = dict(poller.poll(1000))
         if ended in ready:
             return
         read = os.read(0, 65536) if 0 in ready else None
         if read == b"" or os.getppid() != parent:
             server.hurry()
-            _dismantle(folder)
+            _dismantle(directory)
             return
-        orders += read or b""
-        while b"\n" in orders:
-            line, _, orders = orders.partition(b"\n")
-            _say(_carry_out(server, json.loads(line)))
+        requests += read or b""
+        while b"\n" in requests:
+            line, _, requests = requests.partition(b"\n")
+            _reply(_carry_out(server, json.loads(line)))
 
 
-def _carry_out(server: DiskServer, order: Mapping[str, str]) -> dict[str, Any]:
+def _carry_out(server: DiskServer, request: Mapping[str, str]) -> dict[str, Any]:
     try:
-        match order["do"]:
+        match request["do"]:
             case "start":
-                server.start_recording(Path(order["base"]), Path(order["log"]))
+                server.start_recording(Path(request["base"]), Path(request["log"]))
                 return {"ok": None}
             case "stop":
                 return {"ok": server.stop_recording()}
@@ -101,14 +101,14 @@ def _carry_out(server: DiskServer, order: Mapping[str, str]) -> dict[str, Any]:
         return {"error": error.message, "hint": error.hint}
 
 
-def _say(answer: Mapping[str, Any]) -> None:
-    # Without a reader pgdyno is gone, which its end of the other pipe tells too.
+def _reply(answer: Mapping[str, Any]) -> None:
+    # Without a reader pgdyno has ended, which is also seen on standard input.
     with contextlib.suppress(BrokenPipeError):
         os.write(1, json.dumps(answer).encode() + b"\n")
 
 
-def _dismantle(folder: str) -> None:
-    command = [sys.executable, "-m", "pgdyno.disk", folder]
+def _dismantle(directory: str) -> None:
+    command = [sys.executable, "-m", "pgdyno.disk", directory]
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
 
 

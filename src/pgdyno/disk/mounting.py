@@ -1,7 +1,7 @@
-"""Images, mounts and loop devices, by the kernel's own tables; unmounting that does not hang.
+"""Images, mounts and loop devices, from the kernel's tables; unmounting that does not hang.
 
-A file system on a loop device is mounted with ``mount -o loop``: the loop device then goes with the
-mount, also when ``mount`` itself is killed half-way.
+A file system on a loop device is mounted with ``mount -o loop``: the loop device is then removed
+with the mount, also when ``mount`` itself is killed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOP_CLR_FD = 0x4C01
 _POLL_S = 0.02
 _STUCK_S = 30.0
 STUCK_DEAD_S = 2.0
-"""How long an unmount may take where nobody wants what is still to be written."""
+"""Time limit of an unmount whose pending writes are not needed."""
 _SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
@@ -48,24 +48,24 @@ class Mount:
     fs: str
     source: str
     options: str
-    """Of the file system, as ``rw,errors=continue``."""
+    """Options of the file system, as ``rw,errors=continue``."""
 
 
 def require_mounting() -> None:
-    """SetupError where this process, though it is root's, may not mount: in most containers."""
+    """Raise SetupError where root may not mount, as in most containers."""
     status = Path("/proc/self/status").read_text()
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
     if found is not None and not int(found[1], 16) >> _CAP_SYS_ADMIN & 1:
         raise SetupError(
             "root may not mount disks here: it lacks CAP_SYS_ADMIN",
             code="disk-mount",
-            hint="in a container, --privileged gives it; or choose a plain disk",
+            hint="run the container with --privileged, or choose a plain disk",
         )
 
 
-def mounts_below(folder: Path) -> list[Mount]:
-    """The mounts at ``folder`` and below it, in the order in which they were made."""
-    base = os.path.realpath(folder)
+def mounts_below(directory: Path) -> list[Mount]:
+    """Return the mounts at ``directory`` and below it, in the order in which they were made."""
+    base = os.path.realpath(directory)
     with Path("/proc/self/mountinfo").open() as table:
         found = [_mount(line) for line in table]
     return [it for it in found if it.point == base or it.point.startswith(base + "/")]
@@ -81,9 +81,9 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
-def loops_below(folder: Path) -> list[Path]:
-    """The loop devices whose backing file lies below ``folder``."""
-    base = os.path.realpath(folder) + "/"
+def loops_below(directory: Path) -> list[Path]:
+    """Return the loop devices whose backing file is below ``directory``."""
+    base = os.path.realpath(directory) + "/"
     found = []
     for entry in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
@@ -93,13 +93,13 @@ def loops_below(folder: Path) -> list[Path]:
 
 
 def detach_loop(device: Path) -> None:
-    """Take the backing file from a loop device: at once, or when its last user closes it."""
+    """Detach a loop device from its file: at once, or when its last user closes it."""
     with contextlib.suppress(OSError), device.open("rb") as opened:
         fcntl.ioctl(opened, _LOOP_CLR_FD)
 
 
 def program(name: str, package: str) -> str:
-    """Where a system program lies; SetupError names the package when it is missing."""
+    """Return the path of a system program. Raises SetupError with the package of a missing one."""
     if found := shutil.which(name, path=_SYSTEM_PATH):
         return found
     raise SetupError(
@@ -110,7 +110,7 @@ def program(name: str, package: str) -> str:
 
 
 def run_program(command: Sequence[str | Path], what: str) -> None:
-    """Run a system program to its end, out of reach of Ctrl-C; SetupError with what it said."""
+    """Run a system program, protected from Ctrl-C. Raises SetupError with its message."""
     done = subprocess.run(
         [str(part) for part in command],
         stdin=subprocess.DEVNULL,
@@ -127,7 +127,7 @@ def run_program(command: Sequence[str | Path], what: str) -> None:
 
 
 def make_image(image: Path, fs: FileSystem, size_bytes: int) -> None:
-    """A sparse file with an empty file system that has no work left to do in the background."""
+    """Make a sparse file with an empty file system, fully initialised."""
     mkfs = program(f"mkfs.{fs}", _PACKAGES[fs])
     with image.open("xb") as file:
         os.fchmod(file.fileno(), 0o600)
@@ -136,13 +136,13 @@ def make_image(image: Path, fs: FileSystem, size_bytes: int) -> None:
 
 
 def mount_image(image: Path, point: Path, fs: str, options: Sequence[str] = ()) -> None:
-    """Mount the file system in an image file through a loop device that goes with the mount."""
+    """Mount the file system in an image file, through a loop device removed with the mount."""
     command = [program("mount", "mount"), "-t", fs, "-o", ",".join(("loop", *options))]
     run_program([*command, image, point], f"mount {image} at {point}")
 
 
 def sync_mount(point: Path) -> None:
-    """Write out all that the file system at ``point`` still holds, with a flush at the end."""
+    """Write out all buffers of the file system at ``point``, with a flush at the end."""
     descriptor = os.open(point, os.O_RDONLY)
     try:
         if _libc().syncfs(descriptor) != 0:
@@ -152,20 +152,20 @@ def sync_mount(point: Path) -> None:
         os.close(descriptor)
 
 
-def unmount_all(folder: Path, *, patience_s: float, stuck_s: float = _STUCK_S) -> list[str]:
-    """Unmount everything at ``folder`` and below, detach its loop devices; what was done.
+def unmount_all(directory: Path, *, patience_s: float, stuck_s: float = _STUCK_S) -> list[str]:
+    """Unmount everything at and below ``directory``, detach its loop devices; return the actions.
 
-    What is in use is tried again for ``patience_s``, then detached: it goes when its last user
-    does. A disk that has not taken what is still to be written after ``stuck_s`` is cut off, and
-    that is lost. Never raises and never hangs.
+    A mount in use is tried again for ``patience_s``, then detached: it is removed when its last
+    user ends. A disk that has not accepted pending writes after ``stuck_s`` is disconnected, and
+    they are lost. Never raises and never hangs.
     """
     done: dict[str, None] = {}
     deadline = time.monotonic() + patience_s
-    # The table is read anew each time: a mount of a killed pgdyno may only be coming up.
-    while mounts := mounts_below(folder):
+    # The table is read again each time: a mount by a killed pgdyno may still appear.
+    while mounts := mounts_below(directory):
         above = [it for it in mounts if not it.fs.startswith("fuse")]
         if not above:
-            _detach_loops(folder, done)
+            _detach_loops(directory, done)
         last = (above or mounts)[-1]
         error = _unmount(last, mounts, stuck_s)
         if error == 0:
@@ -177,18 +177,18 @@ def unmount_all(folder: Path, *, patience_s: float, stuck_s: float = _STUCK_S) -
         else:
             done[f"cannot unmount {last.point}: {os.strerror(error)}"] = None
             break
-    _detach_loops(folder, done)
+    _detach_loops(directory, done)
     return list(done)
 
 
-def _detach_loops(folder: Path, done: dict[str, None]) -> None:
-    for device in loops_below(folder):
+def _detach_loops(directory: Path, done: dict[str, None]) -> None:
+    for device in loops_below(directory):
         detach_loop(device)
         done[f"detached {device}"] = None
 
 
 def _unmount(mount: Mount, mounts: Sequence[Mount], stuck_s: float) -> int:
-    """Unmount, and cut its disks off should that get stuck; 0 or the error's number."""
+    """Unmount, disconnecting its disks if that hangs; return 0 or the error's number."""
     result: list[int] = []
     thread = threading.Thread(
         target=lambda: result.append(_call_umount(mount.point, _UMOUNT_NOFOLLOW)), daemon=True
@@ -196,7 +196,7 @@ def _unmount(mount: Mount, mounts: Sequence[Mount], stuck_s: float) -> int:
     thread.start()
     thread.join(stuck_s)
     while thread.is_alive():
-        # With its disk cut off, a file system gives up on what it could not write.
+        # Once its disk is disconnected, a file system discards pending writes.
         for disk in (it for it in mounts if it.fs.startswith("fuse")):
             _call_umount(disk.point, _MNT_FORCE | _UMOUNT_NOFOLLOW)
         thread.join(stuck_s)
@@ -204,7 +204,7 @@ def _unmount(mount: Mount, mounts: Sequence[Mount], stuck_s: float) -> int:
 
 
 def _call_umount(point: str, flags: int) -> int:
-    """umount2; 0 or the error's number."""
+    """Call umount2; return 0 or the error's number."""
     return 0 if _libc().umount2(os.fsencode(point), flags) == 0 else ctypes.get_errno()
 
 

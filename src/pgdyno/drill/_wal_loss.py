@@ -246,7 +246,7 @@ class DiskFailed(WalLoss):
 
 
 def _device(drill: Drill) -> Device:
-    places, text = drill.session.target.places, drill.session.spec.disk.wal
+    places, text = drill.session.target.disks, drill.session.spec.disk.wal
     device = places.device(text) if places is not None else None
     if device is None:
         raise UsageError(f"disk.wal is {text}, which pgdyno cannot make fail", code="bad-disk")

@@ -21,11 +21,11 @@ CAUSES = {"num_timed": "timed", "num_requested": "requested"}
 PATIENCE = 3
 """Samples to wait for the times of a completed checkpoint, which are reported a little later."""
 RECENT_NS = (PATIENCE + 1) * 1_000_000_000
-"""A completed checkpoint's stretch ended at most so long ago."""
+"""A completed checkpoint's period ended at most so long ago."""
 
 
 @dataclass
-class Stretch:
+class ActivePeriod:
     """A time during which the checkpointer was seen at work."""
 
     began_ns: int
@@ -36,7 +36,7 @@ class Stretch:
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether it did what it does in checkpoints only."""
+        """Return whether it did what it does in checkpoints only."""
         return self.paced or self.sync_began_ns is not None
 
 
@@ -70,7 +70,7 @@ class CheckpointWatch:
     """Feed it waits and counters; it gives checkpoints. Two threads may do so."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _stretches: list[Stretch] = field(default_factory=list)
+    _periods: list[ActivePeriod] = field(default_factory=list)
     _last: Mapping[str, Any] | None = None
     _reported: Mapping[str, Any] | None = None
     _causes: list[tuple[int, str]] = field(default_factory=list)
@@ -79,23 +79,23 @@ class CheckpointWatch:
     def see_wait(self, ns: int, wait_event_type: str, wait_event: str) -> None:
         """What the checkpointer waited for at ``ns``; ('', '') when it ran."""
         with self._lock:
-            open_stretch = self._open_stretch()
+            open_period = self._open_period()
             if wait_event_type == "Activity":
-                if open_stretch:
-                    open_stretch.ended_ns = ns
-                    self._stretches = self._stretches[-16:]
+                if open_period:
+                    open_period.ended_ns = ns
+                    self._periods = self._periods[-16:]
                 return
             wait = canonical(wait_event_type, wait_event)
-            if open_stretch and open_stretch.sync_began_ns and wait in CHECKPOINT_PACE:
-                open_stretch.ended_ns = ns  # one checkpoint on the heels of another
-                open_stretch = None
-            if open_stretch is None:
-                open_stretch = Stretch(ns)
-                self._stretches.append(open_stretch)
-            open_stretch.paced |= wait in CHECKPOINT_PACE
+            if open_period and open_period.sync_began_ns and wait in CHECKPOINT_PACE:
+                open_period.ended_ns = ns  # one checkpoint on the heels of another
+                open_period = None
+            if open_period is None:
+                open_period = ActivePeriod(ns)
+                self._periods.append(open_period)
+            open_period.paced |= wait in CHECKPOINT_PACE
             if wait in CHECKPOINT_SYNC:
-                open_stretch.sync_began_ns = open_stretch.sync_began_ns or ns
-                open_stretch.sync_ended_ns = ns
+                open_period.sync_began_ns = open_period.sync_began_ns or ns
+                open_period.sync_ended_ns = ns
 
     def see_counters(self, ns: int, row: Mapping[str, Any]) -> list[Checkpoint]:
         """Columns of metric_checkpointer and metric_wal at ``ns``; the checkpoints now complete."""
@@ -119,22 +119,22 @@ class CheckpointWatch:
     def unfinished(self, ns: int) -> list[Checkpoint]:
         """The checkpoint under way at ``ns``, the end of watching, if one is."""
         with self._lock:
-            stretch = self._open_stretch()
-            if stretch is None or not stretch.is_checkpoint:
+            period = self._open_period()
+            if period is None or not period.is_checkpoint:
                 return []
-            reason = self._cause_since(stretch.began_ns)
-            sync_ns = _sync_of(stretch)
-            return [Checkpoint(stretch.began_ns, ns, reason, 0.0, 0.0, 0, sync_ns, "waits", False)]
+            reason = self._cause_since(period.began_ns)
+            sync_ns = _sync_of(period)
+            return [Checkpoint(period.began_ns, ns, reason, 0.0, 0.0, 0, sync_ns, "waits", False)]
 
     def forget(self) -> None:
-        """Starts anew: the server was restarted."""
+        """Start anew: the server was restarted."""
         with self._lock:
-            self._stretches, self._last, self._reported = [], None, None
+            self._periods, self._last, self._reported = [], None, None
             self._causes, self._waited = [], None
 
-    def _open_stretch(self) -> Stretch | None:
-        if self._stretches and self._stretches[-1].ended_ns is None:
-            return self._stretches[-1]
+    def _open_period(self) -> ActivePeriod | None:
+        if self._periods and self._periods[-1].ended_ns is None:
+            return self._periods[-1]
         return None
 
     def _note_causes(self, ns: int, last: Mapping[str, Any], row: Mapping[str, Any]) -> None:
@@ -155,47 +155,47 @@ class CheckpointWatch:
         before = self._reported or row
         write_ms = _rise(before, row, "write_time_ms")
         sync_ms = _rise(before, row, "sync_time_ms")
-        stretch = self._take_stretch(ns)
-        if stretch is None:
+        period = self._take_period(ns)
+        if period is None:
             ended_ns, seen = ns, "counters"
             began_ns = ns - int((write_ms + sync_ms) * MS)
             sync_ns = (ns - int(sync_ms * MS), ns) if sync_ms else None
         else:
-            ended_ns, seen = stretch.ended_ns or ns, "waits"
-            began_ns = stretch.began_ns
-            sync_ns = _widened(_sync_of(stretch), int(sync_ms * MS), began_ns, ended_ns)
+            ended_ns, seen = period.ended_ns or ns, "waits"
+            began_ns = period.began_ns
+            sync_ns = _widened(_sync_of(period), int(sync_ms * MS), began_ns, ended_ns)
         reason = self._cause_since(began_ns)
         self._causes = [cause for cause in self._causes if cause[0] > ended_ns]
         self._reported, self._waited = row, None
         buffers = int(_rise(before, row, "buffers_written"))
         return Checkpoint(began_ns, ended_ns, reason, write_ms, sync_ms, buffers, sync_ns, seen)
 
-    def _take_stretch(self, ns: int) -> Stretch | None:
-        """The stretch of the checkpoint that just completed; it and older ones are used up."""
+    def _take_period(self, ns: int) -> ActivePeriod | None:
+        """The period of the checkpoint that just completed; it and older ones are used up."""
         ended = [
-            stretch
-            for stretch in self._stretches
-            if stretch.ended_ns is not None and ns - stretch.ended_ns < RECENT_NS
+            period
+            for period in self._periods
+            if period.ended_ns is not None and ns - period.ended_ns < RECENT_NS
         ]
-        candidates = [stretch for stretch in ended if stretch.is_checkpoint] or ended
+        candidates = [period for period in ended if period.is_checkpoint] or ended
         if not candidates:
-            open_stretch = self._open_stretch()
-            if open_stretch is None or not open_stretch.is_checkpoint:
+            open_period = self._open_period()
+            if open_period is None or not open_period.is_checkpoint:
                 return None
             # Complete by its counters, but the return to the main loop is yet to be seen.
-            self._stretches = []
-            open_stretch.ended_ns = ns
-            return open_stretch
+            self._periods = []
+            open_period.ended_ns = ns
+            return open_period
         chosen = candidates[-1]
-        place = self._stretches.index(chosen)
-        self._stretches = self._stretches[place + 1 :]
+        place = self._periods.index(chosen)
+        self._periods = self._periods[place + 1 :]
         return chosen
 
 
-def _sync_of(stretch: Stretch) -> tuple[int, int] | None:
-    if stretch.sync_began_ns is None or stretch.sync_ended_ns is None:
+def _sync_of(period: ActivePeriod) -> tuple[int, int] | None:
+    if period.sync_began_ns is None or period.sync_ended_ns is None:
         return None
-    return stretch.sync_began_ns, stretch.sync_ended_ns
+    return period.sync_began_ns, period.sync_ended_ns
 
 
 def _widened(
@@ -220,12 +220,12 @@ def _grew(before: Mapping[str, Any] | None, row: Mapping[str, Any], *names: str)
 
 
 def _went_back(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether the counters began anew: the server crashed or its statistics were reset."""
+    """Return whether the counters began anew: the server crashed or its statistics were reset."""
     return any(_grew(row, before, name) for name in ("num_timed", "num_requested", "write_time_ms"))
 
 
 def _completed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint was completed between two samples."""
+    """Return whether a checkpoint was completed between two samples."""
     if row.get("redo_lsn_bytes") is not None:
         return _grew(before, row, "redo_lsn_bytes")
     return _grew(before, row, "num_done", "write_time_ms", "sync_time_ms")

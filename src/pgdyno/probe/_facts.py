@@ -100,7 +100,7 @@ def _group_files(pid: int | None, version: int, controller: str, name: str) -> l
     """Contents of a file of the process's control group and of all those above it."""
     texts = []
     with contextlib.suppress(OSError):
-        top, path = _group_place(pid, version, controller)
+        top, path = _group_path(pid, version, controller)
         if top is not None:
             # Within a container the path may be that of the host's tree, and not be found here.
             groups = (
@@ -113,7 +113,7 @@ def _group_files(pid: int | None, version: int, controller: str, name: str) -> l
     return texts
 
 
-def _group_place(pid: int | None, version: int, controller: str) -> tuple[Path | None, Path]:
+def _group_path(pid: int | None, version: int, controller: str) -> tuple[Path | None, Path]:
     """Where the hierarchy is mounted, and the process's group in it."""
     path = Path("/")
     for line in (PROC / str(pid or "self") / "cgroup").read_text().splitlines():
@@ -163,7 +163,7 @@ def _queue_facts(device: str) -> Mapping[str, Any]:
 
 
 def is_local(conninfo: Connectable) -> bool:
-    """Whether the server runs on this host: by a Unix socket, or its processes are seen here."""
+    """Return whether the server runs on this host: by its socket, or its processes are seen."""
     host = str(conninfo.kwargs().get("host") or "")
     return host.startswith(("/", "@")) or locate_postmaster(conninfo) is not None
 

@@ -23,7 +23,7 @@ PROCESS_SHARE_MAX = 0.01
 
 
 class HostSampler:
-    """Writes metric_host, metric_disk, metric_space, metric_process and metric_program."""
+    """Write metric_host, metric_disk, metric_space, metric_process and metric_program."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class HostSampler:
         if postmaster_pid is not None:
             self._processes.follow(postmaster_pid)
         if local:
-            self._look_around()
+            self._find_disks()
             if space is None:
                 missing.add("space", "the data directory is not known")
         else:
@@ -55,8 +55,8 @@ class HostSampler:
                 missing.add(probe, ELSEWHERE)
 
     @property
-    def wants_roles(self) -> bool:
-        """Whether the next sample needs the backend types of the server's processes."""
+    def needs_roles(self) -> bool:
+        """Return whether the next sample needs the backend types of the server's processes."""
         return "process" not in self._missing
 
     def follow(self, postmaster_pid: int | None) -> None:
@@ -91,7 +91,7 @@ class HostSampler:
     def _sample_processes(self, roles: Mapping[int, str] | None, *, full: bool) -> None:
         rows = [own_row()]
         due = full or time.monotonic_ns() >= self._processes_due_ns
-        if roles is not None and due and self.wants_roles:
+        if roles is not None and due and self.needs_roles:
             began_ns = time.thread_time_ns()
             rows += self._processes.sample(roles)
             programs = self._programs.sample(self._processes.postmaster_pid)
@@ -100,7 +100,7 @@ class HostSampler:
             self._processes_due_ns = time.monotonic_ns() + int(cost_ns / PROCESS_SHARE_MAX)
         self._recorder.add_rows("metric_process", rows)
 
-    def _look_around(self) -> None:
+    def _find_disks(self) -> None:
         """Finds out which disks hold what, and whether pressure is kept."""
         self._holds = holders(self._data_dir)
         if not self._holds:

@@ -80,18 +80,18 @@ class Link:
         return self._connection.info.backend_pid if self._connection else None
 
     def available(self, name: str) -> bool:
-        """Whether the query of this name can be asked at all, as far as is known."""
+        """Return whether the query of this name can be asked at all, as far as is known."""
         return name not in self._missing
 
     def close(self) -> None:
-        """Ends the session; the next fetch opens a new one, at once."""
+        """End the session; the next fetch opens a new one, at once."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
         self._attempts, self._not_before_s = 0, 0.0
 
     def rest(self, pause_s: float) -> None:
-        """Ends the session; a new one opens after a pause."""
+        """End the session; a new one opens after a pause."""
         self.close()
         self._not_before_s = time.monotonic() + pause_s
 
@@ -125,8 +125,8 @@ class Link:
         finally:
             self._busy_since_s = None
 
-    def hang_up_if_stuck(self) -> None:
-        """Ends a fetch that has got no answer for too long, from another thread.
+    def disconnect_if_stuck(self) -> None:
+        """End a fetch that has got no answer for too long, from another thread.
 
         A server that is stopped or cut off would otherwise hold whoever asked for ever.
         """
@@ -169,7 +169,7 @@ class Link:
     def _one_by_one(
         self, connection: psycopg.Connection[Row], wanted: Iterable[Query]
     ) -> dict[str, list[Row]]:
-        """Asks each query by itself, to find those that spoil the batch."""
+        """Ask each query by itself, to find those that spoil the batch."""
         import psycopg
 
         answers = {}
@@ -184,7 +184,7 @@ class Link:
         return answers
 
     def _note_failure(self, query: Query, error: psycopg.Error) -> None:
-        """Drops a query that will never be answered, or that failed too often in a row."""
+        """Drop a query that will never be answered, or that failed too often in a row."""
         import psycopg
 
         if isinstance(error, psycopg.errors.LockNotAvailable):

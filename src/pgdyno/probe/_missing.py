@@ -16,7 +16,7 @@ class Missing:
         self._reasons: dict[str, str] = {}
 
     def add(self, probe: str, reason: str) -> None:
-        """Notes a probe as missing; only the first reason counts."""
+        """Note a probe as missing; only the first reason counts."""
         with self._lock:
             if probe in self._reasons:
                 return

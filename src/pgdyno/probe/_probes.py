@@ -3,7 +3,7 @@
 One thread samples the server's views and the host once a second, the other the wait events ten
 times a second. Neither ever stands in the way of the run: a tick that comes late is left out, not
 made up for, and a server that goes away is waited for in silence. A third thread hangs up on a
-server that is there and does not answer. Whatever a probe stumbles over, it begins again after a
+server that is there and does not answer. Whatever a probe failures over, it begins again after a
 pause; the gap is recorded (see ``gaps``) and told at the end.
 """
 
@@ -60,7 +60,7 @@ class Probes:
         self._missing = Missing(recorder)
         self._warn = warn
         self._gaps = Gaps(recorder)
-        self._stumbles: dict[Probe, int] = {}
+        self._failures: dict[Probe, int] = {}
         watch = CheckpointWatch()
         self._link = Link(conninfo, self._missing)
         self._wait_link = Link(conninfo, self._missing)
@@ -97,8 +97,8 @@ class Probes:
 
     def start(self) -> None:
         """Connects, notes what cannot be seen, and starts the threads."""
-        with self._sampling, self._sure_footed("server", self._link):
-            self._host.follow(self._server.greet())
+        with self._sampling, self._recovering("server", self._link):
+            self._host.follow(self._server.start_session())
         rng = random.Random()
         self._threads = [
             self._thread("pgdyno-probe", SAMPLE_EVERY_S, self._sample, lambda: 0.0),
@@ -111,7 +111,7 @@ class Probes:
             thread.start()
 
     def stop(self) -> None:
-        """Ends the threads, writes what they have gathered, disconnects. May be called twice."""
+        """End the threads, writes what they have gathered, disconnects. May be called twice."""
         self._stopping.set()
         give_up_s = time.monotonic() + PATIENCE_S
         for thread in self._threads:
@@ -125,7 +125,7 @@ class Probes:
                 self._server.end()
                 self._link.close()
         self._gaps.close()
-        for sentence in self._gaps.told():
+        for sentence in self._gaps.sentences():
             self._warn(f"warning: {sentence}")
         if self._left_out:
             self._recorder.add_event(
@@ -136,7 +136,7 @@ class Probes:
             self._left_out = 0
 
     def sample_now(self) -> None:
-        """Samples everything at once, before it returns: for the edges of a slice.
+        """Sample everything at once, before it returns: for the edges of a slice.
 
         Call it just after a slice is opened and just before it is closed.
         """
@@ -149,7 +149,7 @@ class Probes:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Leaves the server alone for a restart; what happens meanwhile is nobody's failure."""
+        """Leave the server alone for a restart; what happens meanwhile is nobody's failure."""
         with _held(self._sampling), _held(self._ticking):
             self._resting = True
             self._waits.flush()
@@ -172,40 +172,40 @@ class Probes:
     def _sample_all(self, *, full: bool) -> None:
         roles = None
         if not self._resting:
-            with self._sure_footed("server", self._link):
-                roles = self._server.sample(full=full, with_roles=self._host.wants_roles)
+            with self._recovering("server", self._link):
+                roles = self._server.sample(full=full, with_roles=self._host.needs_roles)
                 if self._server.is_new:
-                    self._host.follow(self._server.greet())
+                    self._host.follow(self._server.start_session())
         self._host.sample(roles, full=full)
 
     def _tick(self) -> None:
         if not self._resting and self._ticking.acquire(blocking=False):
             try:
-                with self._sure_footed("waits", self._wait_link):
+                with self._recovering("waits", self._wait_link):
                     self._waits.tick()
             finally:
                 self._ticking.release()
 
     @contextmanager
-    def _sure_footed(self, probe: Probe, link: Link) -> Iterator[None]:
+    def _recovering(self, probe: Probe, link: Link) -> Iterator[None]:
         """Within, whatever goes wrong with a probe costs it its connection and a pause; only what
         pgdyno raises on purpose passes: the run file cannot be written."""
         try:
             yield
-            self._stumbles[probe] = 0
+            self._failures[probe] = 0
         except PgdynoError:
             raise
         except Exception as problem:
             self._gaps.lost(probe, f"{type(problem).__name__}: {problem}")
-            stumbles = self._stumbles[probe] = self._stumbles.get(probe, 0) + 1
-            link.rest(PAUSE_S[min(stumbles, len(PAUSE_S)) - 1])
+            failures = self._failures[probe] = self._failures.get(probe, 0) + 1
+            link.rest(PAUSE_S[min(failures, len(PAUSE_S)) - 1])
 
     def _guard(self) -> None:
         """Sets free whoever hangs on a server that does not answer, until nobody can any more."""
         first, second, _ = self._threads
         while not self._stopping.wait(GUARD_EVERY_S) or first.is_alive() or second.is_alive():
-            self._link.hang_up_if_stuck()
-            self._wait_link.hang_up_if_stuck()
+            self._link.disconnect_if_stuck()
+            self._wait_link.disconnect_if_stuck()
             if self._stopping.is_set():
                 time.sleep(TICK_EVERY_S)
 

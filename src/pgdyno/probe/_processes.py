@@ -182,7 +182,7 @@ class ServerProcesses:
         return [_row(role, used, counts[role], memory[role]) for role, used in self._roles.items()]
 
     def _account_for_ended(self, postmaster: Process, now: Mapping[int, Process]) -> None:
-        """Gives the role 'exited' what ended processes used beyond what was seen of them."""
+        """Give the role 'exited' what ended processes used beyond what was seen of them."""
         for pid, process in self._seen.items():
             if pid not in now or now[pid].started != process.started:
                 self._ended += process.own

@@ -59,8 +59,8 @@ class ServerSampler:
         self.answered_ns = time.monotonic_ns()
         """When the server answered last."""
 
-    def greet(self) -> int | None:
-        """Asks a new session what it may see; the postmaster's process ID if it is seen here."""
+    def start_session(self) -> int | None:
+        """Ask a new session what it may see; the postmaster's process ID if it is seen here."""
         answers = self._link.fetch(["session"])
         if not answers:
             return None
@@ -79,7 +79,7 @@ class ServerSampler:
 
     @property
     def is_new(self) -> bool:
-        """Whether the link connected anew since the last greeting."""
+        """Return whether the link connected anew since the last greeting."""
         return self._connections != self._link.connections
 
     def sample(self, *, full: bool, with_roles: bool) -> dict[int, str] | None:
@@ -109,7 +109,7 @@ class ServerSampler:
         return {row["pid"]: row["backend_type"] for row in answers.get("process", ())}
 
     def end(self) -> None:
-        """Writes the events that are still under way, and forgets: what comes next is new."""
+        """Write the events that are still under way, and forgets: what comes next is new."""
         ns = time.monotonic_ns()
         self._write_checkpoints(self._checkpoints.unfinished(ns))
         self._write_vacuums(self._vacuums.unfinished(ns))
@@ -136,7 +136,7 @@ class ServerSampler:
         return rows
 
     def _look_up_sizes(self) -> None:
-        """Keeps the sizes known if a table is locked just now."""
+        """Keep the sizes known if a table is locked just now."""
         answers = self._link.fetch(["table_size"]) or {}
         if "table_size" in answers:
             self._sizes = {row["relation"]: row["size_bytes"] for row in answers["table_size"]}
@@ -175,7 +175,7 @@ class ServerSampler:
 
 
 def _moved(row: Row) -> bool:
-    """Whether any counter of a row of metric_io has left zero."""
+    """Return whether any counter of a row of metric_io has left zero."""
     return any(value for name, value in row.items() if name not in IO_KEYS)
 
 

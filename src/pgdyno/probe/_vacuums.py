@@ -59,7 +59,7 @@ class VacuumWatch:
         return [_until(vacuum, ns, finished=False) for vacuum in self._running.values()]
 
     def forget(self) -> None:
-        """Starts anew: the server was restarted."""
+        """Start anew: the server was restarted."""
         self._running, self._counts = {}, None
         self._uncounted, self._patience = Counter(), {}
 

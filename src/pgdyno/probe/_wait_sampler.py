@@ -56,7 +56,7 @@ class WaitSampler:
         self._gaps.back("waits")
 
     def flush(self) -> None:
-        """Writes what was gathered since the last flush."""
+        """Write what was gathered since the last flush."""
         if self._ticks:
             self._counts.setdefault(RUNNING, 0)
             rows = [self._row(key, count) for key, count in self._counts.items()]

@@ -1,6 +1,6 @@
 """Stretches in which a probe had no answer: each is an event with its reason, and told at the end.
 
-Figures of a stretch that nobody looked at are figures of the rest; how much of a measurement that
+Figures of a period that nobody looked at are figures of the rest; how much of a measurement that
 may be is decided where its trust is, from these events in the run file.
 """
 
@@ -53,11 +53,11 @@ class Gaps:
             self._close(probe, "back")
 
     def close(self) -> None:
-        """Ends what is open; what was lost while something was measured is told by sentences."""
+        """End what is open; what was lost while something was measured is told by sentences."""
         for probe in list(self._open):
             self._close(probe, "still away")
 
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """A sentence for each probe with gaps in what was measured."""
         return [
             f"{WHAT[probe]} for {lost_ms / 1000:.1f} s: {self._reasons[probe]}"

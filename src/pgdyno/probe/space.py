@@ -27,7 +27,7 @@ _MB = 1e6
 
 
 class SpaceSampler:
-    """Writes metric_space, and warns once of each file system that is about to be full."""
+    """Write metric_space, and warns once of each file system that is about to be full."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class SpaceSampler:
             if seen and seen[-1][1]["size_bytes"] != row["size_bytes"]:
                 seen.clear()  # The WAL has moved to another disk.
             seen.append((now_s, row))
-            self._foresee(row["holds"])
+            self._warn_if_filling(row["holds"])
 
-    def _foresee(self, holds: str) -> None:
+    def _warn_if_filling(self, holds: str) -> None:
         seen = self._seen[holds]
         row = seen[-1][1]
         filling = forecast(self._space(holds), self._max_wal_size_bytes)

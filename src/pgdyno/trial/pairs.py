@@ -212,7 +212,7 @@ def _measure(
     session: Session, question: Question, *, trial_id: int, pair: int, side: str
 ) -> _Piece:
     bound = question.checkpoint_bound
-    session.put_in_force(question.a if side == "a" else question.b, checkpoint=bound)
+    session.apply(question.a if side == "a" else question.b, checkpoint=bound)
     slice_id = session.slice(
         question.seconds,
         kind="noise" if question.kind == "noise" else "trial",

@@ -1,1 +1,1 @@
-"""The signatures, one file each. ``diagnose/_signature.py`` describes what a file must define."""
+"""The signatures, one file each. ``diagnose/_signature.py`` says what a file must hold."""

@@ -1,28 +1,27 @@
-"""Checkpoints that are too frequent, and the burst of full-page images after each of them.
+"""Checkpoints too frequent, and the storm of full-page images that follows each.
 
 The first change of a page after a checkpoint writes the whole page into the WAL. Two triggers:
 
-- images: at least ``IMAGES_PER_RECORD`` of the WAL records contain one (db-triage's threshold,
-  wal_fpi / wal_records), or images are at least ``IMAGE_BYTES_SHARE`` of the WAL's bytes
-  (calibrated by injection: right after a checkpoint, and long after one), at a WAL rate of at
-  least ``WAL_BYTES_S_MIN``;
-- distance: at this WAL rate, max_wal_size triggers the next checkpoint within ``FREQUENT_S``,
-  with or without images: the default of checkpoint_warning, below which PostgreSQL recommends
-  raising max_wal_size (runtime-config-wal.html#GUC-CHECKPOINT-WARNING in its documentation). The
-  distance is max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
+- images: at least ``IMAGES_PER_RECORD`` of the WAL records carry one (db-triage's bar, wal_fpi /
+  wal_records), or images are at least ``IMAGE_BYTES_SHARE`` of the WAL's bytes (calibrated by
+  injection: right after a checkpoint, and long after one), at ``WAL_BYTES_S_MIN`` of WAL or more;
+- distance: at this rate of WAL, max_wal_size brings the next checkpoint within ``FREQUENT_S``,
+  images or not: the default of checkpoint_warning, below which PostgreSQL suggests to raise
+  max_wal_size (runtime-config-wal.html#GUC-CHECKPOINT-WARNING in its manual). The distance is
+  max_wal_size / (1 + checkpoint_completion_target), as PostgreSQL computes it.
 
-A larger distance is proposed where max_wal_size triggers the checkpoints, before
-checkpoint_timeout and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent).
+A larger distance is proposed where max_wal_size brings the checkpoints, before checkpoint_timeout
+and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent).
 
-A period shorter than a checkpoint cycle contains either the burst of images or the time after it,
-not their mean, so the distance is computed from the WAL rate instead of counted.
+A stretch shorter than a checkpoint cycle sees either the storm or the calm, not their mean, so the
+distance is worked out from the rate instead of counted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.diagnose._latency_budget import image_part_of_flush
+from pgdyno.diagnose._budget import image_part_of_flush
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -35,20 +34,20 @@ IMAGE_BYTES_SHARE = 0.5
 WAL_BYTES_S_MIN = 1 << 20
 FREQUENT_S = 30.0
 INTERVAL_S = 600.0
-TARGET_INTERVAL_S = 900.0
+WANTED_INTERVAL_S = 900.0
 WAL_GB_MAX = 16
-"""The largest value proposed; more than this requires knowledge of the disk."""
+"""Proposed at most: more than this is for someone who knows the disk."""
 IMAGE_CPU_S = 10e-6
-"""CPU time to copy, checksum and insert one image; calibrated with full_page_writes off."""
-# Compressed size as a part of the original, and CPU seconds per image. Up to version 14
-# wal_compression accepts only "on", which is pglz; from 15 on it accepts a method.
+"""CPU time to copy, checksum and hand over one image; calibrated with full_page_writes off."""
+# Compressed to this part of the size, at this CPU time per image. wal_compression takes "on", which
+# is pglz, up to version 14, and a method from 15 on.
 _METHODS = {"lz4": (0.45, 12e-6), "zstd": (0.35, 30e-6), "pglz": (0.4, 80e-6)}
 _GB = 1 << 30
 
 
 @dataclass(frozen=True)
 class _Pace:
-    """Rate and composition of the WAL, and the time to the next checkpoint."""
+    """How WAL comes about: per second, per record, and until the next checkpoint."""
 
     bytes_s: float
     images: float
@@ -65,16 +64,16 @@ class _Pace:
 
     @property
     def many_images(self) -> bool:
-        """True if many records contain an image."""
+        """Whether many records carry an image."""
         return self.images_per_record >= IMAGES_PER_RECORD
 
     @property
     def much_of_wal(self) -> bool:
-        """True if images are a large part of the bytes."""
+        """Whether images are a great part of the bytes."""
         return self.image_share >= IMAGE_BYTES_SHARE
 
     @property
-    def image_burst(self) -> bool:
+    def storm(self) -> bool:
         return (self.many_images or self.much_of_wal) and self.bytes_s >= WAL_BYTES_S_MIN
 
     @property
@@ -83,24 +82,24 @@ class _Pace:
 
     @property
     def by_size(self) -> bool:
-        """True if max_wal_size triggers the next checkpoint, within ``INTERVAL_S``."""
+        """Whether max_wal_size brings the next checkpoint, and soon."""
         latest = min(INTERVAL_S, self.timeout_s or INTERVAL_S)
         return self.interval_s is not None and self.interval_s < latest
 
     @property
     def found(self) -> bool:
-        return self.image_burst or self.frequent
+        return self.storm or self.frequent
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the server's WAL counters and its checkpoint settings."""
+    """Looks at the server's WAL counters and its checkpoint settings."""
     pace = _pace(s)
     evidence = _evidence(s, pace)
     if not pace.found:
         every = (
             ""
             if pace.interval_s is None
-            else f"; max_wal_size would trigger a checkpoint every {figure(pace.interval_s)} s"
+            else f"; max_wal_size would bring a checkpoint every {figure(pace.interval_s)} s"
         )
         return Cleared(
             f"full-page images are {percent(pace.image_share)} of the WAL{every}", evidence
@@ -108,9 +107,9 @@ def examine(s: Situation) -> Found | Cleared:
     without = _ratio(s, pace, keep=0.0)
     return Found(
         sentence=_sentence(pace),
-        share=s.latency_budget.share("images"),
+        share=s.budget.share("images"),
         liftable=1.0 - 1.0 / max(1.0, without),
-        confidence=0.8 if pace.image_burst and pace.by_size else 0.6,
+        confidence=0.8 if pace.storm and pace.by_size else 0.6,
         evidence=evidence,
         proposals=_proposals(s, pace, without),
     )
@@ -138,44 +137,35 @@ def _sentence(pace: _Pace) -> str:
     if not pace.by_size or pace.interval_s is None:
         return f"{images}, {figure(pace.bytes_s / 1e6)} MB/s"
     every = figure(pace.interval_s)
-    return f"{images}; at this rate max_wal_size triggers a checkpoint every {every} s"
+    return f"{images}; at this rate max_wal_size brings a checkpoint every {every} s"
 
 
 def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
-    """Evidence; a finding lists the thresholds that were met, a cleared check all thresholds."""
+    """What was looked at. A finding has the thresholds that it met, a cleared one all of them."""
 
-    def threshold_if(met: bool, threshold: str) -> str | None:
+    def bar(met: bool, threshold: str) -> str | None:
         return threshold if met or not pace.found else None
 
     evidence = [
-        s.evidence(
-            "WAL written",
-            pace.bytes_s,
-            "bytes/s",
-            threshold_if(pace.image_burst, "at least 1 MB/s"),
-        ),
+        s.evidence("WAL written", pace.bytes_s, "bytes/s", bar(pace.storm, "at least 1 MB/s")),
         s.evidence(
             "full-page images / WAL bytes (estimate)",
             pace.image_share,
             "share",
-            threshold_if(
-                pace.image_burst and pace.much_of_wal, f"at least {percent(IMAGE_BYTES_SHARE)}"
-            ),
+            bar(pace.storm and pace.much_of_wal, f"at least {percent(IMAGE_BYTES_SHARE)}"),
         ),
         s.evidence(
             "full-page images / WAL records",
             pace.images_per_record,
             "share",
-            threshold_if(
-                pace.image_burst and pace.many_images, f"at least {percent(IMAGES_PER_RECORD)}"
-            ),
+            bar(pace.storm and pace.many_images, f"at least {percent(IMAGES_PER_RECORD)}"),
         ),
         s.evidence(
             "full-page images per transaction",
             pace.images / (s.throughput_tps * s.seconds),
             "images",
         ),
-        s.evidence("full-page images / time of a WAL flush (estimate)", _of_flush(s), "share"),
+        s.evidence("part of a flush that the images take (estimate)", _of_flush(s), "share"),
     ]
     if pace.interval_s is not None:
         evidence.append(
@@ -183,11 +173,11 @@ def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
                 "time to the next checkpoint at this rate",
                 pace.interval_s,
                 "s",
-                threshold_if(pace.frequent, f"less than {FREQUENT_S:.0f} s"),
+                bar(pace.frequent, f"less than {FREQUENT_S:.0f} s"),
             )
         )
     done = len(_checkpoints(s))
-    return [*evidence, s.evidence("checkpoints", done, "count")]
+    return [*evidence, s.evidence("checkpoints seen", done, "count")]
 
 
 def _checkpoints(s: Situation) -> list[str]:
@@ -208,7 +198,7 @@ def _ratio(s: Situation, pace: _Pace, *, keep: float, extra_cpu_s: float = 0.0) 
     each = pace.images / (s.throughput_tps * s.seconds)
     saved_s = IMAGE_CPU_S * (1.0 - keep) - extra_cpu_s
     cpu = max(0.5, 1.0 - each * saved_s / s.loop.cpu_s) if s.loop.cpu_s > 0 else 1.0
-    # The number of flushes does not change, nor does their CPU time: undo the model's saving.
+    # Of the flushes none goes away, so none of their CPU time does: the model's saving is undone.
     flush = 1.0 - _of_flush(s) * (1.0 - keep)
     undone = 1.0 - s.loop.flush_cpu * (1.0 - flush)
     return s.loop.ratio(flush=flush, cpu=cpu / undone)
@@ -222,7 +212,7 @@ def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
                 "full-page-writes-off",
                 Change(settings={"full_page_writes": "off"}),
                 without,
-                "the WAL would contain changes only",
+                "the WAL would carry changes only",
                 pace.cycle_s,
             )
         )
@@ -231,22 +221,22 @@ def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
 
 
 def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
-    """Return max_wal_size and checkpoint_timeout for a checkpoint every 15 minutes at this rate.
+    """max_wal_size for a checkpoint every 15 minutes at this rate, and that as the timeout.
 
-    A page is imaged at most once per checkpoint, so checkpoints k times less frequent leave at
-    least 1/k of the images; at least a tenth is assumed to remain, for pages that change rarely.
+    Images come once per page and checkpoint, so with checkpoints k times rarer at most k times
+    fewer remain; a tenth is taken as the least, for pages that are changed rarely.
     """
     now = s.settings.size_bytes("max_wal_size")
     if not pace.by_size or now is None:
         return []
-    needed = 2 * TARGET_INTERVAL_S * pace.bytes_s
+    wanted = 2 * WANTED_INTERVAL_S * pace.bytes_s
     size_gb = 2
-    while size_gb * _GB < needed and size_gb < WAL_GB_MAX:
+    while size_gb * _GB < wanted and size_gb < WAL_GB_MAX:
         size_gb *= 2
     if size_gb * _GB <= now:
         return []
     rarer = size_gb * _GB / now
-    timeout_s = max(TARGET_INTERVAL_S, pace.timeout_s or 0.0)
+    timeout_s = max(WANTED_INTERVAL_S, pace.timeout_s or 0.0)
     return [
         Proposal(
             "checkpoint-distance",
@@ -257,14 +247,14 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
                 }
             ),
             _ratio(s, pace, keep=max(0.1, 1.0 / rarer)),
-            f"checkpoints would be up to {figure(rarer)} times less frequent, with fewer images",
+            f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less often",
             pace.cycle_s,
         )
     ]
 
 
 def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
-    if not pace.image_burst or s.settings.is_on("wal_compression") is not False:
+    if not pace.storm or s.settings.is_on("wal_compression") is not False:
         return []
     method = next((name for name in ("lz4", "zstd") if s.can(name)), "pglz")
     value = method if s.server_version_num >= 150000 else "on"
@@ -274,7 +264,7 @@ def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
             "wal-compression",
             Change(settings={"wal_compression": value}),
             _ratio(s, pace, keep=keep, extra_cpu_s=extra_cpu_s),
-            f"images would be compressed to about {percent(keep)} of their size",
+            f"images would take about {percent(keep)} of their bytes",
             pace.cycle_s,
         )
     ]
@@ -283,9 +273,9 @@ def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
 SIGNATURE = Signature(
     id="checkpoint-fpi",
     false_positives=(
-        "a measured period shorter than a checkpoint cycle, which shows more images right after the"
-        " checkpoint than the mean over the cycle; a bulk load, which changes each page only once,"
-        " however frequent the checkpoints are"
+        "a stretch that begins right after a checkpoint and ends before most pages were imaged"
+        " shows more images than the mean over a checkpoint cycle; a bulk load changes each page"
+        " once, whatever the checkpoints do"
     ),
     examine=examine,
 )

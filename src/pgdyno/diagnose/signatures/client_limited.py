@@ -1,20 +1,20 @@
 """Client-limited: the load generator itself is the limit, so the server was not measured.
 
-Trigger: a thread of the generator runs or is ready to run at least ``DEMAND_SHARE`` of the time. If
-it runs for most of that time, its own work is the limit, and it cannot send faster. If it mostly
-waits for a core, it lacks CPU: the finding then also requires that sending late takes ``LAG_SHARE``
-of the response time.
+Trigger: a thread of the generator wants a core at least ``WANTED`` of the time, running or ready to
+run. If it runs for most of that, its own work is the limit, and it cannot send faster. If it mostly
+waits for a core, it is short of one: the finding then also needs ``LAG_SHARE`` of the response time
+to be lost by sending late.
 
-In an open loop a transaction also waits for a free client. That queue is caused by the server or by
-the rate, not by the generator: only transactions sent late although a client and a connection were
-free count as lag.
+In an open loop a transaction also waits for a client that is free. That queue is the server's
+doing or the rate's, and no lag of the generator: only what is sent late, with a client and a
+connection at hand, counts as that.
 
-A generator that shares the host's cores with a saturated server is late occasionally without being
-the limit: its thread waits for a core but needs little CPU. Its part of the host's CPU is evidence
-in both cases.
+A generator that shares the host's cores with a saturated server is late now and then without being
+the limit: its thread waits for a core but wants little of one. How much of the host's CPU it takes
+is evidence either way.
 
-Thresholds: no published tool has one; calibrated by injection: scripts that compute much in the
-client, and a generator on two cores shared with 16 sessions.
+Thresholds: no published tool has one; calibrated by injection, scripts that compute a lot in the
+client, and a generator on two cores beside 16 sessions.
 """
 
 from __future__ import annotations
@@ -26,46 +26,45 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import figure, percent
 
-DEMAND_SHARE = 0.9
+WANTED = 0.9
 LAG_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class _Thread:
-    """One thread of the generator, in parts of the measured time."""
+    """One thread of the generator, in parts of the time that the stretch lasted."""
 
     busy: float
     queued: float
 
     @property
-    def demand(self) -> float:
+    def wanted(self) -> float:
         return self.busy + self.queued
 
     @property
     def saturated(self) -> bool:
-        """True if its own work keeps it from sending."""
-        return self.demand >= DEMAND_SHARE and self.busy >= self.queued
+        """Whether it is its own work that keeps it from sending."""
+        return self.wanted >= WANTED and self.busy >= self.queued
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the load generator's own CPU time and delays."""
-    worst = max(_threads(s), key=lambda thread: thread.demand)
-    lag = s.latency_budget.share("client lag")
+    """Looks at the generator's audit of itself."""
+    worst = max(_threads(s), key=lambda thread: thread.wanted)
+    lag = s.budget.share("client lag")
     evidence = _evidence(s, worst, lag)
-    if not worst.saturated and (worst.demand < DEMAND_SHARE or lag < LAG_SHARE):
+    if not worst.saturated and (worst.wanted < WANTED or lag < LAG_SHARE):
         return Cleared(
             f"the load generator's busiest thread uses {percent(worst.busy)} of a core",
             evidence,
         )
     if worst.saturated:
         sentence = (
-            "the load generator is the limit: one of its threads uses"
-            f" {percent(worst.busy)} of a core"
+            f"the load generator is the limit: a thread of it uses {percent(worst.busy)} of a core"
         )
     else:
         sentence = (
-            f"the load generator lacks CPU: it sends {figure(_late_ms(s))} ms late at the 99th"
-            f" percentile, and the delay is {percent(lag)} of the mean response time"
+            f"the load generator is short of CPU: it sends {figure(_late_ms(s))} ms late at the"
+            f" 99th percentile, {percent(lag)} of the response time"
         )
     return Found(
         sentence=sentence,
@@ -88,7 +87,7 @@ def _threads(s: Situation) -> list[_Thread]:
         if lasted_us > 0:
             threads.append(_Thread(float(used_us / lasted_us), float(queued_us / lasted_us)))
     if not threads:
-        raise Skip("the load generator's own CPU time was not recorded")
+        raise Skip("the load generator's audit of itself was not recorded")
     return threads
 
 
@@ -100,28 +99,25 @@ def _late_ms(s: Situation) -> float:
 def _evidence(s: Situation, worst: _Thread, lag: float) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "busiest generator thread, running or ready to run",
-            worst.demand,
+            "busiest thread of the generator, running or ready to run",
+            worst.wanted,
             "share",
-            f"at least {percent(DEMAND_SHARE)}",
+            f"at least {percent(WANTED)}",
         ),
-        s.evidence("of this, ready but waiting for a core", worst.queued, "share"),
-        s.evidence("delay in sending, 99th percentile", _late_ms(s), "ms"),
+        s.evidence("of this ready but without a core", worst.queued, "share"),
+        s.evidence("sent late, 99th percentile", _late_ms(s), "ms"),
         s.evidence(
-            "delay in sending / response time",
-            lag,
-            "share",
-            f"at least {percent(LAG_SHARE)} if it waits for a core",
+            "lag of the clients / response time", lag, "share", f"{percent(LAG_SHARE)} if starved"
         ),
         s.evidence(
-            "longest stall of the generator's event loop",
+            "longest stall of its event loop",
             s.run.generator(s.slice_ids).loop_stall_us_max / 1000,
             "ms",
         ),
     ]
     if s.cpu_if_recorded is not None:
         evidence.append(
-            s.evidence("generator / CPU of the host", s.generator_cores / s.cpu.cores, "share")
+            s.evidence("generator / host CPU", s.generator_cores / s.cpu.cores, "share")
         )
     return evidence
 
@@ -129,8 +125,8 @@ def _evidence(s: Situation, worst: _Thread, lag: float) -> list[Evidence]:
 SIGNATURE = Signature(
     id="client-limited",
     false_positives=(
-        "a script that computes much in the client on purpose; other programs that keep the"
-        " generator's host busy"
+        "a script that is meant to compute much in the client; a machine so busy otherwise that"
+        " the generator hardly runs"
     ),
     examine=examine,
 )

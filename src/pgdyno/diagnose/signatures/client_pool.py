@@ -2,14 +2,14 @@
 
 Trigger: clients of a group wait for a connection for at least ``WAIT_SHARE`` of their response
 time, the pool's connections are in use nearly all the time, the host's CPU is not saturated, and
-the model predicts more throughput with more sessions.
+the model predicts that more sessions would do more work.
 
-In an open loop with a rate above the server's capacity, any pool is in use all the time and the
-wait for it grows without limit. That alone is not a pool limit: the model's prediction decides, as
-in a closed loop, and the rates requested and held are evidence.
+In an open loop that asks for more than the server can do, any pool is in use all the time and the
+wait for it grows without end. That alone makes no pool limit: the model's prediction decides, as in
+a closed loop, and the rate asked and held are evidence.
 
-Thresholds: no published tool has one (it requires the clients' own clocks); calibrated by
-injection: pools of 2 for 16 clients and of 16 for 8.
+Thresholds: no published tool has one (it takes the clients' own clocks); calibrated by injection,
+pools of 2 against 16 clients and of 16 against 8.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgdyno.diagnose._pools import larger_pools
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.diagnose.words import figure, percent
 
 WAIT_SHARE = 0.2
 IN_USE = 0.85
@@ -28,7 +28,7 @@ RUNNABLE_PER_CORE = 0.5
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the group whose clients wait longest for a connection."""
+    """Looks at the group whose clients wait longest for a connection."""
     pooled = [group for group in s.groups if group.pool_max is not None]
     if not pooled:
         return Cleared("no client group has a pool", [s.evidence("client pools", 0, "count")])
@@ -36,31 +36,28 @@ def examine(s: Situation) -> Found | Cleared:
     evidence = _evidence(s, group)
     if _wait_share(group) < WAIT_SHARE or _in_use(group) < IN_USE:
         return Cleared(
-            f"clients wait {percent(_wait_share(group))} of their response time for one of the"
-            f" pool's {counted(group.pool_max or 0, 'connection', 'connections')}",
+            f"clients wait {percent(_wait_share(group))} of their response time for one of"
+            f" {group.pool_max} connections",
             evidence,
         )
     idle, proposals = _idle_share(s), larger_pools(s, group)
     if _cores_taken(s) or not proposals:
         return Cleared(
-            "clients queue for a connection, but the server's CPU is busy: with more than"
-            f" {group.pool_max} connections they would queue in the server instead",
+            f"clients queue for {group.pool_max} connections, but the server is busy:"
+            " with more of them they would queue inside it",
             evidence,
         )
-    connections = counted(group.pool_max or 0, "connection", "connections")
-    server = "" if idle is None else f", while the server's CPU is {percent(idle)} idle"
+    server = "" if idle is None else f" while the server's machine is {percent(idle)} idle"
     return Found(
         sentence=(
-            f"clients wait {figure(group.pool_wait_ms)} ms of {figure(group.response_ms)} ms"
-            f" response time for one of the pool's {connections}{server}"
+            f"clients wait {figure(group.pool_wait_ms)} of {figure(group.response_ms)} ms for one"
+            f" of {group.pool_max} connections{server}"
         ),
-        share=s.latency_budget.share("pool wait"),
+        share=s.budget.share("pool wait"),
         liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.9 if idle is not None else 0.6,
         evidence=evidence,
-        causes=("commit-flush",)
-        if s.latency_budget.service_share("flush", "images") >= 0.5
-        else (),
+        causes=("commit-flush",) if s.budget.service_share("flush", "images") >= 0.5 else (),
         proposals=proposals,
     )
 
@@ -78,7 +75,7 @@ def _idle_share(s: Situation) -> float | None:
 
 
 def _cores_taken(s: Situation) -> bool:
-    """True if the cores are busy with this load; other programs do not rule out a pool limit."""
+    """Whether the cores are busy, and with this load: others' business does not clear a pool."""
     idle = _idle_share(s)
     return idle is not None and idle < IDLE_SHARE and s.runnable >= RUNNABLE_PER_CORE * s.cores
 
@@ -102,7 +99,7 @@ def _evidence(s: Situation, group: Group) -> list[Evidence]:
     for account in s.accounts:
         if account.name == group.name and account.asked_tps is not None:
             evidence += [
-                s.evidence("rate requested", account.asked_tps, "tps"),
+                s.evidence("rate asked", account.asked_tps, "tps"),
                 s.evidence("rate held", account.done_tps, "tps"),
             ]
     idle = _idle_share(s)
@@ -122,8 +119,8 @@ def _evidence(s: Situation, group: Group) -> list[Evidence]:
 SIGNATURE = Signature(
     id="client-pool",
     false_positives=(
-        "a pool kept small on purpose to protect the server; clients that hold a connection without"
-        " using it, which a larger pool would only hide"
+        "a pool kept small on purpose to protect the server; connections held while the client does"
+        " something else, which a larger pool would only hide"
     ),
     examine=examine,
 )

@@ -1,11 +1,11 @@
-"""Commit flush: sessions wait until their commit's WAL is flushed to disk.
+"""Commit flush: sessions wait for their commit's WAL to reach the disk.
 
-Trigger: at least ``FLUSH_SHARE`` of the client sessions in a transaction that do not wait for their
-client are seen waiting for a WAL write or sync, or for the lock under which one session flushes for
-all.
+Trigger: at least ``FLUSH_SHARE`` of the client sessions that the server is at work for (those in a
+transaction that do not wait for their client) are seen waiting for a WAL write or sync, or in the
+queue for the lock under which one session flushes for all.
 
-Threshold: no published tool has one; calibrated by injection: synchronous_commit on and off. The
-number of WAL syncs per commit and the time of a sync are evidence, not triggers.
+Threshold: no published tool has one; calibrated by injection, synchronous_commit on and off. The
+counts of WAL syncs per commit and the time of a sync are evidence, not trigger.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FLUSH_SHARE = 0.15
 QUEUE_LOCK = ("LWLock", "WALWrite")
 BUFFERS_FULL_PER_TRANSACTION = 0.01
 DELAY_US_MAX = 1000
-"""Above it commit_delay adds more latency than a flush takes on any disk worth tuning."""
+"""Beyond it commit_delay costs more latency than a flush on any disk worth tuning."""
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the wait events of sessions in a transaction."""
-    served = s.sessions_in_transaction - s.sessions("client")
+    """Looks at sessions that the server is at work for, by what they wait for."""
+    served = s.sessions_at_work - s.sessions("client")
     share = s.sessions("flush") / served if served > 0 else 0.0
     evidence = _evidence(s, share)
     if share < FLUSH_SHARE:
@@ -39,7 +39,7 @@ def examine(s: Situation) -> Found | Cleared:
         sentence=(
             f"{percent(share)} of the server's time is spent waiting for the WAL to reach the disk"
         ),
-        share=s.latency_budget.share("flush"),
+        share=s.budget.share("flush"),
         liftable=1.0 - 1.0 / off,
         confidence=0.9 if share >= 2 * FLUSH_SHARE else 0.7,
         evidence=evidence,
@@ -50,14 +50,14 @@ def examine(s: Situation) -> Found | Cleared:
 def _evidence(s: Situation, share: float) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "sessions waiting for the WAL flush / sessions not waiting for their client",
+            "sessions waiting for the WAL flush / sessions that the server is at work for",
             share,
             "share",
             f"at least {percent(FLUSH_SHARE)}",
         ),
         s.evidence("sessions waiting for the WAL flush", s.sessions("flush"), "sessions"),
-        s.evidence("of these, waiting for another session's flush", _queued(s), "sessions"),
-        s.evidence("WAL flush / response time", s.latency_budget.share("flush", "images"), "share"),
+        s.evidence("of these in the queue behind another's flush", _queued(s), "sessions"),
+        s.evidence("WAL flush / response time", s.budget.share("flush", "images"), "share"),
     ]
     wal = s.wal_if_recorded
     if wal is None:
@@ -88,7 +88,7 @@ def _proposals(s: Situation, off: float) -> list[Proposal]:
                 "synchronous-commit-off",
                 Change(settings={"synchronous_commit": "off"}),
                 off,
-                "removes the wait for the flush; the CPU limits the gain",
+                "removes the wait for the flush; the CPU bounds what that gains",
             )
         )
     proposals += _delay(s) + _buffers(s)
@@ -99,20 +99,18 @@ def _proposals(s: Situation, off: float) -> list[Proposal]:
 
 
 def _delay(s: Situation) -> list[Proposal]:
-    """Propose a commit_delay of half a flush, as PostgreSQL's documentation recommends.
+    """commit_delay of half a flush, as PostgreSQL's documentation advises, where it can act: at
+    least commit_siblings other transactions open, and several of them committing together.
 
-    It has an effect only with at least commit_siblings other transactions open, several of them
-    committing together.
-
-    A commit then waits half a flush longer, a quarter of the two flushes that it waits for among
-    other commits. A flush begins every 1.5 flush times instead of every one, which saves a third of
-    the flushes, and a third of half of the CPU time of waiting commits; the other half is spent on
-    putting sessions to sleep and waking them. Only CPU time is gained.
+    A commit then waits half a flush longer, a quarter of the two that it waits for in company; a
+    flush begins every 1.5 flush times instead of every one, which saves a third of the flushes, and
+    with them a third of half of the CPU time that commits which wait cost: the other half is spent
+    on being put to sleep and woken. Only that is gained, so it pays where the CPU is short.
     """
     wal, siblings = s.wal_if_recorded, s.settings.number("commit_siblings") or 5.0
     sync_ms = None if wal is None else wal.per_sync_ms
     in_use = (s.settings.duration_ms("commit_delay") or 0.0) > 0
-    if sync_ms is None or in_use or s.sessions_in_transaction <= siblings or _queued(s) < 2:
+    if sync_ms is None or in_use or s.sessions_at_work <= siblings or _queued(s) < 2:
         return []
     delay_us = min(DELAY_US_MAX, max(10, round(sync_ms * 500, -1)))
     return [
@@ -126,10 +124,10 @@ def _delay(s: Situation) -> list[Proposal]:
 
 
 def _buffers(s: Situation) -> list[Proposal]:
-    """Propose more wal_buffers where sessions must write WAL because the buffers are full.
+    """More wal_buffers where sessions must write WAL out to make room.
 
-    db-triage's threshold is wal_buffers_full at 10 % of the WAL writes, which version 18 no longer
-    counts; this threshold is per transaction, calibrated by injection (wal_buffers = 64kB).
+    db-triage's bar is wal_buffers_full at 10 % of the WAL writes, which version 18 no longer
+    counts; this one is per transaction, calibrated by injection (wal_buffers = 64kB).
     """
     wal = s.wal_if_recorded
     full = (wal and wal.buffers_full) or 0.0
@@ -137,15 +135,15 @@ def _buffers(s: Situation) -> list[Proposal]:
     if per_transaction < BUFFERS_FULL_PER_TRANSACTION:
         return []
     size = s.settings.size_bytes("wal_buffers") or 0
-    target_mb = 64 if size < 64 << 20 else 256
-    if size >= target_mb << 20:
+    wanted_mb = 64 if size < 64 << 20 else 256
+    if size >= wanted_mb << 20:
         return []
     return [
         Proposal(
             "wal-buffers",
-            Change(settings={"wal_buffers": f"{target_mb}MB"}),
+            Change(settings={"wal_buffers": f"{wanted_mb}MB"}),
             s.loop.ratio(flush=1.0 - min(0.5, per_transaction)),
-            "sessions would not have to write WAL because the buffers are full",
+            "sessions would not have to write WAL out to make room in the buffers",
         )
     ]
 
@@ -154,7 +152,8 @@ SIGNATURE = Signature(
     id="commit-flush",
     false_positives=(
         "a disk that other programs keep busy; full-page images that make each flush large (see"
-        " checkpoint-fpi); a saturated CPU, which delays sessions whose flush has ended"
+        " checkpoint-fpi); a saturated CPU, which lets a waiting session look as if its flush"
+        " were slow"
     ),
     examine=examine,
 )

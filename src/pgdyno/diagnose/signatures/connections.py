@@ -1,12 +1,12 @@
 """Too many connections for the cores: sessions queue for a core, and for locks in shared memory.
 
 Trigger: at least ``QUEUE_PER_CORE`` sessions per core are runnable, or wait for locks in shared
-memory, while the cores are busy; or at least ``SHARED_SHARE`` of the sessions wait for such locks.
-In both cases the model must predict more throughput with fewer sessions.
+memory, while the cores are busy; or such locks alone take ``SHARED_SHARE`` of the sessions. And the
+model predicts that fewer sessions would do more work.
 
-Thresholds: RDS Performance Insights uses one runnable session per core; above it the queue adds
-latency, and far above it throughput falls. Calibrated by injection: 2 and 16 sessions on 2 cores
-with commits that do not wait.
+Thresholds: RDS Performance Insights draws its line at one runnable session per core; above it the
+queue costs latency, and only some way above it throughput. Calibrated by injection: 2 and 16
+sessions on 2 cores, commits that wait for nothing.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ SHARED_SHARE = 0.2
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the number of runnable sessions against the number of cores."""
+    """Looks at sessions that could run, against the cores."""
     queue, evidence = s.runnable + s.sessions("shared"), _evidence(s)
     cores = counted(s.cores, "core", "cores")
     if not crowded(s):
-        return Cleared(f"{figure(queue)} sessions are running or ready to run on {cores}", evidence)
+        return Cleared(f"{figure(queue)} sessions run or are ready to on {cores}", evidence)
     proposals = smaller_pools(s)
     if not proposals:
         return Cleared(
-            f"{figure(queue)} sessions are running or ready to run on {cores}, but no gain is"
-            " predicted from fewer",
+            f"{figure(queue)} sessions run or are ready to on {cores}, but fewer are not predicted"
+            " to do more",
             evidence,
         )
     return Found(
-        sentence=f"{figure(queue)} sessions compete for {cores}; fewer would give more throughput",
-        share=s.latency_budget.share("ready", "shared"),
+        sentence=f"{figure(queue)} sessions compete for {cores}; fewer would do more",
+        share=s.budget.share("ready", "shared"),
         liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.8 if queue >= 2 * QUEUE_PER_CORE * s.cores else 0.6,
         evidence=evidence,
@@ -46,7 +46,7 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def crowded(s: Situation) -> bool:
-    """True if more sessions are runnable than the cores can serve."""
+    """Whether more sessions can run than the cores can serve."""
     if s.sessions("shared") >= 1.0 and s.part("shared") >= SHARED_SHARE:
         return True
     busy = s.cpu_if_recorded is None or s.cpu.busy_share >= BUSY_SHARE
@@ -56,7 +56,7 @@ def crowded(s: Situation) -> bool:
 def _evidence(s: Situation) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "sessions running, ready to run or waiting for locks in shared memory",
+            "sessions running, ready to run or waiting for shared memory",
             s.runnable + s.sessions("shared"),
             "sessions",
             f"at least {QUEUE_PER_CORE:g} per core",
@@ -68,10 +68,8 @@ def _evidence(s: Situation) -> list[Evidence]:
             "share",
             f"at least {percent(SHARED_SHARE)}",
         ),
-        s.evidence(
-            "ready but waiting for a core / response time", s.latency_budget.share("ready"), "share"
-        ),
-        s.evidence("largest possible number of sessions", s.sessions_max, "count"),
+        s.evidence("ready but not running / response time", s.budget.share("ready"), "share"),
+        s.evidence("most sessions at once", s.sessions_max, "count"),
     ]
     if s.cpu_if_recorded is not None:
         evidence.append(
@@ -81,15 +79,15 @@ def _evidence(s: Situation) -> list[Evidence]:
         )
     top = s.top_event("shared")
     if top is not None:
-        evidence.append(s.evidence(f"sessions waiting at {top[0]}", top[1], "sessions"))
+        evidence.append(s.evidence(f"sessions at {top[0]}", top[1], "sessions"))
     return evidence
 
 
 SIGNATURE = Signature(
     id="connections",
     false_positives=(
-        "sessions that are runnable only briefly between waits and were sampled together by chance;"
-        " other programs that use the machine's cores"
+        "sessions that are runnable only for an instant between waits, seen together by chance;"
+        " other programs on the machine that take its cores"
     ),
     examine=examine,
 )

@@ -1,16 +1,16 @@
-"""A disk that will soon be full: of WAL, which stops the server with a PANIC, or of data.
+"""A disk about to be full: of WAL, which ends the server with a PANIC, or of data.
 
-Triggers, computed in ``pgdyno.stats.filling``:
+Triggers, see ``pgdyno.stats.filling`` for how they are worked out:
 
-- the WAL's disk has less space than the WAL can need according to ``max_wal_size`` (or for the WAL
+- the WAL's disk has less room than the WAL may come to take by ``max_wal_size`` (or by what is
   written between two timed checkpoints, if that is less), and WAL is being written;
-- the WAL has grown beyond ``max_wal_size`` and continues to grow: something retains it;
-- other files grow steadily, and the disk will be full within ``HORIZON_S`` (30 minutes, as a test
-  is much shorter than production use), or it is fuller than ``USED_SHARE``.
+- the WAL has grown past ``max_wal_size`` and goes on growing: something keeps it;
+- what is not WAL grows steadily, and the disk is full within ``HORIZON_S`` (30 minutes: a test is
+  short beside what it stands for), or it is fuller than ``USED_SHARE``.
 
-Thresholds: the WAL's margin is an eighth of ``max_wal_size`` and two segments, as max_wal_size is a
-soft limit; 95 % of a disk is what most monitoring calls critical. A steady server recycles its WAL
-segments, so its WAL disk may remain 90 % full indefinitely.
+Thresholds: the WAL's margin is an eighth of ``max_wal_size`` and two segments, as that is a soft
+limit; 95 % of a disk is where most monitoring calls it critical. The WAL of a steady server is used
+again and again, so that its disk may well be full to nine tenths for ever.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ HORIZON_S = 1800.0
 USED_SHARE = 0.95
 _SEGMENT_BYTES = 16 << 20
 _WAL_PART = 0.7
-"""Part of the space for the WAL that is proposed as max_wal_size."""
+"""Of the WAL's room that max_wal_size is proposed to be."""
 
 
 @dataclass(frozen=True)
 class _Disk:
-    """A file system, and when it will be full."""
+    """One file system, and when it will be full."""
 
     roles: frozenset[str]
     filesystem: str
@@ -52,7 +52,7 @@ class _Disk:
         return 1.0 - self.space.free_bytes / self.space.size_bytes
 
     @property
-    def wal_space_bytes(self) -> float:
+    def wal_room_bytes(self) -> float:
         return self.space.free_bytes + (self.space.wal_dir_bytes or 0.0)
 
     @property
@@ -64,15 +64,15 @@ class _Disk:
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check each file system that holds data or WAL."""
+    """Looks at each file system that holds data or WAL."""
     disks = _disks(s)
     evidence = [item for disk in disks for item in _evidence(s, disk)]
     filling = [disk for disk in disks if disk.about_to_fill]
     if not filling:
         fullest = max(disks, key=lambda disk: disk.used_share)
         return Cleared(
-            f"{fullest.name} is {percent(fullest.used_share)} full, and not expected to be full"
-            f" within {HORIZON_S / 60:.0f} min",
+            f"{fullest.name} is {percent(fullest.used_share)} full, and nothing that was seen"
+            " fills it",
             evidence,
         )
     first = min(filling, key=lambda disk: disk.filling.seconds if disk.filling else 0.0)
@@ -118,7 +118,7 @@ def _disk(s: Situation, holds: str) -> _Disk:
 
 
 def _wal_pace(s: Situation) -> tuple[float, float | None]:
-    """Return WAL bytes per second, and the bytes that the WAL can need; None if not known."""
+    """WAL per second, and the bytes that it may come to take; None if that cannot be told."""
     try:
         bytes_s = s.wal.bytes / s.seconds
     except Skip:
@@ -139,19 +139,19 @@ def _sentence(s: Situation, disk: _Disk) -> str:
     assert disk.filling is not None
     seconds = disk.filling.seconds
     soon = f"in about {figure(seconds)} s" if seconds < 600 else f"in {figure(seconds / 60)} min"
-    full = f"{disk.name} will be full {soon} at this rate"
+    full = f"{disk.name} is full {soon} at this rate"
     match disk.filling.why:
         case "max_wal_size":
             return (
-                f"{full}, which stops the server with a PANIC: the WAL has"
-                f" {_mb(disk.wal_space_bytes)} there, and can exceed max_wal_size ="
-                f" {s.settings.text('max_wal_size')} before a checkpoint removes any of it"
+                f"{full}, and the server ends with a PANIC: the WAL has"
+                f" {_mb(disk.wal_room_bytes)} there, and may grow past max_wal_size ="
+                f" {s.settings.text('max_wal_size')} before a checkpoint lets any of it go"
             )
         case "kept":
             return (
-                f"{full}, which stops the server with a PANIC: the WAL has grown to"
-                f" {_mb(disk.space.wal_dir_bytes or 0.0)}, beyond max_wal_size, so something"
-                " retains it: a replication slot, failing archiving, or wal_keep_size"
+                f"{full}, and the server ends with a PANIC: the WAL has grown to"
+                f" {_mb(disk.space.wal_dir_bytes or 0.0)}, past max_wal_size, so something keeps"
+                " it: a replication slot, an archiver that fails, or wal_keep_size"
             )
         case "growth":
             growth = disk.space.growth_bytes_s - disk.space.wal_growth_bytes_s
@@ -184,26 +184,26 @@ def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
     if space.wal_wanted_bytes is not None:
         evidence.append(
             s.evidence(
-                "space that the WAL can need",
+                "room that the WAL may come to need",
                 space.wal_wanted_bytes,
                 "bytes",
-                f"more than the {_mb(disk.wal_space_bytes)} available",
+                f"more than the {_mb(disk.wal_room_bytes)} that there are for it",
             )
         )
     return evidence
 
 
 def _proposals(disk: _Disk) -> list[Proposal]:
-    """Propose a max_wal_size that fits the disk, if it is too large; it has no effect on speed."""
+    """A max_wal_size that fits, where that is what is wrong; it makes nothing faster."""
     if disk.filling is None or disk.filling.why != "max_wal_size":
         return []
-    segments = max(2, int(disk.wal_space_bytes * _WAL_PART / _SEGMENT_BYTES))
+    segments = max(2, int(disk.wal_room_bytes * _WAL_PART / _SEGMENT_BYTES))
     return [
         Proposal(
             "wal-within-disk",
             Change(settings={"max_wal_size": format_size(segments * _SEGMENT_BYTES)}),
             1.0,
-            "a checkpoint would remove WAL before the disk is full",
+            "a checkpoint would let WAL go before the disk is full",
         )
     ]
 
@@ -212,7 +212,7 @@ SIGNATURE = Signature(
     id="disk-filling",
     false_positives=(
         "a load that fills tables only at its beginning; other programs that write to the same file"
-        " system; a file system that is enlarged on demand"
+        " system; a file system that is made larger when it is needed"
     ),
     examine=examine,
 )

@@ -1,11 +1,10 @@
-"""Hot rows: sessions wait for other transactions to release the same rows.
+"""Hot rows: sessions wait for other transactions to let go of the same rows.
 
 Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
 ``WAITING_MIN`` on average, are seen waiting for a row (Lock:transactionid, Lock:tuple).
 
-Threshold: db-triage raises an alarm at 10 waiters for any load; a share is needed to compare with
-other waits, so these thresholds are calibrated by injection: tables with one hot row and with many
-rows.
+Threshold: db-triage calls 10 waiters an alarm, whatever the load; a share is needed to compare with
+other waits, so these are calibrated by injection: tables with one hot row and with many rows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _ENDS = ("commit", "end")
 
 @dataclass(frozen=True)
 class _Queue:
-    """Row lock waits in metric_lock: the longest queue, its table, and the blocking statement."""
+    """What metric_lock saw: who stands in line, where, and what the one in front was doing."""
 
     behind_one_max: float
     relation: str | None
@@ -41,8 +40,8 @@ class _Queue:
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check for sessions in a transaction that wait for a row."""
-    total, waiting, queue = s.sessions_in_transaction, s.sessions("row"), _queue(s)
+    """Looks at sessions in a transaction that wait for a row."""
+    total, waiting, queue = s.sessions_at_work, s.sessions("row"), _queue(s)
     evidence = _evidence(s, queue)
     if waiting < WAITING_MIN or s.part("row") < WAITING_SHARE:
         return Cleared(
@@ -51,13 +50,13 @@ def examine(s: Situation) -> Found | Cleared:
         )
     where = f" in {queue.relation}" if queue.relation else ""
     flush = _flush_of_holding(s)
-    held = ", which are held until the commit is flushed" if flush >= FLUSH_OF_HOLDING else ""
+    held = ", held through the commit's flush" if flush >= FLUSH_OF_HOLDING else ""
     return Found(
         sentence=(
             f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for the same"
             f" rows{where}{held}{_of_scale(s, queue.relation)}"
         ),
-        share=s.latency_budget.share("row"),
+        share=s.budget.share("row"),
         liftable=1.0 - 1.0 / s.loop.ratio(row=0.0),
         confidence=0.9 if s.part("row") >= 2 * WAITING_SHARE else 0.7,
         evidence=evidence,
@@ -67,7 +66,7 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _of_scale(s: Situation, relation: str | None) -> str:
-    """A hint if the scale of pgbench's tables makes the row hot; else an empty string."""
+    """A word where it is the scale of pgbench's tables that makes the row hot."""
     table = (relation or "").rpartition(".")[2]
     rows_each = _ROWS_PER_SCALE.get(table)
     scale = int(s.run.run.spec.get("workload", {}).get("scale") or 0)
@@ -76,8 +75,8 @@ def _of_scale(s: Situation, relation: str | None) -> str:
     rows = counted(scale * rows_each, "row", "rows")
     enough = math.ceil(s.sessions_max / rows_each)
     return (
-        f"; at scale {scale} {table} has {rows} for"
-        f" {counted(s.sessions_max, 'client', 'clients')}: use -s {enough}"
+        f"; scale {scale} has {rows} in {table} for"
+        f" {counted(s.sessions_max, 'client', 'clients')}: -s {enough}"
     )
 
 
@@ -92,20 +91,20 @@ def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
         s.evidence(
             "sessions waiting for a row", s.sessions("row"), "sessions", f"at least {WAITING_MIN:g}"
         ),
-        s.evidence("wait for rows / response time", s.latency_budget.share("row"), "share"),
-        s.evidence("most sessions waiting for one session", queue.behind_one_max, "count"),
-        s.evidence("WAL flush / time that rows are locked", _flush_of_holding(s), "share"),
+        s.evidence("wait for rows / response time", s.budget.share("row"), "share"),
+        s.evidence("most sessions behind one", queue.behind_one_max, "count"),
+        s.evidence("flush / time that rows are held", _flush_of_holding(s), "share"),
     ]
     if queue.relation:
         evidence.append(s.evidence("table", queue.relation, ""))
     if queue.blocker:
-        evidence.append(s.evidence("statement of the blocking session", queue.blocker, ""))
+        evidence.append(s.evidence("what the one in front ran", queue.blocker, ""))
     statement = _statement(s)
     return [*evidence, s.evidence("waiting statement", statement, "")] if statement else evidence
 
 
 def _statement(s: Situation) -> str | None:
-    """Return the statement seen waiting for a row most often."""
+    """The statement seen waiting for a row most often."""
     for wait in s.run.waits(s.slice_ids):  # the most frequent first
         of_row = wait_class(wait.state, wait.wait_event_type, wait.wait_event) == "row"
         if wait.backend_type == CLIENT_BACKEND and of_row and wait.statement:
@@ -131,10 +130,10 @@ def _commonest(texts: Iterable[str | None]) -> str | None:
 
 
 def _flush_of_holding(s: Situation) -> float:
-    """Part of the time for which rows are locked that is spent in the commit's flush, 0 to 1.
+    """Part of the time that a session which holds rows spends in its commit's flush.
 
-    Row locks are released only after the flush, so the flush's part of that time is estimated by
-    its share among the sessions that do not wait for rows themselves.
+    Rows are let go of only after the flush, so of the work done while holding them the flush has
+    its share among what sessions do that do not wait for rows themselves.
     """
     blocker = (_queue(s).blocker or "").lower()
     others = s.sessions("flush", "cpu", "data", "shared", "client")
@@ -150,7 +149,7 @@ def _proposals(s: Situation, flush: float) -> list[Proposal]:
                 "synchronous-commit-off",
                 Change(settings={"synchronous_commit": "off"}),
                 s.loop.ratio(flush=0.0),
-                "row locks would be released without waiting for the flush",
+                "rows would be held for a shorter time: not through the flush",
             )
         )
     return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
@@ -160,7 +159,7 @@ SIGNATURE = Signature(
     id="hot-row",
     false_positives=(
         "a benchmark with fewer hot rows than the real load has (TPC-B updates one of `scale`"
-        " branches in every transaction); a single long transaction that locks rows (see stall)"
+        " branches in every transaction); a single long transaction that holds rows (see stall)"
     ),
     examine=examine,
 )

@@ -1,13 +1,13 @@
-"""Other programs: programs on the server's machine that use its CPU during the measurement.
+"""Other programs: something else on the server's machine takes the CPU that is measured.
 
-Trigger: programs that belong neither to the measured server nor to pgdyno use at least
-``FOUND_SHARE`` of the cores. Above ``load.max_other_programs`` all other findings are doubtful, and
-the measurement is not trusted.
+Trigger: programs that are neither the measured server's nor pgdyno's use at least ``FOUND_SHARE``
+of the cores. Above ``load.max_other_programs`` they spoil what else is found, and the measurement
+is not trusted.
 
-Thresholds: a tenth is several times the difference between the kernel's two counts of CPU time (by
-tick for the host, by the clock for processes) on an otherwise idle machine; a third, the default of
-load.max_other_programs, is more than the predicted gain of any remedy that pgdyno proposes for a
-saturated CPU.
+Thresholds: a tenth is several times what the kernel's two ways of counting CPU time (by tick for
+the host, by the clock for processes) differ by on a machine that does nothing else; a third, the
+other's default, is more than any remedy for a saturated CPU that pgdyno proposes is predicted to
+gain.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _NAMED_MAX = 5
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check which programs used the CPU of the server's machine."""
+    """Looks at who used the CPU of the server's machine."""
     others = other_programs(s.run, s.slice_ids)
     if others is None:
         raise Skip(
-            "the CPU time of the server's machine, or its processes, was not recorded for at least"
-            " a second, so the load of other programs is not known"
+            "the CPU of the server's machine, or whose it is, was not recorded for a second or"
+            " more; what other programs do there is not known"
         )
     evidence = _evidence(s, others)
     if others.share < FOUND_SHARE:
@@ -47,26 +47,24 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _evidence(s: Situation, others: OtherPrograms) -> list[Evidence]:
-    threshold = (
-        f"at least {percent(FOUND_SHARE)}; above {percent(others.limit_share)} no figure is trusted"
-    )
+    bar = f"at least {percent(FOUND_SHARE)}; above {percent(others.limit_share)} nothing is trusted"
     return [
-        s.evidence("other programs / cores", others.share, "share", threshold),
+        s.evidence("other programs / cores", others.share, "share", bar),
         *(
             s.evidence(f"{each.name} × {each.processes}", each.cores, "cores")
             for each in others.programs[:_NAMED_MAX]
         ),
-        s.evidence("short-lived or not visible from here", others.unseen, "cores"),
-        s.evidence("kernel threads and interrupts", others.kernel, "cores"),
+        s.evidence("short-lived, or not to be seen from here", others.unseen, "cores"),
+        s.evidence("the kernel's threads and interrupts", others.kernel, "cores"),
     ]
 
 
 SIGNATURE = Signature(
     id="other-programs",
     false_positives=(
-        "programs that belong to the load: a pooler that is not recognized by its name, an"
-        " application server, a standby on the same machine; programs that only use CPU that the"
-        " server leaves idle"
+        "programs that belong to the load: a pooler that the run does not go through by name, an"
+        " application server, a standby on the same machine; programs that only use what the server"
+        " leaves idle"
     ),
     examine=examine,
 )

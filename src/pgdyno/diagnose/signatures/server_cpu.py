@@ -1,16 +1,16 @@
 """Server CPU saturated: the cores are busy, most of them with PostgreSQL.
 
 Trigger: the host's cores are at least ``BUSY_SHARE`` busy, and the server's processes use at least
-``SERVER_SHARE`` of the CPU time used. Where the server is on another machine, or its processes are
-not visible, sessions seen running are used instead: at least one per core.
+``SERVER_SHARE`` of what is used. Where the server is on another machine, or its processes cannot be
+seen, sessions seen running stand in for it: at least one per core.
 
-Thresholds: one runnable session per core is that of RDS Performance Insights; 90 % busy is
-calibrated by injection: loads with and without commits that wait, on 2 cores.
+Thresholds: one runnable session per core is RDS Performance Insights' line; 90 % busy is calibrated
+by injection, loads with and without commits that wait on 2 cores.
 """
 
 from __future__ import annotations
 
-from pgdyno.diagnose._latency_budget import Part
+from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -23,14 +23,14 @@ BUSY_SHARE = 0.9
 SERVER_SHARE = 0.5
 HOT_SHARE = 0.5
 INDEX_CPU_SHARE = 0.05
-"""Part of a transaction's CPU time that one update which is not HOT adds; a low estimate, as full
-pages gain free space only when they are rewritten."""
+"""Part of a transaction's CPU time that one update which is not HOT adds; an estimate on the low
+side, as full pages gain room only when they are rewritten."""
 UPDATES_COUNTED_MAX = 4.0
 UPDATES_MIN = 1000
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the CPU of the host, and the part of it that the server uses."""
+    """Looks at the host's CPU and at whose it is."""
     evidence, running = _evidence(s), s.runnable
     cpu, used = s.cpu_if_recorded, s.server_cores
     cores = counted(s.cores, "core", "cores")
@@ -40,15 +40,15 @@ def examine(s: Situation) -> Found | Cleared:
     else:
         saturated = cpu.busy_share >= BUSY_SHARE and used >= SERVER_SHARE * cpu.busy
         sentence = (
-            f"the CPU is {percent(cpu.busy_share)} busy: PostgreSQL uses {figure(used)} of {cores},"
-            f" the load generator {figure(s.generator_cores)}"
+            f"{cores} are {percent(cpu.busy_share)} busy, {figure(used)} of them with PostgreSQL"
+            f" and {figure(s.generator_cores)} with the load generator"
         )
     if not saturated:
         return Cleared(sentence, evidence)
     parts: tuple[Part, ...] = ("running",) if crowded(s) else ("running", "ready")
     return Found(
         sentence=sentence,
-        share=s.latency_budget.share(*parts),
+        share=s.budget.share(*parts),
         liftable=1.0 - 1.0 / s.loop.ratio(cpu=0.5),
         confidence=0.9 if cpu is not None and used is not None else 0.5,
         evidence=evidence,
@@ -69,18 +69,18 @@ def _evidence(s: Situation) -> list[Evidence]:
     if cpu is not None:
         evidence += [
             s.evidence("host CPU busy", cpu.busy_share, "share", f"at least {percent(BUSY_SHARE)}"),
-            s.evidence("of this, in the kernel", cpu.system_share, "share"),
-            s.evidence("host CPU waiting for I/O", cpu.iowait / cpu.cores, "share"),
-            s.evidence("stolen by the hypervisor", cpu.steal / cpu.cores, "share"),
+            s.evidence("of it in the kernel", cpu.system_share, "share"),
+            s.evidence("host CPU waiting for a disk", cpu.iowait / cpu.cores, "share"),
+            s.evidence("taken by the hypervisor", cpu.steal / cpu.cores, "share"),
         ]
     if cpu is not None and used is not None:
-        threshold = f"at least {percent(SERVER_SHARE)} of the CPU in use"
-        evidence.append(s.evidence("PostgreSQL's processes", used, "cores", threshold))
+        bar = f"at least {percent(SERVER_SHARE)} of what is used"
+        evidence.append(s.evidence("PostgreSQL's processes", used, "cores", bar))
     return evidence
 
 
 def _fillfactor(s: Situation) -> list[Proposal]:
-    """Propose free space for HOT updates in tables where most updates are not HOT.
+    """Room for HOT updates in tables whose updates mostly are not.
 
     The value is pg_gather's: 100 - 20 U / (U + I) + 20 H / (U + I), with U updates, I inserts and H
     HOT updates.
@@ -103,7 +103,8 @@ def _fillfactor(s: Situation) -> list[Proposal]:
                 "fillfactor",
                 Change(table_options={str(table): {"fillfactor": str(value)}}),
                 s.loop.ratio(cpu=1.0 - INDEX_CPU_SHARE * min(UPDATES_COUNTED_MAX, moved)),
-                f"{percent(1 - hot / updates)} of the updates are not HOT and write every index",
+                f"{percent(1 - hot / updates)} of the updates move to another page and touch every"
+                " index",
             )
         )
     return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
@@ -112,8 +113,8 @@ def _fillfactor(s: Situation) -> list[Proposal]:
 SIGNATURE = Signature(
     id="server-cpu",
     false_positives=(
-        "other programs on the machine; a load generator on the same machine (its part is in the"
-        " evidence); CPU time stolen by the hypervisor"
+        "other programs on the machine; a load generator on the same machine, whose part is named"
+        " in the evidence; a hypervisor that takes time away"
     ),
     examine=examine,
 )

@@ -1,13 +1,12 @@
-"""Stalls: the throughput drops to nearly zero, once or repeatedly.
+"""Stalls: the throughput drops to nearly nothing for a moment, again and again or once.
 
-Trigger: at least one interval below ``DROP_SHARE`` (20 %) of the median throughput, in a period of
-constant load. Each drop is attributed to an activity that overlapped it (see ``_drops``), and the
-finding states the one that cost most.
+Trigger: at least one interval below ``DROP_SHARE`` (20 %) of the median throughput, in a stretch of
+constant load. Each drop is tied to what overlapped it (see ``drops``), and the finding says which
+reason cost most.
 
-Thresholds: below 20 % of the median, a graph appears to drop to zero; db-triage raises an alarm
-when the average sync of a checkpoint takes 5 s, which is late. The thresholds for overlapping
-activities are calibrated by injection: a table lock, and a checkpoint of many dirty pages on a busy
-disk.
+Thresholds: 20 % of the median is what a graph shows as "drops to zero"; db-triage calls a
+checkpoint whose average sync takes 5 s an alarm, which is late. The bars for what overlaps are
+calibrated by injection: a table lock, and a checkpoint of many dirty pages on a busy disk.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from pgdyno.spec.change import Change
 
 _REASONS: dict[Reason, str] = {
     "lock": "sessions waited for a lock",
-    "checkpoint sync": "a checkpoint was syncing files",
+    "checkpoint sync": "a checkpoint was syncing",
     "kernel writeback": "the kernel was writing dirty pages back",
     "vacuum": "a vacuum was running",
-    "WAL device": "sessions waited for WAL flushes",
-    "unexplained": "no cause was recorded",
+    "WAL device": "the WAL's device did not answer",
+    "unexplained": "nothing that was watched overlapped",
 }
 _CREDIBLE: dict[Reason, float] = {"checkpoint sync": 0.5, "kernel writeback": 0.5, "vacuum": 0.5}
-"""Part of the loss that spreading the writes is expected to save."""
+"""Part of the loss that spreading the writes is trusted to save."""
 _WRITEBACK_SETTINGS = {
     "checkpoint_flush_after": "256kB",
     "backend_flush_after": "256kB",
@@ -38,12 +37,12 @@ _DROPS_SHOWN = 5
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Check the throughput of each interval."""
+    """Looks at the throughput interval by interval."""
     drops = find_drops(s)
     if not drops.all:
         return Cleared(
-            f"the slowest of {drops.intervals} intervals had {figure(drops.lowest_tps)} tps, the"
-            f" median {figure(drops.median_tps)} tps",
+            f"the slowest of {drops.intervals} intervals did {figure(drops.lowest_tps)} tps, the"
+            f" median {figure(drops.median_tps)}",
             _evidence(s, drops),
         )
     main = max(_REASONS, key=drops.lost_by)
@@ -51,7 +50,7 @@ def examine(s: Situation) -> Found | Cleared:
     times = "once" if len(drops.all) == 1 else f"{len(drops.all)} times"
     return Found(
         sentence=(
-            f"throughput dropped below a fifth of its median {times}, for up to"
+            f"throughput drops below a fifth of its median {times}, for up to"
             f" {figure(longest_s)} s, while {_REASONS[main]}"
         ),
         share=drops.lost_share,
@@ -76,7 +75,7 @@ def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
         s.evidence("throughput lost to drops", drops.lost_share, "share"),
     ]
     evidence += [
-        s.evidence(f"of this, while {text}", drops.lost_by(reason), "share")
+        s.evidence(f"of that while {text}", drops.lost_by(reason), "share")
         for reason, text in _REASONS.items()
         if drops.lost_by(reason) > 0
     ]
@@ -89,7 +88,7 @@ def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
 
 
 def _proposals(s: Situation, drops: Drops, main: Reason) -> list[Proposal]:
-    """Propose changes that spread the writes behind most of the loss; none for other causes."""
+    """Changes that would spread what caused most of the loss; none for locks and the unknown."""
     saved = drops.lost_share * drops.lost_by(main) * _CREDIBLE.get(main, 0.0)
     ratio = 1.0 / (1.0 - min(0.9, saved))
     if main in ("checkpoint sync", "kernel writeback"):
@@ -108,27 +107,27 @@ def _spread(s: Situation, ratio: float) -> list[Proposal]:
             "checkpoint-spread",
             Change(settings={"checkpoint_completion_target": "0.9"}),
             ratio,
-            "a checkpoint's writes would be spread over most of the time until the next one",
+            "the checkpoint's writes would be spread over most of the time to the next",
         )
     ]
 
 
 def _flush_early(s: Situation, ratio: float) -> list[Proposal]:
-    # Run files omit settings that have their default; of these only one is 0 by default.
+    # Run files leave a setting out that has its default; of these only one is 0 by default.
     default_zero = s.settings.text("backend_flush_after") is None
-    changed = {
+    wanted = {
         name: value
         for name, value in _WRITEBACK_SETTINGS.items()
         if s.settings.number(name) == 0 or (name == "backend_flush_after" and default_zero)
     }
-    if not changed:
+    if not wanted:
         return []
     return [
         Proposal(
             "flush-early",
-            Change(settings=changed),
+            Change(settings=wanted),
             ratio,
-            "the kernel would write dirty pages back in small portions instead of all at once",
+            "dirty pages would leave the kernel in small portions instead of all at once",
         )
     ]
 
@@ -143,8 +142,8 @@ def _gentler_vacuum(s: Situation, ratio: float) -> list[Proposal]:
             "autovacuum-pace",
             Change(settings={"autovacuum_vacuum_cost_limit": f"{max(100, limit / 2):.0f}"}),
             ratio,
-            "vacuum would sleep after half the work (cost limit now"
-            f" {counted(limit, 'unit', 'units')})",
+            f"vacuum would do half as much between its pauses ({counted(limit, 'unit', 'units')}"
+            " of cost now)",
         )
     ]
 
@@ -152,8 +151,8 @@ def _gentler_vacuum(s: Situation, ratio: float) -> list[Proposal]:
 SIGNATURE = Signature(
     id="stall",
     false_positives=(
-        "pauses in the load itself (think times, a ramp, few clients with long transactions); a"
-        " machine that was suspended or whose CPU time the hypervisor stole"
+        "the load itself pausing (think times, a ramp, few clients with long transactions); a"
+        " machine that was suspended or whose hypervisor took its cores away"
     ),
     examine=examine,
 )

@@ -1,1 +1,1 @@
-"""The dimensions, one file each; ``listing.dimensions`` finds them here."""
+"""The dimensions, one file each, found by ``dimensions()``."""

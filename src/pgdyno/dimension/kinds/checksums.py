@@ -1,11 +1,11 @@
-"""Whether data pages have checksums: turned on or off by pg_checksums while the server is down."""
+"""Checksums of data pages: turned on or off by pg_checksums while the server is down."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension._dimension import KeyDimension, Need, Place, Step
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.spec import Change
 
 _KEY = "server.checksums"
@@ -19,31 +19,31 @@ class Checksums(KeyDimension):
     keys = _KEY
 
     def owns(self, key: str) -> bool:
-        """That one."""
+        """Return whether it is the key of this dimension."""
         return key == _KEY
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``with checksums``."""
+        """Return titles such as ``with checksums``."""
         for value in self.mine(change).values():
             yield "with checksums" if value == "true" else "no checksums"
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """A restart, if the server has them otherwise."""
-        same = self._wanted(step, place) == place.server.checksums
-        return super().needs(step, place) if same else Need.SERVER_RESTART
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return SERVER_RESTART if the server's checksums differ from the spec."""
+        same = self._wanted(transition, context) == context.server.checksums
+        return super().needs(transition, context) if same else Need.SERVER_RESTART
 
-    def while_down(self, step: Step, place: Place) -> None:
-        """Rewrite the pages."""
-        wanted = self._wanted(step, place)
-        assert place.server.cluster is not None
-        place.server.cluster.set_checksums(wanted=wanted)
-        place.server.facts["settings"]["data_checksums"] = "on" if wanted else "off"
+    def while_down(self, transition: Transition, context: Context) -> None:
+        """Turn checksums on or off."""
+        wanted = self._wanted(transition, context)
+        assert context.server.cluster is not None
+        context.server.cluster.set_checksums(wanted=wanted)
+        context.server.facts["settings"]["data_checksums"] = "on" if wanted else "off"
 
-    def _wanted(self, step: Step, place: Place) -> bool:
-        """What the spec says, or else what the server had at first."""
-        at_first = place.remembered.setdefault(self.id, place.server.checksums)
-        said = step.wanted.server.checksums
-        return bool(at_first if said is None else said)
+    def _wanted(self, transition: Transition, context: Context) -> bool:
+        """Return the spec's value, or by default the server's initial one."""
+        initial = context.remembered.setdefault(self.id, context.server.checksums)
+        said = transition.spec_after.server.checksums
+        return bool(initial if said is None else said)
 
 
 DIMENSION = Checksums()

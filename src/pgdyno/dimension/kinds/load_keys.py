@@ -1,6 +1,6 @@
-"""All other keys of the load, its workload and its clients, with which the load starts afresh.
+"""All other keys of the load, its workload and its clients: a change restarts the load.
 
-What a run has once (its length, its tables) cannot differ between its slices.
+Properties of the whole run (its length, its tables) cannot differ between its slices.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _FIXED_TABLES = {
 
 
 class LoadKeys(KeyDimension):
-    """The keys ``load.…``, ``workload.…`` and ``clients.GROUP.…`` that no other dimension takes."""
+    """The keys ``load.…``, ``workload.…`` and ``clients.GROUP.…`` of no other dimension."""
 
     id = "load"
     order = 200
     keys = "load.*, workload.*, clients.GROUP.*"
 
     def owns(self, key: str) -> bool:
-        """What is left."""
+        """Return whether it is a variable key of the load and of no other dimension."""
         from pgdyno.dimension._listing import dimensions
 
         parts = key.split(".")

@@ -1,12 +1,12 @@
-"""The size of client pools, which the running load is told."""
+"""The size of client pools, changed in the running load."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension._dimension import Dimension, Fields, Load, Need, Place, Step
-from pgdyno.dimension._groups import groups_of, told
+from pgdyno.dimension._dimension import Context, Dimension, Fields, Load, Need, Transition
+from pgdyno.dimension._groups import group_titles, groups_of
 from pgdyno.spec import Change
 
 
@@ -18,7 +18,7 @@ class PoolSize(Dimension):
     live = True
 
     def enter(self, fields: Fields, change: Change) -> None:
-        """As the group's pool; ``None`` takes it away."""
+        """Set the group's pool; ``None`` removes it."""
         groups = groups_of(fields)
         for name, size in change.pool_max.items():
             if name not in groups:
@@ -29,7 +29,7 @@ class PoolSize(Dimension):
                 groups[name]["pool"] = {**(groups[name].get("pool") or {}), "max": size}
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``pool 2 → 16``."""
+        """Return titles such as ``pool 2 → 16``."""
         groups = groups_of(before)
         words = {}
         for name, size in change.pool_max.items():
@@ -37,17 +37,19 @@ class PoolSize(Dimension):
             if name in groups:
                 was = (groups[name].get("pool") or {}).get("max")
                 words[name] = f"pool {was or 'none'} → {size or 'none'}"
-        return told(words, before)
+        return group_titles(words, before)
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """A word to the load."""
-        return Need.NOTHING if step.start.pool_max == step.to.pool_max else Need.RELOAD
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return RELOAD if the pools differ: the load continues."""
+        return (
+            Need.NOTHING if transition.before.pool_max == transition.after.pool_max else Need.RELOAD
+        )
 
-    def tell(self, step: Step, load: Load) -> None:
-        """Those that the change says nothing of have what the spec says."""
-        for group in step.wanted.clients:
+    def adjust_load(self, transition: Transition, load: Load) -> None:
+        """Set the pool of every group, by default that of the spec."""
+        for group in transition.spec_after.clients:
             said = group.pool.max if group.pool else None
-            load.set_pool_max(group.name, step.to.pool_max.get(group.name, said))
+            load.set_pool_max(group.name, transition.after.pool_max.get(group.name, said))
 
 
 DIMENSION = PoolSize()

@@ -1,6 +1,7 @@
-"""The rate of an open loop, which the running load is told as a factor.
+"""The rate of an open loop, changed in the running load by a factor.
 
-A rate with a shape, some of whose rates are its own, is a key of the load, which starts afresh.
+A rate with a shape, which may have absolute rates, is a key of the load: changing it restarts the
+load.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension._dimension import Dimension, Fields, Load, Need, Place, Step
-from pgdyno.dimension._groups import groups_of, told
+from pgdyno.dimension._dimension import Context, Dimension, Fields, Load, Need, Transition
+from pgdyno.dimension._groups import group_titles, groups_of
 from pgdyno.spec import Change, Spec
 
 
@@ -21,7 +22,7 @@ class Rate(Dimension):
     live = True
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
-        """``clients.GROUP.arrival.rate``, of which a single group's name may be left out."""
+        """Read ``clients.GROUP.arrival.rate``; without GROUP if there is a single group."""
         match key.split("."):
             case ["clients", "arrival", "rate"] if spec is not None:
                 name = spec.clients[0].name
@@ -36,14 +37,14 @@ class Rate(Dimension):
         return Change(rate={name: float(value) / arrival.rate})
 
     def enter(self, fields: Fields, change: Change) -> None:
-        """As the group's rate."""
+        """Multiply the group's rate."""
         for name, factor in change.rate.items():
             arrival = groups_of(fields).get(name, {}).get("arrival")
             if isinstance(arrival, dict):
                 arrival["rate"] *= factor
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``rate 200/s → 400/s``."""
+        """Return titles such as ``rate 200/s → 400/s``."""
         words = {}
         for name, factor in change.rate.items():
             arrival = groups_of(before).get(name, {}).get("arrival")
@@ -51,17 +52,17 @@ class Rate(Dimension):
             if isinstance(arrival, Mapping):
                 was = arrival["rate"]
                 words[name] = f"rate {was:g}/s → {was * factor:g}/s"
-        return told(words, before)
+        return group_titles(words, before)
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """A word to the load."""
-        return Need.NOTHING if step.start.rate == step.to.rate else Need.RELOAD
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return RELOAD if the rates differ: the load continues."""
+        return Need.NOTHING if transition.before.rate == transition.after.rate else Need.RELOAD
 
-    def tell(self, step: Step, load: Load) -> None:
-        """Those that the change says nothing of have what the load began with."""
-        for group in step.wanted.clients:
+    def adjust_load(self, transition: Transition, load: Load) -> None:
+        """Set the rate of every open loop, by default its initial one."""
+        for group in transition.spec_after.clients:
             if group.open_loop:
-                load.set_rate(group.name, step.to.rate.get(group.name, 1.0))
+                load.set_rate(group.name, transition.after.rate.get(group.name, 1.0))
 
 
 DIMENSION = Rate()

@@ -1,17 +1,17 @@
-"""The standbys of a server of ours, and what commits wait for: arranged while it runs."""
+"""The standbys of a server started by pgdyno, and what commits wait for; changed while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension._dimension import KeyDimension, Need, Place, Server, Step
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Server, Transition
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change
 from pgdyno.spec.standby import StandbySpec, in_words
 
 _TABLE = "standby."
-# What a title says in words; other keys are told as they are written.
+# Keys that a title shows in words; other keys appear as they are written.
 _IN_WORDS = {"standby.count", "standby.mode"}
 
 
@@ -23,11 +23,11 @@ class Standby(KeyDimension):
     keys = "standby.*"
 
     def owns(self, key: str) -> bool:
-        """All of the table."""
+        """Return whether it is a key of the table."""
         return key.startswith(_TABLE)
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``asynchronous standby``, ``2 synchronous standbys (remote_apply)``."""
+        """Return titles such as ``2 synchronous standbys (remote_apply)``."""
         mine = self.mine(change)
         was = (before or {}).get("standby", {})
         count = mine.get("standby.count", was.get("count"))
@@ -36,29 +36,29 @@ class Standby(KeyDimension):
             mine = {key: value for key, value in mine.items() if key not in _IN_WORDS}
         yield from (f"{key} = {value}" for key, value in mine.items())
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """The load starts afresh; the server runs on."""
-        same = step.wanted.standby == _now(place)
-        return super().needs(step, place) if same else Need.LOAD_RESTART
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return LOAD_RESTART if the standbys differ: the server continues."""
+        same = transition.spec_after.standby == _now(context)
+        return super().needs(transition, context) if same else Need.LOAD_RESTART
 
-    def apply(self, step: Step, place: Place) -> None:
-        """Have them, caught up; the server's settings follow."""
-        wanted = step.wanted.standby
-        if wanted != _now(place):
-            have_standbys(place.server, wanted)
-            place.recorder.add_event("standby", in_words(wanted), place.server.facts["standby"])
+    def apply(self, transition: Transition, context: Context) -> None:
+        """Make the standbys, caught up, and set the server's settings for them."""
+        wanted = transition.spec_after.standby
+        if wanted != _now(context):
+            have_standbys(context.server, wanted)
+            context.recorder.add_event("standby", in_words(wanted), context.server.facts["standby"])
 
 
 DIMENSION = Standby()
 
 
 def have_standbys(server: Server, wanted: StandbySpec) -> None:
-    """Have the standbys that ``wanted`` tells, caught up; the server's facts follow."""
+    """Make the standbys of ``wanted``, caught up, and update the server's facts."""
     from pgdyno.server import server_facts
 
     if server.receivers is None:
         raise UsageError(
-            "standby: pgdyno makes no standby of a server that it did not start",
+            "standby: pgdyno does not make a standby of a server that it did not start",
             code="restart-refused",
         )
     server.receivers.arrange(wanted)
@@ -66,8 +66,8 @@ def have_standbys(server: Server, wanted: StandbySpec) -> None:
     server.facts["standby"] = server.receivers.facts()
 
 
-def _now(place: Place) -> StandbySpec:
-    receivers = place.server.receivers
+def _now(context: Context) -> StandbySpec:
+    receivers = context.server.receivers
     return StandbySpec() if receivers is None else receivers.spec
 
 

@@ -1,11 +1,11 @@
-"""Storage parameters of tables, by ALTER TABLE … SET, put back to what the spec has for them."""
+"""Storage parameters of tables, set by ALTER TABLE … SET and restored to those of the spec."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, LiteralString
 
-from pgdyno.dimension._dimension import Dimension, Fields, Need, Place, Step, run_sql
+from pgdyno.dimension._dimension import Context, Dimension, Fields, Need, Transition, run_sql
 from pgdyno.spec import Change, Spec
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ class TableOptions(Dimension):
     keys = "workload.table_options.TABLE.NAME"
 
     def owns(self, key: str) -> bool:
-        """``workload.table_options.pgbench_accounts.fillfactor``."""
+        """Return whether it is ``workload.table_options.TABLE.NAME``."""
         parts = key.split(".")
         return tuple(parts[:2]) == _KEY and len(parts) > 3
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
-        """The table's name may have a schema before it."""
+        """Read a key whose table may have a schema."""
         if not self.owns(key):
             return None
         *table, name = key.split(".")[2:]
         return Change(table_options={".".join(table): {name: value}})
 
     def enter(self, fields: Fields, change: Change) -> None:
-        """As what the tables have from the start."""
+        """Set the tables' initial options."""
         options = dict(change.table_options)
         for key, value in change.spec.items():
             if (read := self.read(key, value, None)) is not None:
@@ -51,27 +51,29 @@ class TableOptions(Dimension):
             tables[table] = {**tables.get(table, {}), **values}
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``pgbench_accounts: fillfactor = 90``."""
+        """Return titles such as ``pgbench_accounts: fillfactor = 90``."""
         for table, options in change.table_options.items():
             yield from (f"{table}: {name} = {value}" for name, value in options.items())
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """The load runs on; rows that are there stay where they are."""
-        same = step.start.table_options == step.to.table_options
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return RELOAD if the options differ: the load continues, existing rows do not move."""
+        same = transition.before.table_options == transition.after.table_options
         return Need.NOTHING if same else Need.RELOAD
 
-    def apply(self, step: Step, place: Place) -> None:
-        """Reset what the spec has no value for, set the rest."""
-        base = Change(table_options=place.base.workload.table_options)
-        now, wanted = (each.over(base).table_options for each in (step.start, step.to))
-        alter_tables(place.server.conninfo, now, wanted)
+    def apply(self, transition: Transition, context: Context) -> None:
+        """Reset options that are not in the spec, set the others."""
+        base = Change(table_options=context.base.workload.table_options)
+        now, wanted = (
+            each.over(base).table_options for each in (transition.before, transition.after)
+        )
+        alter_tables(context.server.conninfo, now, wanted)
 
 
 DIMENSION = TableOptions()
 
 
 def alter_tables(conninfo: ConnInfo, now: Options, wanted: Options) -> None:
-    """Lead from ``now`` to ``wanted``. Raises SetupError when the server refuses."""
+    """Change the options from ``now`` to ``wanted``. Raises SetupError when the server refuses."""
     for statement in _statements(now, wanted):
         run_sql(conninfo, statement)
 

@@ -1,11 +1,11 @@
-"""Whether the load's tables have WAL: rewritten as unlogged, or as logged again, without a load."""
+"""Unlogged tables: the load's tables are rewritten as unlogged or logged while no load runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pgdyno.dimension._dimension import KeyDimension, Need, Place, Step
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.spec import Change
 
 _KEY = "workload.unlogged"
@@ -18,30 +18,30 @@ class Unlogged(KeyDimension):
     order = 60
 
     def owns(self, key: str) -> bool:
-        """That one."""
+        """Return whether it is the key of this dimension."""
         return key == _KEY
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``unlogged tables``."""
+        """Return titles such as ``unlogged tables``."""
         for value in self.mine(change).values():
             yield "unlogged tables" if value == "true" else "logged tables"
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """The tables are rewritten."""
-        same = step.was.workload.unlogged == step.wanted.workload.unlogged
-        return super().needs(step, place) if same else Need.REWRITE
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return REWRITE if the tables must be rewritten."""
+        same = transition.spec_before.workload.unlogged == transition.spec_after.workload.unlogged
+        return super().needs(transition, context) if same else Need.REWRITE
 
-    def apply(self, step: Step, place: Place) -> None:
-        """Of those that are made logged again, all that were made unlogged here."""
+    def apply(self, transition: Transition, context: Context) -> None:
+        """Make the tables unlogged, or make those logged that were made unlogged here."""
         from pgdyno.workload import make_logged, make_unlogged
 
-        if step.was.workload.unlogged == step.wanted.workload.unlogged:
+        if transition.spec_before.workload.unlogged == transition.spec_after.workload.unlogged:
             return
-        with place.connect() as connection:
-            if step.wanted.workload.unlogged:
-                place.remembered[self.id] = make_unlogged(connection)
+        with context.connect() as connection:
+            if transition.spec_after.workload.unlogged:
+                context.remembered[self.id] = make_unlogged(connection)
             else:
-                make_logged(connection, place.remembered.get(self.id))
+                make_logged(connection, context.remembered.get(self.id))
 
 
 DIMENSION = Unlogged()

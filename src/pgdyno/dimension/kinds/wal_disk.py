@@ -1,4 +1,4 @@
-"""On which disk the WAL is: moved there while the server is down."""
+"""The disk of the WAL, which is moved there while the server is down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.dimension._dimension import Fields, KeyDimension, Need, Place, Step
+from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change
 
@@ -21,47 +21,47 @@ class WalDisk(KeyDimension):
     keys = _KEY
 
     def owns(self, key: str) -> bool:
-        """That one."""
+        """Return whether it is the key of this dimension."""
         return key == _KEY
 
     def enter(self, fields: Fields, change: Change) -> None:
-        """A disk is a text, whatever it looks like."""
+        """Set the disk as text, even where it looks like another type."""
         if _KEY in change.spec:
             fields.setdefault("disk", {})["wal"] = change.spec[_KEY]
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
-        """``WAL on tmpfs:2GB``."""
+        """Return titles such as ``WAL on tmpfs:2GB``."""
         for disk in self.mine(change).values():
             yield "WAL with the data" if disk == "data" else f"WAL on {disk}"
 
-    def provide(self, change: Change, place: Place, *, under_load: bool) -> None:
-        """Open the disk; it stays open until the session ends."""
+    def provide(self, change: Change, context: Context, *, under_load: bool) -> None:
+        """Open the disk, which remains open until the session ends."""
         for disk in self.mine(change).values():
-            _opened(disk, place)
+            _opened(disk, context)
 
-    def needs(self, step: Step, place: Place) -> Need:
-        """A restart, to be there."""
-        same = step.wanted.disk.wal == self._now(place)
-        return super().needs(step, place) if same else Need.SERVER_RESTART
+    def needs(self, transition: Transition, context: Context) -> Need:
+        """Return SERVER_RESTART if the WAL must be moved."""
+        same = transition.spec_after.disk.wal == self._now(context)
+        return super().needs(transition, context) if same else Need.SERVER_RESTART
 
-    def while_down(self, step: Step, place: Place) -> None:
-        """Move it."""
-        assert place.server.cluster is not None
-        place.server.cluster.move_wal(_opened(step.wanted.disk.wal, place))
-        place.remembered[self.id] = step.wanted.disk.wal
+    def while_down(self, transition: Transition, context: Context) -> None:
+        """Move the WAL."""
+        assert context.server.cluster is not None
+        context.server.cluster.move_wal(_opened(transition.spec_after.disk.wal, context))
+        context.remembered[self.id] = transition.spec_after.disk.wal
 
-    def _now(self, place: Place) -> str:
-        return str(place.remembered.get(self.id, place.base.disk.wal))
+    def _now(self, context: Context) -> str:
+        return str(context.remembered.get(self.id, context.base.disk.wal))
 
 
 DIMENSION = WalDisk()
 
 
-def _opened(disk: str, place: Place) -> Path | None:
-    """Where the WAL goes on ``disk``, which is opened if it is not yet."""
-    if place.server.places is None:
+def _opened(disk: str, context: Context) -> Path | None:
+    """Return the directory of the WAL on ``disk``, which is opened if needed."""
+    if context.server.disks is None:
         raise UsageError(
             "disk.wal: pgdyno does not move the WAL of a server that it did not start",
             code="restart-refused",
         )
-    return place.server.places.wal_place(disk)
+    return context.server.disks.wal_directory(disk)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.disk import FileSystem, keep_watch, mount_image, unmount_all
+from pgdyno.disk import FileSystem, clean_up_if_killed, mount_image, unmount_all
 from pgdyno.disk.mounting import run_program
 from pgdyno.errors import SetupError
 from pgdyno.server.directories import shared_folder
@@ -70,7 +70,7 @@ class CutPlaces:
         folders = [folder / role for role, _ in zip(_ROLES, images, strict=False)]
         self.data = folders[0] / "mnt"
         self.wal = folders[1] / "mnt" if len(folders) > 1 else None
-        keep_watch(folder.parent)
+        clean_up_if_killed(folder.parent)
         try:
             for disk, own in enumerate(folders):
                 shared_folder(own / "mnt")

@@ -69,7 +69,7 @@ def _record(drill: Drill) -> RecordedLoad:
 
 def _devices(drill: Drill) -> list[Device]:
     """The recording disks of the server, the one with the data first."""
-    places = drill.session.target.places
+    places = drill.session.target.disks
     assert places is not None, "a server of pgdyno's own has places"
     devices = places.recorded
     if not devices:

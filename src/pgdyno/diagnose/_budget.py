@@ -1,16 +1,17 @@
-"""The latency budget of a transaction: every millisecond of the mean response time, counted once.
+"""The latency budget of a transaction: every millisecond of the mean response, counted once.
 
     response = pool wait + connecting + queue for a client (open loop) + client lag + service
 
-is measured by the clients. Service time is split by the states of the server's sessions in a
-transaction: by Little's law, throughput times service time is the average number of connections in
-service, so a class with N sessions on average accounts for N / in-service of the service time. Time
-in which no session was seen in a transaction (the answer is on its way, or the generator has not
-read it yet) is not visible to the server: ``between``.
+are the clients' own clocks. Service is split by what the server's sessions were seen doing while
+they were in a transaction: by Little's law, throughput times service is the average number of
+connections in service, so a class of which N sessions were seen on average owns N / in-service of
+the service time. What no session was seen doing (the answer on its way, the generator not yet at
+it) stays with the parts that the server cannot see: ``between``.
 
-Two classes are split. The flush: into its latency, and ``images``, the time that the bytes of
-full-page images add. Runnable sessions (see ``Facts.runnable``): into ``running`` on a core, by the
-kernel's count, and ``ready``, the rest, which wait for a core.
+Two classes are cut in two. The flush: into what it takes however little it carries, and
+``images``, what full-page images add to it by their bytes. What can run (see
+``Facts.runnable``): into ``running`` on a core, by the kernel's clock, and ``ready``, which is
+the rest, in a queue for a core.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Part = Literal[
 
 
 CLIENT_PARTS: tuple[Part, ...] = ("pool wait", "connecting", "queue", "client lag")
-"""Waits before the first byte is sent."""
+"""What passes before the first byte is sent."""
 
 
 @dataclass(frozen=True)
@@ -44,30 +45,31 @@ class LatencyBudget:
     parts_ms: Mapping[Part, float]
 
     def share(self, *parts: Part) -> float:
-        """Return the part of the response time that ``parts`` have together, 0 to 1."""
+        """Part of the response time that ``parts`` own together, 0 to 1."""
         if self.response_ms <= 0:
             return 0.0
         return sum(self.parts_ms.get(part, 0.0) for part in parts) / self.response_ms
 
     @property
     def service_ms(self) -> float:
-        """Response time without the clients' own waits."""
+        """What remains without the clients' own waits."""
         return self.response_ms - sum(self.parts_ms.get(part, 0.0) for part in CLIENT_PARTS)
 
     def service_share(self, *parts: Part) -> float:
-        """Return the part of the service time that ``parts`` have together, 0 to 1."""
+        """Part of the service time that ``parts`` own together, 0 to 1."""
         service_ms = self.service_ms
         return sum(self.parts_ms.get(p, 0.0) for p in parts) / service_ms if service_ms > 0 else 0.0
 
 
 def latency_budget(s: Facts) -> LatencyBudget:
-    """Return the latency budget of ``s``; without samples, all service time is ``between``."""
+    """The budget of ``s``. Where nobody was seen at work, all of the service is ``between``."""
     mean_ms = {
         kind: s.run.histogram(kind, s.slice_ids).mean / 1e6
         for kind in ("response", "pool_wait", "connect", "client_lag", "send_late")
     }
     left_ms = response_ms = mean_ms["response"]
-    # A late generator sends late; in an open loop the rest of the lag is the queue for a client.
+    # A generator that is late is late to send; what else passes in an open loop before a client
+    # takes a transaction on is the queue for a free one.
     lag_ms = mean_ms["client_lag"]
     queue_ms = max(0.0, lag_ms - mean_ms["send_late"]) if s.has_open_loop else 0.0
     parts: dict[Part, float] = {}
@@ -84,7 +86,7 @@ def latency_budget(s: Facts) -> LatencyBudget:
 
 
 def _service_parts(s: Facts, service_ms: float) -> dict[Part, float]:
-    """Split ``service_ms`` by the classes of the sessions seen; the parts add up to it."""
+    """``service_ms`` cut up by the classes of sessions seen; the parts add up to it."""
     sessions: dict[WaitClass, float] = s.by_class
     if s.in_service <= 0:
         return {"between": service_ms}
@@ -107,11 +109,11 @@ def _service_parts(s: Facts, service_ms: float) -> dict[Part, float]:
 
 
 def image_part_of_flush(s: Facts) -> float:
-    """Part of a flush's time that writing full-page images takes, 0 to 1.
+    """Part of a flush's time that the bytes of full-page images take, 0 to 1.
 
-    A flush has a latency and a transfer time. The transfer time is estimated from the bytes per
-    flush at ``TRANSFER_BYTES_S``, the sequential rate of a modest disk; it is attributed to images
-    by their share of the bytes. Without the time of a flush, which needs
+    A flush has a latency and carries bytes. What the bytes take is estimated from the bytes per
+    flush at ``TRANSFER_BYTES_S``, a modest disk's sequential rate, so that it errs towards the
+    latency; of the bytes, the images have their share. Without the time of a flush, which needs
     track_wal_io_timing, ``TRANSFER_PART`` is assumed.
     """
     wal = s.wal_if_recorded
@@ -124,6 +126,6 @@ def image_part_of_flush(s: Facts) -> float:
 
 
 def _cores_used(s: Facts) -> float:
-    """Return the cores that client sessions used; all cores if that was not recorded."""
+    """Cores that client sessions ran on; no more than all where the kernel was not asked."""
     used = s.process_cores(CLIENT_BACKEND)
     return s.cores if used is None else used
