@@ -110,7 +110,7 @@ def test_what_we_made_goes_and_nothing_else(made: Cluster) -> None:
     """From within the database that goes, as the role's default leads there."""
     shown = cleanup(made.conninfo, "--dry-run")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "stays: public.kept in the database shop bears pgdyno's mark under another name" in (
+    assert "stays: public.kept in the database shop was made by pgdyno, but has been renamed" in (
         shown.stdout
     )
     assert "to remove: the database pgdyno\n" in shown.stdout
@@ -149,7 +149,10 @@ def test_our_database_stays_where_something_else_is_in_it(
 ) -> None:
     at(made, "pgdyno", foreign)
     said = cleanup(made.conninfo, "-y")
-    assert f"stays: the database pgdyno has what is not pgdyno's: {shown}\n" in said.stdout
+    assert (
+        f"stays: the database pgdyno contains objects that pgdyno did not make: {shown}\n"
+        in said.stdout
+    )
     assert (said.returncode, "pgdyno" in databases(made)) == (0, True)
     assert tables(made, "pgdyno") == set()
 
@@ -167,7 +170,7 @@ def test_what_may_not_be_removed_is_told_and_the_rest_goes(made: Cluster) -> Non
     try:
         guest = replace(made.conninfo, user="guest", password="guest", database="postgres")
         said = cleanup(guest, "-y")
-        assert "the database shop is not looked into: " in said.stdout
+        assert "the database shop could not be checked: " in said.stdout
         assert (said.returncode, "pgdyno" in databases(made)) == (0, False)
     finally:
         at(made, "postgres", "drop role guest")

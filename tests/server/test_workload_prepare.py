@@ -144,7 +144,8 @@ def test_an_initialisation_drops_what_is_pgbenchs_and_nothing_else(pg: Cluster, 
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [], wanted, silent)
     assert caught.value.message == (
-        "public.pgbench_history in the database pgdyno is no table of pgbench, and -i would drop it"
+        "public.pgbench_history in the database pgdyno is not a table of pgbench, and -i would"
+        " drop it"
     )
     run("drop table pgbench_history")
     _make_small_tables(run, scale=3)
@@ -211,13 +212,13 @@ def test_tables_of_others_are_used_as_they_are(pg: Cluster, run: Run) -> None:
     prepared = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(scale=3), silent)
     assert (prepared.tables, prepared.scale) == ("theirs", 2)
     assert prepared.notes[0] == (
-        "the tables in the database pgdyno have scale 2, which counts; -s 3 is for making them"
+        "the tables in the database pgdyno have scale 2, which is used; -s 3 is ignored"
     )
     assert run(_STORED) == before
     # A scale that nobody asked for is no reason to warn.
     notes = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent).notes
     assert notes == [
-        "pgbench_accounts ends at 200, where scale 2 has 200,000: rows are missing",
+        "pgbench_accounts ends at 200, not 200,000 as at scale 2: rows are missing",
     ]
 
 
@@ -254,7 +255,7 @@ _ODD = {
     ),
     "without a key": (
         "alter table pgbench_tellers drop constraint pgbench_tellers_pkey",
-        "without a primary key: pgbench_tellers; statements read the whole table",
+        "no primary key: pgbench_tellers; statements read the whole table",
     ),
 }
 
@@ -262,13 +263,13 @@ _ODD = {
 def test_tables_of_others_in_our_database_are_not_taken_for_ours(pg: Cluster, run: Run) -> None:
     _make_small_tables(run, scale=2)
     unnamed = replace(pg.conninfo, database_named=False)
-    with pytest.raises(SetupError, match="that pgdyno has not made"):
+    with pytest.raises(SetupError, match="that pgdyno did not make"):
         prepare(unnamed, [builtin("tpcb-like")], WorkloadSpec(), silent)
     assert prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent).tables == "theirs"
 
 
 @pytest.mark.parametrize(("change", "note"), _ODD.values(), ids=_ODD)
-def test_what_is_odd_about_tables_is_said(pg: Cluster, run: Run, change: str, note: str) -> None:
+def test_notes_about_tables(pg: Cluster, run: Run, change: str, note: str) -> None:
     _make_small_tables(run, scale=1)
     run(change)
     prepared = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
@@ -277,11 +278,11 @@ def test_what_is_odd_about_tables_is_said(pg: Cluster, run: Run, change: str, no
 
 _UNUSABLE = {
     "drop table pgbench_history": "the database pgdyno has pgbench_accounts, pgbench_branches,"
-    " pgbench_tellers, and lacks pgbench_history",
+    " pgbench_tellers, but not pgbench_history",
     f"comment on table pgbench_history is '{UNFINISHED}'": "pgbench's tables in the database pgdyno"
-    " are half made: the pgdyno that made them was stopped",
-    "truncate pgbench_branches": "pgbench_branches in the database pgdyno is empty, so that the"
-    " tables have no scale",
+    " are incomplete: pgdyno was stopped while it made them",
+    "truncate pgbench_branches": "pgbench_branches in the database pgdyno is empty, so the scale"
+    " is not known",
 }
 
 
@@ -297,7 +298,7 @@ def test_tables_of_others_that_cannot_be_used_are_left_as_they_are(
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
     assert caught.value.message == message
-    assert "-i drops pgbench's tables there" in (caught.value.hint or "")
+    assert "-i drops and makes all four of pgbench's tables there" in (caught.value.hint or "")
     after = run("select relname, relfilenode from pg_class where relname like 'pgbench%'")
     assert after == before
 
@@ -355,9 +356,7 @@ def test_two_runs_do_not_remake_each_others_tables(pg: Cluster, run: Run) -> Non
         run("insert into pgbench_history values (1, 1, 1, 1, now())")
         with ExitStack() as second:
             prepared = prepare(pg.conninfo, workloads, SCALE_1, silent, hold=second)
-            assert prepared.notes == [
-                "another pgdyno works on the same tables, in the database pgdyno"
-            ]
+            assert prepared.notes == ["another pgdyno uses the same tables, in the database pgdyno"]
             assert run("select count(*) from pgbench_history") == [(1,)]
         with ExitStack() as second, pytest.raises(SetupError) as caught:
             prepare(pg.conninfo, workloads, WorkloadSpec(scale=2), silent, hold=second)
@@ -387,7 +386,7 @@ def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> 
 
 def test_mixed_leaves_a_foreign_table_alone(pg: Cluster, run: Run) -> None:
     run("create table test_table (id int, mine text)")
-    with pytest.raises(SetupError, match="test_table in the database pgdyno is not pgdyno's"):
+    with pytest.raises(SetupError, match="test_table in the database pgdyno has other columns"):
         prepare(pg.conninfo, [builtin("mixed")], SCALE_1, silent)
     assert run("select count(*) from test_table") == [(0,)]
 
@@ -468,7 +467,7 @@ def test_a_missing_table_is_named_with_its_script(pg: Cluster, run: Run, tmp_pat
     spec = [ScriptPart(file=str(good)), ScriptPart(file=str(bad))]
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
-    assert caught.value.message == f"{bad}: the table gone is not in the database pgdyno"
+    assert caught.value.message == f"{bad}: the table gone does not exist in the database pgdyno"
 
 
 def test_an_initialisation_that_does_not_fit_drops_nothing(

@@ -1,4 +1,4 @@
-"""pgbench's tables that pgdyno did not make: used as they are, and what is to be said of them."""
+"""pgbench's tables that pgdyno did not make: their scale, and notes about them."""
 
 from __future__ import annotations
 
@@ -14,54 +14,55 @@ from pgdyno.workload._queries import query
 if TYPE_CHECKING:
     import psycopg
 
-_AFRESH = "-i drops pgbench's tables there and makes all four afresh, as pgbench -i does"
+_REMAKE_HINT = "-i drops and makes all four of pgbench's tables there, as pgbench -i does"
 _KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 
 
-def scale_there(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> int:
-    """The scale of the tables, as pgbench takes it. Raises SetupError when they cannot be used."""
+def scale_of(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> int:
+    """Return the scale of the tables, determined as pgbench does.
+
+    Raises SetupError if they cannot be used.
+    """
     database = conn.info.dbname
     if any(table.comment == UNFINISHED for table in found.values()):
         raise SetupError(
-            f"pgbench's tables in the database {database} are half made: the pgdyno that made them"
-            " was stopped",
+            f"pgbench's tables in the database {database} are incomplete: pgdyno was stopped while"
+            " it made them",
             code="tables-incomplete",
-            hint=_AFRESH,
+            hint=_REMAKE_HINT,
         )
     if missing := sorted(set(PGBENCH_COLUMNS) - set(found)):
         raise SetupError(
-            f"the database {database} has {', '.join(sorted(found))}, and lacks"
-            f" {', '.join(missing)}",
+            f"the database {database} has {', '.join(sorted(found))}, but not {', '.join(missing)}",
             code="tables-incomplete",
-            hint=_AFRESH,
+            hint=_REMAKE_HINT,
         )
     row = conn.execute(query("pgbench_scale")).fetchone()
     if row is None or row[0] == 0:
         raise SetupError(
-            f"pgbench_branches in the database {database} is empty, so that the tables have no"
-            " scale",
+            f"pgbench_branches in the database {database} is empty, so the scale is not known",
             code="tables-incomplete",
-            hint=_AFRESH,
+            hint=_REMAKE_HINT,
         )
     return int(row[0])
 
 
-def what_is_odd(
+def notes_about(
     conn: psycopg.Connection, found: Mapping[str, FoundTable], scale: int, asked: int | None
 ) -> Iterator[str]:
-    """What a user should know of the tables, whose scale is ``scale`` and not maybe ``asked``."""
+    """Yield notes for the user about the tables; ``scale`` is theirs, ``asked`` was requested."""
     database = conn.info.dbname
     if asked is not None and asked != scale:
         yield (
-            f"the tables in the database {database} have scale {scale}, which counts;"
-            f" -s {asked} is for making them"
+            f"the tables in the database {database} have scale {scale}, which is used;"
+            f" -s {asked} is ignored"
         )
     for table in found.values():
         if table.instead is not None:
             yield f"{table.schema}.{table.name} is {table.instead}, and is used as it is"
     unkeyed = [name for name in _KEYED if found[name].kind in ("r", "p") and not found[name].keyed]
     if unkeyed:
-        yield f"without a primary key: {', '.join(unkeyed)}; statements read the whole table"
+        yield f"no primary key: {', '.join(unkeyed)}; statements read the whole table"
     elif all(found[name].instead is None for name in _KEYED):
         yield from _rows_missing(conn, scale)
 
@@ -74,4 +75,4 @@ def _rows_missing(conn: psycopg.Connection, scale: int) -> Iterator[str]:
         ("pgbench_accounts", "pgbench_tellers"), row, expected, strict=True
     ):
         if there != due:
-            yield (f"{what} ends at {there:,}, where scale {scale} has {due:,}: rows are missing")
+            yield f"{what} ends at {there:,}, not {due:,} as at scale {scale}: rows are missing"

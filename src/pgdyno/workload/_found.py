@@ -1,7 +1,4 @@
-"""Tables of the built-in workloads that are in a database already: which, whose, and what of them.
-
-They are looked for as a script does it, along the search path.
-"""
+"""Existing tables of the built-in workloads, found along the search path as a script would."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table, or what stands in its place."""
+    """A table, or another relation of its name."""
 
     name: str
     schema: str
@@ -36,43 +33,43 @@ class FoundTable:
     """As in ``pg_class.relkind``."""
     comment: str | None
     keyed: bool
-    """Whether it has a primary key."""
+    """True if it has a primary key."""
     columns: Sequence[str]
 
     @property
     def ours(self) -> bool:
-        """Whether pgdyno made it."""
+        """True if pgdyno made it."""
         return is_ours(self.comment)
 
     @property
     def instead(self) -> str | None:
-        """``a view`` or the like, where it is no table; ``None`` where it is."""
+        """The kind of relation, such as ``a view``; ``None`` for a table."""
         return _KINDS.get(self.kind)
 
 
 def find_tables(conn: psycopg.Connection, names: Sequence[str]) -> dict[str, FoundTable]:
-    """Those of ``names`` that are there."""
+    """Return the existing tables among ``names``."""
     rows = conn.execute(query("tables_found"), {"names": list(names)}).fetchall()
     return {row[0]: FoundTable(*row) for row in rows}
 
 
 def find_pgbench(conn: psycopg.Connection) -> dict[str, FoundTable]:
-    """Those of pgbench's four tables that are there."""
+    """Return the existing tables among pgbench's four."""
     return find_tables(conn, list(PGBENCH_COLUMNS))
 
 
 def hidden(conn: psycopg.Connection, names: Sequence[str]) -> SetupError | None:
-    """The error for tables that one schema has, all of ``names``, and the search path does not
-    show; ``None`` when no schema has them."""
+    """Return the error for tables that exist, all of ``names``, in a schema outside of the search
+    path; ``None`` if no schema has them."""
     row = conn.execute(query("tables_hidden"), {"names": list(names)}).fetchone()
     if row is None:
         return None
     schema, role, search_path, may_use = row
     way = f"ALTER ROLE {role} SET search_path = {schema}; or PGOPTIONS='-c search_path={schema}'"
     return SetupError(
-        f"{', '.join(names)}: in the schema {schema} of the database {conn.info.dbname}, which the"
-        f" role {role} does not see: its search_path is {search_path or 'empty'}"
-        + ("" if may_use else f", and it has no USAGE on {schema}"),
+        f"{', '.join(names)}: in the schema {schema} of the database {conn.info.dbname}, which is"
+        f" not visible to the role {role}: its search_path is {search_path or 'empty'}"
+        + ("" if may_use else f", and the role has no USAGE on {schema}"),
         code="tables-hidden",
         hint=way if may_use else f"as a superuser: GRANT USAGE ON SCHEMA {schema} TO {role}; {way}",
     )

@@ -1,4 +1,4 @@
-"""From a spec's script mixes to scripts: built-in ones, and files in pgbench's language."""
+"""Load the scripts of a spec: built-in ones, and files in pgbench's language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pgdyno.spec import ScriptPart, Spec
 
-# Not one of another schema's; comments are taken out before.
+# Not a table of another schema. Comments are removed before.
 _PGBENCH_TABLE = re.compile(
     r"""(?<![\w.:'"])(?:public\.)?"?pgbench_(?:accounts|branches|tellers|history)\b""",
     re.IGNORECASE,
@@ -29,13 +29,13 @@ ENGINE_VARIABLES = {"scale", "client_id", "random_seed", "default_seed", "txn"}
 
 
 _IDLE = Workload("idle", [WeightedScript("idle", "select 1;", "idle", 1)], Tables.NONE)
-"""What idle clients would execute if they did."""
+"""Placeholder for idle clients, which execute nothing."""
 
 
 def load_workloads(spec: Spec) -> dict[str, Workload]:
-    """The workload of each client group, script files read once each.
+    """Return the workload of each client group; each script file is read once.
 
-    Raises UsageError for a file that is missing, is no text or has a mistake (with its line and
+    Raises UsageError for a file that is missing, is not text or has an error (with line and
     column).
     """
     loaded: dict[str, Workload] = {}
@@ -50,7 +50,7 @@ def load_workloads(spec: Spec) -> dict[str, Workload]:
 
 
 def load_mix(mix: str | list[ScriptPart]) -> Workload:
-    """The workload that one mix asks for. Raises as :func:`load_workloads` does."""
+    """Return the workload of one mix. Raises as :func:`load_workloads` does."""
     if isinstance(mix, str):
         return _builtin(mix)
     names = _distinct_names([Path(part.file).stem if part.file else str(part.builtin)
@@ -79,9 +79,9 @@ def _script_of(name: str, part: ScriptPart) -> WeightedScript:
 
 
 def script_text(part: ScriptPart) -> str:
-    """The text of a part that is a file: its own where it has one, else what the file holds.
+    """Return the text of a script file: that in the spec if there is one, else the file's content.
 
-    Raises UsageError when that cannot be read.
+    Raises UsageError if the file cannot be read.
     """
     assert part.file is not None
     if part.text is not None:
@@ -90,7 +90,7 @@ def script_text(part: ScriptPart) -> str:
 
 
 def unset_variables(workload: Workload, defined: Collection[str]) -> dict[str, list[str]]:
-    """By script file: variables that it uses and that nobody sets, neither it nor ``defined``."""
+    """Return, by script file, variables that are used but set neither there nor in ``defined``."""
     from pgdyno._engine import check_script
 
     missing = {}
@@ -117,7 +117,7 @@ def _builtin(name: str) -> Workload:
 
 
 def _check(script: WeightedScript) -> None:
-    """Have the engine read the script, so that mistakes show before any server is started."""
+    """Parse the script, so that errors are reported before a server is started."""
     from pgdyno._engine import ScriptError, check_script
 
     try:
@@ -127,7 +127,7 @@ def _check(script: WeightedScript) -> None:
 
 
 def _distinct_names(stems: list[str]) -> list[str]:
-    """File names without folder and ending; numbered where two are the same."""
+    """Return the file names without directory and extension, numbered if not distinct."""
     counts = {stem: stems.count(stem) for stem in stems}
     seen: dict[str, int] = {}
     names = []

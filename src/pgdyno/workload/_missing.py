@@ -1,8 +1,7 @@
-"""Finds tables that a script needs and the database lacks, before the load starts.
+"""Check before the load that the tables of scripts exist.
 
-Each statement is prepared and thrown away, which makes the server look its names up without
-running anything. Scripts that make tables themselves, or expect errors of this kind, are left to
-the run.
+Each statement is prepared and discarded, so the server looks up its names without executing it.
+Scripts that make tables, or expect errors of this kind, are not checked.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from pgdyno.workload._model import WeightedScript, Workload
 if TYPE_CHECKING:
     import psycopg
 
-_LEFT_ALONE = re.compile(r"\bcreate\b|\binto\s+temp|\\expect\s+42P01", re.IGNORECASE)
-# A variable's value does not matter for looking names up, and within quotes nothing does.
+_UNCHECKED = re.compile(r"\bcreate\b|\binto\s+temp|\\expect\s+42P01", re.IGNORECASE)
+# A variable's value does not affect name lookup.
 _VARIABLE = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 _UNDEFINED_TABLE = b"42P01"
 
 
 def check_tables_exist(conninfo: ConnInfo, workload: Workload) -> None:
-    """Raise SetupError, with script and table named, for the first table that is not there."""
+    """Raise SetupError with script and table for the first table that does not exist."""
     from pgdyno._engine import check_script
 
     with connect(conninfo) as conn:
         for script in workload.scripts:
             statements = check_script(script.text, script.file)["statements"]
-            if _LEFT_ALONE.search(script.text):
+            if _UNCHECKED.search(script.text):
                 continue
             for statement in statements:
                 if said := _missing_table(conn, statement):
@@ -39,7 +38,7 @@ def check_tables_exist(conninfo: ConnInfo, workload: Workload) -> None:
 
 
 def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
-    """What the server says about a missing table; ``None`` when none is missing."""
+    """Return the server's message about a missing table; ``None`` if none is missing."""
     from psycopg.pq import DiagnosticField, ExecStatus
 
     result = conn.pgconn.prepare(b"", _VARIABLE.sub("null", statement).encode())
@@ -56,11 +55,11 @@ def _error(script: WeightedScript, said: str, conn: psycopg.Connection) -> Setup
     if problem := hidden(conn, [table]):
         problem.message = f"{script.file}: {problem.message}"
         return problem
-    hint = "make it there before the run, or name the database that has it with -d"
+    hint = "create it before the run, or name the database that has it with -d"
     if table.removeprefix("public.") in PGBENCH_COLUMNS:
         hint = "-i makes pgbench's tables there"
     return SetupError(
-        f"{script.file}: the table {table} is not in the database {conn.info.dbname}",
+        f"{script.file}: the table {table} does not exist in the database {conn.info.dbname}",
         code="missing-table",
         hint=hint,
     )

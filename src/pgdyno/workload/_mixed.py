@@ -10,7 +10,7 @@ from pgdyno.workload._queries import query, setup_errors
 
 
 def prepare_mixed(conninfo: ConnInfo) -> bool:
-    """Make the table when it is not there, and tell; one that is there goes on growing."""
+    """Make the table if it does not exist, and return whether it was made."""
     with connect(conninfo) as conn, setup_errors("test_table"):
         found = find_tables(conn, list(MIXED_COLUMNS))
         if not found:
@@ -21,7 +21,8 @@ def prepare_mixed(conninfo: ConnInfo) -> bool:
             return True
     if found["test_table"].columns != MIXED_COLUMNS["test_table"]:
         raise SetupError(
-            f"the table test_table in the database {conninfo.database} is not pgdyno's",
+            f"the table test_table in the database {conninfo.database} has other columns than"
+            " pgdyno's",
             code="foreign-table",
             hint="rename or drop it",
         )
@@ -29,7 +30,7 @@ def prepare_mixed(conninfo: ConnInfo) -> bool:
 
 
 def highest_id(conninfo: ConnInfo) -> int:
-    """The highest id in the table, 0 when it is empty."""
+    """Return the highest id in the table, 0 if it is empty."""
     with connect(conninfo) as conn, setup_errors("test_table"):
         row = conn.execute(query("mixed_max_id")).fetchone()
     assert row is not None

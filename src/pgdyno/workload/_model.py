@@ -1,4 +1,4 @@
-"""What the clients of a run do: weighted scripts, the variables they start with, their tables."""
+"""Model of a workload: weighted scripts, initial variables, tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Tables(Enum):
-    """Which tables a workload works on that pgdyno can make."""
+    """The tables of a workload that pgdyno can make."""
 
     PGBENCH = "pgbench"
     MIXED = "mixed"
@@ -26,14 +26,14 @@ class WeightedScript:
     """One script of a mix."""
 
     name: str
-    """What results call it; distinct within a workload."""
+    """Its name in results; distinct within a workload."""
     text: str
     file: str
-    """Where it comes from, for error messages."""
+    """Its source, for error messages."""
     weight: int
-    """Its share of the transactions is this over the sum of all weights."""
+    """Its share of the transactions is its weight divided by the sum of all weights."""
     own: bool = False
-    """Whether it is a file of the user's."""
+    """True for a file of the user."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Workload:
 
     @property
     def own(self) -> bool:
-        """Whether a script of the user's is part of it."""
+        """True if it contains a script of the user."""
         return any(script.own for script in self.scripts)
 
     def variables(self, conninfo: ConnInfo, spec: WorkloadSpec) -> Mapping[str, str]:
-        """What every client's variables hold at the start; the spec's own win.
+        """Return the initial variables of every client; those of the spec have precedence.
 
-        ``scale`` for all, ``maxid`` for ``mixed``: the highest id at this moment.
+        ``scale`` for all workloads; for ``mixed`` also ``maxid``, the current highest id.
         """
         values = {"scale": str(spec.scale)}
         if self.tables is Tables.MIXED:

@@ -1,7 +1,7 @@
-"""Tables without WAL: made unlogged, and logged again.
+"""Change tables to unlogged, and back to logged.
 
-A logged table may not refer to an unlogged one, so of two that a foreign key joins, the one that
-refers is made unlogged first and logged last.
+A logged table cannot reference an unlogged one, so the referencing table of a foreign key is made
+unlogged first and logged last.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class _Table:
 
 
 def make_unlogged(connection: psycopg.Connection) -> list[int]:
-    """Make every ordinary table of the database unlogged; the ids of those that were not.
+    """Make every ordinary table of the database unlogged; return the OIDs of the changed ones.
 
-    The connection is in autocommit. Raises SetupError when the server refuses.
+    The connection must be in autocommit mode. Raises SetupError if the server refuses.
     """
     logged = [table for table in _tables(connection) if table.logged]
     for table in _referring_first(logged):
@@ -39,7 +39,7 @@ def make_unlogged(connection: psycopg.Connection) -> list[int]:
 
 
 def make_logged(connection: psycopg.Connection, tables: Iterable[int] | None = None) -> None:
-    """Make tables logged again, by id; all that are not when none are given."""
+    """Make tables logged again: those with the given OIDs, or all unlogged ones."""
     wanted = None if tables is None else {*tables}
     unlogged = [
         table
@@ -70,8 +70,8 @@ def _referring_first(tables: list[_Table]) -> list[_Table]:
     except CycleError as cycle:
         names = sorted({f"{by_oid[oid].schema}.{by_oid[oid].name}" for oid in cycle.args[1]})
         raise SetupError(
-            f"{' and '.join(names)} refer to each other, and PostgreSQL makes neither of such"
-            " tables unlogged before the other",
+            f"{' and '.join(names)} reference each other, and PostgreSQL cannot make such tables"
+            " unlogged",
             code="tables",
             hint="drop one of the foreign keys in the setup",
         ) from None

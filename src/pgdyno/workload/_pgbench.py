@@ -1,7 +1,7 @@
-"""pgbench's tables, the same as ``pgbench -i`` makes them, in the same steps.
+"""Make pgbench's tables as ``pgbench -i`` does, in the same steps.
 
-The rows of one branch differ from those of another only in two numbers, so their text is made once
-and the numbers are put in by byte replacement; the server's COPY is then what takes the time.
+Rows of different branches differ only in two numbers, so their text is made once and the numbers
+are inserted by byte replacement; most of the time is then spent in the server's COPY.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench
 
 @dataclass(frozen=True)
 class Making:
-    """One initialisation of pgbench's tables."""
+    """An initialization of pgbench's tables."""
 
     conn: psycopg.Connection
-    """In autocommit."""
+    """In autocommit mode."""
     scale: int
     init: InitSpec
     progress: Callable[[str, int, int], None]
 
     def make(self, *, vacuum: bool = True) -> None:
-        """Carry the steps out, and mark the tables as ours if creating them is one."""
+        """Carry out the steps, and mark the tables as made by pgdyno if they are created."""
         carry_out = {
             "d": self._drop,
             "t": self._create,
@@ -51,7 +51,7 @@ class Making:
         }
         rest = steps = "".join(step for step in self.init.all_steps if vacuum or step != "v")
         if steps.startswith("dt"):
-            # Together, so that what is there stays when the new tables are refused.
+            # In one transaction, so that existing tables are kept if the new ones are refused.
             with self.conn.transaction():
                 self._drop()
                 self._create()
@@ -73,7 +73,7 @@ class Making:
             mark(self.conn, "table", PGBENCH_COLUMNS, UNFINISHED)
 
     def _partition(self, number: int) -> str:
-        """The statement that makes one partition of the accounts, with pgbench's bounds."""
+        """Return the statement that creates a partition of the accounts, with pgbench's bounds."""
         count = self.init.partitions
         unlogged = "unlogged" if self.init.unlogged_tables else ""
         bounds = f"with (modulus {count}, remainder {number - 1})"
@@ -88,18 +88,18 @@ class Making:
         )
 
     def _run(self, name: str) -> None:
-        """Execute one of this room's files, its blanks filled in."""
+        """Execute ``sql/NAME.sql`` with its placeholders replaced."""
         from psycopg import sql
 
         init = self.init
-        # With partitions these alone are unlogged: pgbench's way since 18, whose PostgreSQL takes
-        # no unlogged table that has some.
+        # With partitions only these are unlogged, as in pgbench 18: PostgreSQL 18 does not accept
+        # unlogged partitioned tables.
         unlogged = sql.SQL("unlogged" if init.unlogged_tables and not init.partitions else "")
         fillfactor = sql.SQL(str(init.fillfactor))
         kind: sql.Composable = sql.SQL("with (fillfactor = {})").format(fillfactor)
         if init.partitions:
             kind = sql.SQL(f"partition by {init.partition_method or 'range'} (aid)")
-        blanks: dict[str, sql.Composable] = {
+        placeholders: dict[str, sql.Composable] = {
             "aid": sql.SQL("bigint" if self.scale >= _SCALE_OF_64_BITS else "int"),
             "unlogged": unlogged,
             "fillfactor": fillfactor,
@@ -110,10 +110,10 @@ class Making:
             "tellers": sql.SQL(str(self.scale * TELLERS_PER_BRANCH)),
             "accounts": sql.SQL(str(self.scale * ACCOUNTS_PER_BRANCH)),
         }
-        self.conn.execute(sql.SQL(query(name).decode()).format(**blanks))
+        self.conn.execute(sql.SQL(query(name).decode()).format(**placeholders))
 
     def _fill(self) -> None:
-        # Truncated in the same transaction, so that COPY may freeze rows and spare a later vacuum.
+        # Truncated in the same transaction, so that COPY can freeze rows, which saves a vacuum.
         with self.conn.transaction():
             self.conn.execute(_TRUNCATE)
             self._copy("pgbench_branches (bid, bbalance)", _branch_rows(self.scale))
@@ -121,7 +121,7 @@ class Making:
             self._copy("pgbench_accounts", self._reported(_account_rows(self.scale)))
 
     def _copy(self, table: str, rows: Iterator[bytes]) -> None:
-        # A table with partitions takes no frozen rows.
+        # COPY FREEZE is not possible on a partitioned table.
         frozen = table != "pgbench_accounts" or not self.init.partitions
         options = "with (freeze)" if frozen else ""
         with self.conn.cursor().copy(f"copy {table} from stdin {options}".encode()) as copy:
@@ -178,10 +178,10 @@ def _teller_rows(scale: int) -> Iterator[bytes]:
 
 
 def _account_rows(scale: int) -> Iterator[tuple[bytes, int]]:
-    """COPY text of all accounts in order, in pieces, each with its number of rows.
+    """Yield the COPY text of all accounts in order, in pieces with their numbers of rows.
 
-    Account ``branch * 100000 + k`` is written as the branch followed by k in five digits; leading
-    zeros do no harm. Only the last of a branch, k = 100000, carries over.
+    Account ``branch * 100000 + k`` is written as the branch followed by k in five digits (leading
+    zeros are harmless), except for the last of a branch, k = 100000, which carries over.
     """
     size = ACCOUNTS_PER_BRANCH // _CHUNKS_PER_BRANCH
     templates = [

@@ -1,4 +1,4 @@
-"""The user's own setup: a file of SQL that is executed once, before the load."""
+"""The user's setup: an SQL file that is executed once before the load."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pgdyno.workload._textfile import read_text
 
 
 def run_setup(conninfo: ConnInfo, file: str, text: str | None = None) -> None:
-    """Execute ``file``, or its ``text`` where that is known, on one connection, as ``psql -1 -f``
-    would: all of it or nothing.
+    """Execute ``file``, or its ``text`` if given, in a single transaction like ``psql -1 -f``.
 
-    Raises UsageError when it cannot be read, SetupError with file and line when a statement fails.
+    Raises UsageError if it cannot be read, SetupError with file and line if a statement fails.
     """
     import psycopg
 
@@ -21,18 +20,18 @@ def run_setup(conninfo: ConnInfo, file: str, text: str | None = None) -> None:
             conn.execute(text.encode())
         except psycopg.Error as problem:
             message = (problem.diag.message_primary or str(problem)).strip()
-            place = file
+            position = file
             if problem.diag.statement_position:
                 line = text.count("\n", 0, int(problem.diag.statement_position)) + 1
-                place = f"{file}:{line}"
+                position = f"{file}:{line}"
             raise SetupError(
-                f"{place}: {message}",
+                f"{position}: {message}",
                 code="setup-failed",
-                hint="the setup is executed as one transaction in the database"
-                f" {conninfo.database}; nothing of it has stayed",
+                hint="the setup runs in one transaction in the database"
+                f" {conninfo.database}; it was rolled back",
             ) from None
 
 
 def read_setup(file: str, text: str | None = None) -> str:
-    """The text of a setup file, or ``text`` where that is known. Raises UsageError."""
+    """Return ``text`` if given, else the text of the setup file. Raises UsageError."""
     return read_text(file, "setup") if text is None else text

@@ -1,7 +1,7 @@
-"""A lock on the workloads' tables of one database: many runs use them, or one makes them.
+"""Lock on the workloads' tables of a database: shared by runs that use them, exclusive for making.
 
-It is an advisory lock of PostgreSQL's, held by a session that stays open as long as the run; it
-goes with the session, however that ends.
+It is an advisory lock of a session that stays open during the run, so the server releases it
+however the run ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _KEYS = "(1885828217, 1)"
 """The letters "pgdy" as a number, and the number of this lock."""
-_PATIENCE = "3s"
-"""A run that has just ended may have its session for a moment yet."""
+_LOCK_TIMEOUT = "3s"
+"""Long enough for the session of a run that has just ended to be closed."""
 _TIMEOUTS_OFF = (
     "set statement_timeout = 0; set idle_session_timeout = 0;"
     " set idle_in_transaction_session_timeout = 0; set lock_timeout = '{}'"
@@ -27,12 +27,12 @@ _TIMEOUTS_OFF = (
 
 
 class TableLock:
-    """Used as a context manager; nothing is locked before :meth:`to_use` or :meth:`to_make`."""
+    """Context manager of the lock, which :meth:`to_use` and :meth:`to_make` take."""
 
     def __init__(self, conninfo: ConnInfo) -> None:
         self._database = conninfo.database
         self._conn = connect(conninfo)
-        self._conn.execute(_TIMEOUTS_OFF.format(_PATIENCE).encode())
+        self._conn.execute(_TIMEOUTS_OFF.format(_LOCK_TIMEOUT).encode())
 
     def __enter__(self) -> TableLock:
         return self
@@ -42,24 +42,24 @@ class TableLock:
 
     @property
     def conn(self) -> psycopg.Connection:
-        """The session that holds the lock, whose timeouts are off."""
+        """The session that holds the lock, with its timeouts disabled."""
         return self._conn
 
     def to_use(self) -> None:
-        """Share the tables with other runs. Raises SetupError while another one makes them."""
+        """Take the shared lock. Raises SetupError if another run makes the tables."""
         self._take("pg_advisory_lock_shared", "making")
 
     def to_make(self) -> None:
-        """Have the tables alone. Raises SetupError while another run uses or makes them.
+        """Take the exclusive lock. Raises SetupError if another run uses or makes the tables.
 
-        The share is given up before, so that two who want this do not wait for each other.
+        The shared lock is released first, so that two such runs do not wait for each other.
         """
         self._release("pg_advisory_unlock_shared")
         self._take("pg_advisory_lock", "using")
 
     @contextmanager
     def if_alone(self) -> Iterator[bool]:
-        """Have the tables alone within the block, if nobody else uses them now."""
+        """Hold the exclusive lock within the block if no other run uses the tables now."""
         row = self._conn.execute(f"select pg_try_advisory_lock{_KEYS}".encode()).fetchone()
         alone = bool(row and row[0])
         try:
@@ -69,7 +69,7 @@ class TableLock:
                 self._release("pg_advisory_unlock")
 
     def made(self) -> None:
-        """Others may use them too."""
+        """Replace the exclusive lock by the shared one."""
         self.to_use()
         self._release("pg_advisory_unlock")
 
@@ -85,5 +85,5 @@ class TableLock:
             raise SetupError(
                 f"another pgdyno is {doing} the tables in the database {self._database}",
                 code="tables-in-use",
-                hint="wait until it ends, or use another database: -d NAME",
+                hint="wait until it has ended, or use another database with -d NAME",
             ) from None

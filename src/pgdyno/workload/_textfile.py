@@ -1,4 +1,4 @@
-"""Text files of the user's: scripts and SQL."""
+"""Read text files of the user: scripts and SQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.errors import UsageError
 
 
 def read_text(file: str, what: str, *, bytes_max: int | None = None) -> str:
-    """The text of ``file``, which is called the ``what`` in errors. Raises UsageError."""
+    """Return the text of ``file``, called ``what`` in errors. Raises UsageError."""
     code = f"{what}-file"
     try:
         content = Path(file).expanduser().read_bytes()

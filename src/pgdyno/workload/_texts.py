@@ -1,7 +1,6 @@
-"""The texts of the files that a spec names, within the spec itself: what a run file keeps of them.
+"""Copy the texts of the files that a spec names into the spec, for the run file.
 
-A run can then be repeated from its run file alone, wherever that is and whatever became of the
-files.
+A run can then be repeated from its run file without these files.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from pgdyno.workload._setup import read_setup
 
 
 def with_texts(spec: Spec) -> Spec:
-    """``spec`` with the text of every script file and of the setup in it.
+    """Return ``spec`` with the text of every script file and of the setup.
 
     Raises UsageError for a file that cannot be read.
     """

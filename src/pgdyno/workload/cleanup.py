@@ -1,8 +1,8 @@
-"""Finding what pgdyno has made on a server, in every database, and removing it.
+"""Find and remove what pgdyno has made on a server, in every database.
 
-Ours is what bears the mark under a name that pgdyno gives. The database ``pgdyno`` goes if pgdyno
-made it and nothing else is in it. Roles are never touched. Drills leave nothing to be found, for
-their servers are pgdyno's own.
+An object is removed if it has both a name that pgdyno uses and its mark. The database ``pgdyno`` is
+removed if pgdyno made it and it contains nothing else. Roles are not changed. Drills leave nothing
+on existing servers, as they start their own.
 """
 
 from __future__ import annotations
@@ -30,27 +30,30 @@ _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class Removal:
-    """What is to be removed from one database, or the database itself."""
+    """Objects to remove from a database, or the database itself."""
 
     database: str
     statements: tuple[sql.Composed, ...]
     what: str
-    """For the user, in words."""
+    """Description for the user."""
     whole: bool = False
-    """Whether it is the database itself, which is dropped from another one."""
+    """True for the database itself, which is dropped from another one."""
 
 
 @dataclass
 class Plan:
-    """What there is of pgdyno's on a server."""
+    """The removals on a server, and what is kept."""
 
     removals: list[Removal] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    """What looks like ours and stays, or could not be looked at, with the reason."""
+    """Objects that are kept or could not be checked, with the reason."""
 
 
 def plan_cleanup(conninfo: ConnInfo) -> Plan:
-    """Look into every database that the role may enter. Raises SetupError when none answers."""
+    """Search every database that the role can connect to.
+
+    Raises SetupError if the server cannot be reached.
+    """
     plan = Plan()
     with connect(conninfo) as conn:
         databases = conn.execute(query("databases")).fetchall()
@@ -59,13 +62,13 @@ def plan_cleanup(conninfo: ConnInfo) -> Plan:
             with connect(replace(conninfo, database=name)) as conn:
                 _look_into(conn, plan, made_by_us=is_ours(comment), droppable=droppable)
         except PgdynoError as problem:
-            plan.kept.append(f"the database {name} is not looked into: {problem.message}")
+            plan.kept.append(f"the database {name} could not be checked: {problem.message}")
     return plan
 
 
 def remove(conninfo: ConnInfo, removal: Removal) -> None:
-    """Carry one removal out; ``conninfo`` is outside of a database that goes. Raises
-    SetupError when the server refuses, or a run is using it."""
+    """Carry out a removal; ``conninfo`` must name another database than one to be dropped. Raises
+    SetupError if the server refuses, or a run uses the tables."""
     import psycopg
 
     try:
@@ -84,7 +87,7 @@ def remove(conninfo: ConnInfo, removal: Removal) -> None:
 
 
 def outside_own_database(conninfo: ConnInfo) -> ConnInfo:
-    """The same server, in a database that is not the one to drop, where the role may enter one."""
+    """Return a connection to another database than ``pgdyno``, if the role can connect to one."""
     outside = replace(conninfo, database="postgres")
     if conninfo.database != OWN_DATABASE:
         return conninfo
@@ -100,7 +103,7 @@ def _look_into(conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppa
     ours, renamed = _made_here(conn)
     for name in renamed:
         plan.kept.append(
-            f"{name} in the database {database} bears pgdyno's mark under another name"
+            f"{name} in the database {database} was made by pgdyno, but has been renamed"
         )
     if made_by_us:
         foreign = [*_foreign_here(conn, {*ours})]
@@ -113,7 +116,7 @@ def _look_into(conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppa
 
 
 def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """Relations of ours, schema and name → kind; and those that were renamed."""
+    """Return pgdyno's relations, schema and name → kind, and those that were renamed."""
     ours, renamed = {}, []
     for schema, name, kind, comment in conn.execute(query("made_here")):
         if not is_ours(comment):
@@ -133,10 +136,10 @@ def _foreign_here(conn: psycopg.Connection, ours: set[tuple[str, str]]) -> Itera
 
 def _why_kept(database: str, foreign: list[str]) -> str:
     if not foreign:
-        return f"the database {database} is another role's, and only its owner may drop it"
+        return f"the database {database} can only be dropped by its owner, another role"
     shown = ", ".join(foreign[:_FOREIGN_MAX])
     more = f" and {len(foreign) - _FOREIGN_MAX} more" if len(foreign) > _FOREIGN_MAX else ""
-    return f"the database {database} has what is not pgdyno's: {shown}{more}"
+    return f"the database {database} contains objects that pgdyno did not make: {shown}{more}"
 
 
 def _whole(database: str) -> Removal:
@@ -147,7 +150,7 @@ def _whole(database: str) -> Removal:
 
 
 def _parts(database: str, ours: dict[tuple[str, str], str]) -> Removal:
-    """The tables in one statement, for they may refer to each other; sequences after them."""
+    """Drop the tables in one statement, as they may reference each other, then the sequences."""
     from psycopg import sql
 
     tables = [name for name, kind in ours.items() if kind != "S"]
@@ -162,7 +165,7 @@ def _parts(database: str, ours: dict[tuple[str, str], str]) -> Removal:
 
 
 def _shown(schema: str, name: str) -> str:
-    """A name with its schema, quoted where SQL wants that."""
+    """Return a name with its schema, quoted if SQL requires it."""
     from psycopg import sql
 
     parts = (schema, name)

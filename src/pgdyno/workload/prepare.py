@@ -1,8 +1,8 @@
-"""Makes sure that a workload finds its tables, and touches nothing else.
+"""Prepare the tables of a workload.
 
-What is there is used as it is. What is missing is made in pgdyno's own database; in any other only
-with an initialisation, which is what ``pgbench -i`` does. Only tables that bear pgdyno's mark are
-made afresh, and only in its own database.
+Existing tables are used without change. Missing tables are made in the database pgdyno, in any
+other database only by an initialization, as with ``pgbench -i``. Tables are replaced only if they
+have pgdyno's mark, and only in the database pgdyno.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
 from pgdyno.server.connecting.marks import mark_of, scale_in
-from pgdyno.workload._existing import scale_there, what_is_odd
+from pgdyno.workload._existing import notes_about, scale_of
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
 from pgdyno.workload._missing import check_tables_exist
 from pgdyno.workload._mixed import prepare_mixed
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from pgdyno.spec.model import WorkloadSpec
 
 Progress = Callable[[str, int, int], None]
-"""Called with a label, what is done and what there is to do."""
+"""Called with a label, the amount done and the total amount."""
 CheckRoom = Callable[[Room], None]
-"""Called before tables are made; raises SetupError where they would not fit."""
+"""Called before tables are made; raises SetupError if they would not fit."""
 
 
 @dataclass
 class Prepared:
-    """What the load finds."""
+    """The prepared tables."""
 
     scale: int
-    """Of pgbench's tables, or what scripts are told where there are none."""
+    """Scale of pgbench's tables; without them, the value of the scripts' variable."""
     tables: str | None = None
-    """``made`` for this run, ``kept`` from an earlier one, or ``theirs``; ``None``: none known."""
+    """``made`` for this run, ``kept`` from an earlier one, or ``theirs``; ``None``: not known."""
     notes: list[str] = field(default_factory=list)
-    """What is odd about the tables."""
+    """Notes for the user about the tables."""
 
 
 def prepare(
@@ -58,15 +58,15 @@ def prepare(
     hold: ExitStack | None = None,
     check_room: CheckRoom = lambda _: None,
 ) -> Prepared:
-    """Make the workloads' tables where that is due, use what is there otherwise.
+    """Make the workloads' tables if required, otherwise use the existing ones.
 
-    ``hold`` keeps the lock on the tables until it unwinds; without one they are nobody else's.
-    Raises SetupError when something is in the way: rights, a foreign table of the same name, tables
-    in use, a statement of the setup that fails, a table that a script needs and nobody made.
+    ``hold`` keeps the lock on the tables until it is closed; by default it is released at the end.
+    Raises SetupError for missing privileges, a foreign table of the same name, tables in use, a
+    failing statement of the setup, or a missing table that a script needs.
     """
     distinct = list({id(workload): workload for workload in workloads}.values())
     kinds = {workload.tables for workload in distinct}
-    # Scripts on other tables are told what pgbench tells them.
+    # Scripts on other tables get the default, as in pgbench.
     known = wanted.scale_given or Tables.PGBENCH in kinds or wanted.initialize
     prepared = Prepared(wanted.scale if known else 1)
     with ExitStack() as own:
@@ -82,16 +82,16 @@ def prepare(
     for workload in distinct:
         check_tables_exist(conninfo, workload)
     if wanted.unlogged:
-        progress("tables without WAL", 0, 1)
+        progress("unlogged tables", 0, 1)
         with connect(conninfo) as connection:
             make_unlogged(connection)
-        progress("tables without WAL", 1, 1)
+        progress("unlogged tables", 1, 1)
     return prepared
 
 
 @dataclass
 class _Pgbench:
-    """What is done about pgbench's tables in one database."""
+    """Preparation of pgbench's tables in a database."""
 
     conninfo: ConnInfo
     wanted: WorkloadSpec
@@ -117,8 +117,8 @@ class _Pgbench:
         return not found or (_all_ours(found) and not self._as_wanted(found))
 
     def _as_wanted(self, found: Mapping[str, FoundTable]) -> bool:
-        """Whether the tables, which are ours, are complete and as they would be made now; where
-        no scale was said, larger ones will do."""
+        """Return whether pgdyno's tables are complete and have the requested options; if no scale
+        is given, larger ones are accepted."""
         mark = mark_of(self._scale_kept(found), self.wanted.init)
         return set(found) == set(PGBENCH_COLUMNS) and all(
             table.comment == mark for table in found.values()
@@ -145,12 +145,12 @@ class _Pgbench:
         lock.made()
 
     def _check_droppable(self, found: Mapping[str, FoundTable]) -> None:
-        """Refuse to drop what has the name of a table of pgbench's and is another."""
+        """Refuse to drop relations that have a name of pgbench's tables but are not."""
         for table in found.values():
             if table.instead or list(table.columns) != PGBENCH_COLUMNS[table.name]:
                 raise SetupError(
                     f"{table.schema}.{table.name} in the database {self.conninfo.database} is"
-                    f" {table.instead or 'no table of pgbench'}, and -i would drop it",
+                    f" {table.instead or 'not a table of pgbench'}, and -i would drop it",
                     code="foreign-table",
                     hint="rename or drop it yourself, or name another database",
                 )
@@ -165,10 +165,10 @@ class _Pgbench:
         ours = _all_ours(found) and self.conninfo.database == OWN_DATABASE
         if not (ours or self.conninfo.database_named):
             raise SetupError(
-                f"the database {OWN_DATABASE}, where the load was to go, has pgbench's tables that"
-                " pgdyno has not made",
+                f"the database {OWN_DATABASE}, which the load would use, has pgbench's tables that"
+                " pgdyno did not make",
                 code="foreign-table",
-                hint=f"-d {OWN_DATABASE} loads them as they are; or name another database",
+                hint=f"use them with -d {OWN_DATABASE}, or name another database",
             )
         self.prepared.tables = "kept" if ours else "theirs"
         users = [each for each in workloads if each.tables is Tables.PGBENCH]
@@ -177,21 +177,21 @@ class _Pgbench:
             self.prepared.scale = self._scale_kept(found)
             self._freshen(lock)
         elif builtin or (not self.wanted.scale_given and set(found) == set(PGBENCH_COLUMNS)):
-            scale = scale_there(conn, found)
+            scale = scale_of(conn, found)
             asked = self.wanted.scale if self.wanted.scale_given else None
             self.prepared.scale = scale
-            self.prepared.notes += what_is_odd(conn, found, scale, asked)
+            self.prepared.notes += notes_about(conn, found, scale, asked)
             if words := self.wanted.init.in_words():
                 self.prepared.notes.append(
-                    f"the tables in the database {self.conninfo.database} are there, and are used"
-                    f" as they are; {words}: for making them, with -i"
+                    f"the existing tables in the database {self.conninfo.database} are used without"
+                    f" change; ignored without -i: {words}"
                 )
         if self.wanted.vacuum == "all":
             names = ", ".join(name for name, table in found.items() if table.instead is None)
             conn.execute(f"vacuum analyze {names}".encode())
 
     def _freshen(self, lock: TableLock) -> None:
-        """What pgbench does before a run: an empty history, the two small tables vacuumed."""
+        """Empty the history and vacuum the two small tables, as pgbench does before a run."""
         read_only = lock.conn.execute("show transaction_read_only").fetchone() == ("on",)
         if self.wanted.vacuum == "none" or read_only:
             return
@@ -201,8 +201,7 @@ class _Pgbench:
                 lock.conn.execute("truncate pgbench_history")
             else:
                 self.prepared.notes.append(
-                    "another pgdyno works on the same tables, in the database"
-                    f" {self.conninfo.database}"
+                    f"another pgdyno uses the same tables, in the database {self.conninfo.database}"
                 )
 
 

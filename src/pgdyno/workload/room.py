@@ -1,10 +1,10 @@
-"""How much room making tables takes: known before anything is made.
+"""Space needed for making pgbench's tables, computed in advance.
 
-pgbench's rows are of one length. A branch is 100,000 accounts of 128 bytes, 61 on a page, 1,640
-pages; its part of the primary key has 276; building that sorts the numbers, on disk where they do
-not fit maintenance_work_mem. COPY writes about as much WAL as pages. Measured on PostgreSQL 15 and
-18 at scale 100. What a load adds to pgbench_history later is not in it, nor are the tables of
-``mixed``, which begin empty.
+pgbench's rows have a fixed length. A branch has 100,000 accounts of 128 bytes, 61 on a page, 1,640
+pages, and 276 pages of the primary key; building that sorts the numbers, on disk if they do not fit
+into maintenance_work_mem. COPY writes about as much WAL as pages. Measured on PostgreSQL 15 and 18
+at scale 100. Not included: rows that a load adds to pgbench_history, and the tables of ``mixed``,
+which are empty at first.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _SORT_BYTES = 2 << 20
 
 @dataclass(frozen=True)
 class Room:
-    """What making pgbench's tables takes."""
+    """Space needed for making pgbench's tables."""
 
     scale: int
     branch_bytes: int
-    """Of tables, keys and sorting, for each branch."""
+    """Tables, keys and sorting, for each branch."""
     branch_wal_bytes: int
     freed_bytes: int = 0
-    """By tables that are dropped first."""
+    """Space of tables that are dropped first."""
     location: str | None = None
-    """Folder of the tablespace, where it is not in the data directory."""
+    """Directory of the tablespace, if outside of the data directory."""
 
     @property
     def table_bytes(self) -> int:
-        """What the file system of the tables must have free."""
+        """Space that must be free on the file system of the tables."""
         return max(0, self.scale * self.branch_bytes - self.freed_bytes)
 
     @property
     def wal_bytes(self) -> int:
-        """WAL that is written; how much of it stays is the server's matter."""
+        """Amount of WAL written; the server decides how much of it is kept."""
         return self.scale * self.branch_wal_bytes
 
 
 def room_for(
     conn: psycopg.Connection, scale: int, init: InitSpec, dropped: Collection[FoundTable]
 ) -> Room:
-    """What ``init`` at ``scale`` takes, in the database of ``conn``."""
+    """Return the space needed for ``init`` at ``scale`` in the database of ``conn``."""
     heap = _HEAP_BYTES * 100 // init.fillfactor
     keys = _INDEX_BYTES + _SORT_BYTES if "p" in init.steps else 0
     names = {"schemas": [each.schema for each in dropped], "names": [each.name for each in dropped]}

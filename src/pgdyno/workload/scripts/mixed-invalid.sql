@@ -1,4 +1,4 @@
--- 1 % of the mix: a statement that is no SQL, on purpose. It proves that errors are counted: a run
--- in which these do not show up as expected errors has a broken error meter.
+-- 1 % of the mix: an intentional syntax error, to prove that errors are counted: every run must
+-- report these as expected errors.
 \expect 42601
 this is not a statement;

@@ -1,6 +1,6 @@
--- 18 % of the mix: update one random row, selecting it first as "read" does. The generator that
--- this load comes from selected a random row and then updated the one with the highest id: a hot
--- row by accident. Here the row selected is the row updated, as its description says.
+-- 18 % of the mix: select a random row as "read" does, and update it. The load generator that this
+-- mix is taken from selected a random row but updated the one with the highest id, contrary to its
+-- description, which made that a hot row.
 \set id random(1, greatest(:maxid, 1))
 \set c1 random_uuid()
 \set c2 random_uuid()

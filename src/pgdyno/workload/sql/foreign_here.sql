@@ -1,5 +1,5 @@
--- What there is in a database beside what a new one has: relations, routines, types, schemas,
--- extensions, large objects. Parts of an extension and of another object count with that.
+-- Objects that a new database does not have: relations, routines, types, schemas, extensions, large
+-- objects. Members of an extension and parts of another object are not listed.
 select 'relation' as kind, n.nspname::text as schema, c.relname::text as name
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace

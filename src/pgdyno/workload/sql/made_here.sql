@@ -1,4 +1,4 @@
--- Tables and sequences with a comment; partitions go with their table.
+-- Tables and sequences with a comment; partitions are dropped with their table.
 select n.nspname::text as schema, c.relname::text as name, c.relkind::text as kind,
        obj_description(c.oid, 'pg_class') as comment
   from pg_class c

@@ -1,5 +1,5 @@
--- Every ordinary table of the database, whether its changes are logged, and which tables its foreign
--- keys refer to.
+-- Every ordinary table of the database, whether it is logged, and the tables that its foreign keys
+-- reference.
 select c.oid::bigint, n.nspname, c.relname, c.relpersistence = 'p' as logged,
        coalesce(array_agg(k.confrelid::bigint) filter (where k.oid is not null), '{}') as refers_to
 from pg_class c

@@ -1,4 +1,4 @@
--- With pgbench's names.
+-- Foreign keys with the names that pgbench gives them.
 alter table pgbench_tellers add constraint pgbench_tellers_bid_fkey foreign key (bid) references pgbench_branches;
 alter table pgbench_accounts add constraint pgbench_accounts_bid_fkey foreign key (bid) references pgbench_branches;
 alter table pgbench_history add constraint pgbench_history_bid_fkey foreign key (bid) references pgbench_branches;

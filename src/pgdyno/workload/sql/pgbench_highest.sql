@@ -1,3 +1,3 @@
--- The highest account and teller: other than the scale says after a set-up that was cut short.
+-- The highest account and teller, which do not match the scale after an interrupted setup.
 select (select coalesce(max(aid), 0) from pgbench_accounts),
        (select coalesce(max(tid), 0) from pgbench_tellers)

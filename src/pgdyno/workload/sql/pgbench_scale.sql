@@ -1,2 +1,2 @@
--- What tells the scale: the number of branches.
+-- The scale: the number of branches.
 select count(*) from pgbench_branches

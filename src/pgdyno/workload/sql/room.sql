@@ -1,4 +1,4 @@
--- Bytes of tables that are dropped first, and the folder of the tablespace that new ones go to.
+-- Bytes of tables that are dropped first, and the directory of the tablespace of new tables.
 select (select coalesce(sum(pg_total_relation_size(format('%%I.%%I', s, n)::regclass)), 0)
           from unnest(%(schemas)s::text[], %(names)s::text[]) as t (s, n)) as freed,
        (select pg_tablespace_location(t.oid)

@@ -1,4 +1,4 @@
--- Tables of a workload as the search path finds them: a row each, with what tells whose they are.
+-- Tables of a workload found along the search path, with the comment in which pgdyno marks its own.
 select c.relname::text as name, n.nspname::text as schema, c.relkind::text as kind,
        obj_description(c.oid, 'pg_class') as comment,
        exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary) as keyed,

@@ -1,4 +1,4 @@
--- The first schema that has all of the named tables and that the search path does not show: a row, or none.
+-- The first schema outside of the search path that has all of the named tables.
 select quote_ident(n.nspname) as schema, quote_ident(current_user) as role,
        current_setting('search_path') as search_path,
        has_schema_privilege(n.oid, 'usage') as may_use

@@ -1,7 +1,7 @@
-"""In which database a load works: the one that the user names, or pgdyno's own.
+"""Choice of the database for a load: the one that the user names, or the database pgdyno.
 
-Own scripts, and tables that are there, are used where the user says. Tables that are missing are
-made in a database of our own, unless the user asks for an initialisation of the named one.
+Scripts of the user, and existing tables, run in the named database. Missing tables are made in the
+database pgdyno, unless an initialization of the named one is requested.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def own_database_needed(
     conninfo: ConnInfo, workloads: Collection[Workload], wanted: WorkloadSpec
 ) -> bool:
-    """Whether the load goes to pgdyno's own database and not to ``conninfo``'s.
+    """Return whether the load runs in the database pgdyno instead of that of ``conninfo``.
 
-    Raises SetupError when the tables are there and the search path hides them: others in their
-    place would not be what the user meant.
+    Raises SetupError if the tables exist outside of the search path: the user expects these to be
+    used and not new ones.
     """
     kinds = {workload.tables for workload in workloads} - {Tables.NONE}
     if conninfo.database == OWN_DATABASE:
@@ -41,7 +41,7 @@ def own_database_needed(
 
 
 def _all_there(conninfo: ConnInfo, kinds: Collection[Tables]) -> bool:
-    """Whether the database has tables of each kind, complete or not."""
+    """Return whether the database has tables of each kind, complete or not."""
     with connect(conninfo) as conn, setup_errors("the workload's tables"):
         if Tables.PGBENCH in kinds and not find_pgbench(conn):
             if problem := hidden(conn, list(PGBENCH_COLUMNS)):
