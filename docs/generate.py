@@ -1,5 +1,5 @@
-"""Regenerates what is derived from the code: the schema of specs, the reference of commands
-and of errors, man pages; and the links by which the package takes the guides along.
+"""Regenerates what is derived from the code: the schemas of specs and of results, the reference of
+commands and of errors, man pages; and the links by which the package takes the guides along.
 
 Run by ``make docs``; tests fail while the results are stale.
 """
@@ -17,6 +17,7 @@ from manpages import man_page
 
 from pgdyno import errors as tree
 from pgdyno.cli import cli
+from pgdyno.results import schemas
 from pgdyno.spec import spec_schema
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +65,15 @@ def schema() -> str:
     return json.dumps(spec_schema(), indent=2) + "\n"
 
 
+def result_schemas() -> dict[Path, str]:
+    """File → JSON schema, for each command's result."""
+    folder = ROOT / "docs" / "reference"
+    return {
+        folder / f"result-{command}.schema.json": json.dumps(made, indent=2) + "\n"
+        for command, made in schemas().items()
+    }
+
+
 def _context(command: click.Command, path: tuple[str, ...]) -> click.Context:
     return click.Context(
         command,
@@ -96,6 +106,8 @@ def _below(command: click.Command) -> dict[str, click.Command]:
 if __name__ == "__main__":
     REFERENCE.parent.mkdir(exist_ok=True)
     SCHEMA.write_text(schema())
+    for path, text in result_schemas().items():
+        path.write_text(text)
     REFERENCE.write_text(reference())
     ERRORS.write_text(errors())
     for page in (*MAN_PAGES.glob("*.1"), *GUIDES.rglob("*.md")):

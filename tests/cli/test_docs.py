@@ -23,6 +23,12 @@ def test_the_command_reference_is_fresh(generate: ModuleType) -> None:
     assert generate.REFERENCE.read_text() == generate.reference(), "run make docs"
 
 
+def test_the_schemas_of_results_are_fresh(generate: ModuleType) -> None:
+    made = generate.result_schemas()
+    assert {path: path.read_text() for path in made} == made, "run make docs"
+    assert set((ROOT / "docs/reference").glob("result-*.schema.json")) == made.keys()
+
+
 def test_the_man_pages_are_fresh(generate: ModuleType) -> None:
     there = {page.name: page.read_text() for page in generate.MAN_PAGES.glob("*.1")}
     assert there == generate.man_pages(), "run make docs"

@@ -72,7 +72,7 @@ def test_defaults_lose_nothing_with_wal_and_data_apart(
     assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"in production"}
     assert all(cut.proof.facts["pending_writes"] for cut in result.cuts)
     assert all(cut.ledger and cut.ledger.acked for cut in result.cuts)
-    assert result.summary()["sentence"].startswith("0 of 3 cuts lost anything")
+    assert result.summary().sentence.startswith("0 of 3 cuts lost anything")
 
 
 @pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])

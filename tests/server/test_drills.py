@@ -84,7 +84,7 @@ def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
     assert not result.worse_than_bound()
     with RunFile(tmp_path / "run.db") as run:
         assert run.run.status == "done"
-        assert run.run.result == result.to_json()
+        assert run.run.result == result.as_result().to_json()
         assert [drill.to_json() for drill in stored_drills(run)] == [result.to_json()]
         assert run.ledger().balanced
         assert [event.label for event in run.events("fault")] == ["kill"] * len(result.cuts)
@@ -164,7 +164,7 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
     assert first.verified is not None
     assert first.verified.server_said
     assert second.outcome == "clean", second.to_json()
-    assert result.summary()["refused"] == 1
+    assert result.summary().refused == 1
 
 
 def test_a_drill_within_another_run_has_no_file_of_its_own(

@@ -20,15 +20,23 @@ from pgdyno.investigate import compare, investigate, observe
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.sentences import setting_of_run
+from pgdyno.results import load
+from pgdyno.results.compare import CompareResult
+from pgdyno.results.investigate import InvestigateResult
+from pgdyno.results.run import RunResult
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
 
-def check_schema(result: dict[str, Any], command: str) -> None:
+def check_result(result: RunResult | CompareResult | InvestigateResult, command: str) -> None:
+    """What is printed fits the published schema, and the run file gives the same back."""
     schema = json.loads((REFERENCE / f"result-{command}.schema.json").read_text())
-    jsonschema.validate(json.loads(json.dumps(result)), schema)
+    jsonschema.validate(json.loads(json.dumps(result.to_json())), schema)
+    with RunFile(Path(result.run_file)) as run:
+        assert load(run) == result
+        assert run.run.result == result.to_json()
 
 
 def spec_of(**fields: Any) -> Spec:
@@ -50,13 +58,13 @@ def test_a_run_of_each_workload(pg: Cluster, tmp_path: Path, script: str) -> Non
     spec = on(pg, workload={"script": script}, clients=[{"count": 4}])
     with run(spec, tmp_path / "run.db") as session:
         result = observe(session)
-    check_schema(result, "run")
-    ledger = result["ledger"]
+    check_result(result, "run")
+    ledger = result.ledger
     parts = ("done", "failed", "skipped", "cancelled", "backlog")
-    assert ledger["intended"] == sum(ledger[part] for part in parts)
-    assert ledger["done"] > 0
-    assert ledger["failed"] == 0
-    expected = {error["sqlstate"] for error in result["errors"] if error["expected"]}
+    assert ledger.intended == sum(getattr(ledger, part) for part in parts)
+    assert ledger.done > 0
+    assert ledger.failed == 0
+    expected = {error.sqlstate for error in result.errors if error.expected}
     assert expected == ({"42601"} if script == "mixed" else set())
     assert RunFile(tmp_path / "run.db").run.status == "done"
 
@@ -105,8 +113,8 @@ def test_comparing_settings_on_a_server_of_ours(tmp_path: Path) -> None:
             slice_s=0.3,
             pairs_max=6,
         )
-    check_schema(result, "compare")
-    assert result["effect"]["pairs"] == 6
+    check_result(result, "compare")
+    assert result.effect.pairs == 6
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced, "restarts lose nothing from the ledger"
     sides = [part.side for part in recorded.slices("trial")]
@@ -126,7 +134,7 @@ def test_comparing_a_pool_and_a_key_of_the_spec(tmp_path: Path) -> None:
             slice_s=0.3,
             pairs_max=6,
         )
-    check_schema(result, "compare")
+    check_result(result, "compare")
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced
     for part in recorded.slices("trial"):
@@ -138,16 +146,16 @@ def test_investigating_keeps_the_rules(tmp_path: Path) -> None:
     spec = spec_of(clients=[{"name": "web", "count": 8, "pool": {"max": 1}}])
     with run(spec, tmp_path / "run.db", "investigate") as session:
         result = investigate(session, budget_s=40, allow="D0", may_apply=False)
-    check_schema(result, "investigate")
-    for step in result["steps"]:
-        if step["remedy"]["durability_class"] != "D0":
-            assert step["decision"] in ("offered", "rejected")
-    assert "synchronous_commit" not in result["kept"].get("settings", {})
+    check_result(result, "investigate")
+    for step in result.steps:
+        if step.remedy.durability_class != "D0":
+            assert step.decision in ("offered", "rejected")
+    assert "synchronous_commit" not in result.kept.get("settings", {})
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced
     assert recorded.trials()[0].kind == "noise"
     baseline = [part.id for part in recorded.slices("baseline")]
-    assert result["baseline_tps"] == round(throughput_tps(recorded, baseline), 2)
+    assert result.baseline_tps == round(throughput_tps(recorded, baseline), 2)
 
 
 RATE = {"count": 8, "arrival": {"rate": 100, "process": "constant"}}
@@ -164,29 +172,29 @@ def test_comparing_at_a_rate(pg18: Cluster, tmp_path: Path, change: Change, says
     spec = on(pg18, workload={"script": "select-only"}, clients=[RATE])
     with run(spec, tmp_path / "run.db", "compare") as session:
         result = compare(session, change, title="it", budget_s=1, slice_s=0.2, pairs_max=6)
-    check_schema(result, "compare")
+    check_result(result, "compare")
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced
     trial = recorded.trials()[-1]
-    assert trial.compared == result["compared"] == result["noise_floor"]["of"]
+    assert trial.compared == result.compared == result.noise_floor.of
     text = " ".join(line.text for line in summary_lines(recorded, 100))
     # A machine that is busy otherwise may not hold the rate, which is then what is compared.
-    assert says in result["sentence"] or result["compared"] == "throughput"
-    assert ("in p99 (6 pairs)" in text) == (result["compared"] == "latency_p99")
-    if change.rate and says in result["sentence"]:
-        assert result["effect"]["throughput_ratio"] > 1.5
+    assert says in result.sentence or result.compared == "throughput"
+    assert ("in p99 (6 pairs)" in text) == (result.compared == "latency_p99")
+    if change.rate and says in result.sentence:
+        assert result.effect.throughput_ratio > 1.5
 
 
 def test_investigating_at_a_rate(tmp_path: Path) -> None:
     spec = spec_of(clients=[{**RATE, "name": "web", "pool": {"max": 1}}])
     with run(spec, tmp_path / "run.db", "investigate") as session:
         result = investigate(session, budget_s=25, allow="D0", may_apply=False)
-    check_schema(result, "investigate")
+    check_result(result, "investigate")
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced
-    by_p99 = [step for step in result["steps"] if step["compared"] == "latency_p99"]
-    if result["steps"]:
-        assert result["noise_floor"]["of"] == result["steps"][-1]["compared"]
+    by_p99 = [step for step in result.steps if step.compared == "latency_p99"]
+    if result.steps:
+        assert result.noise_floor.of == result.steps[-1].compared
     lines = [line.text for line in summary_lines(recorded, 200)]
     said = [line for line in lines if "at the held rate" in line]
     assert len(said) == len(by_p99)
@@ -208,8 +216,8 @@ def test_without_apply_no_setting_of_the_users_server_changes(
         result = investigate(session, budget_s=30, allow="D3", may_apply=False)
     assert settings_of(pg18) == before
     assert not (pg18.data_dir / "postgresql.auto.conf").read_text().count("=")
-    for step in result["steps"]:
-        assert not step["remedy"]["change"].get("settings")
+    for step in result.steps:
+        assert not step.remedy.change.get("settings")
 
 
 def test_with_apply_settings_go_back(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
@@ -261,7 +269,7 @@ def test_the_named_database_is_used_where_it_has_the_tables(
     uri = shop.uri_without_password
     spec = spec_of(server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2}])
     with run(spec, tmp_path / "run.db") as session:
-        assert observe(session)["database"] == "pgdyno"
+        assert observe(session).database == "pgdyno"
     assert "database pgdyno, not shop, which lacks the tables" in _head(tmp_path / "run.db")
     with psycopg.connect(**{**cluster.conninfo.kwargs(), "dbname": "shop"}) as connection:
         count = connection.execute(
@@ -271,7 +279,7 @@ def test_the_named_database_is_used_where_it_has_the_tables(
     _pgbench_tables(shop, cluster, scale=2)
     before = _stored(shop)
     with run(spec, tmp_path / "shop.db") as session:
-        assert observe(session)["database"] == "shop"
+        assert observe(session).database == "shop"
     assert "database shop" in _head(tmp_path / "shop.db")
     assert "tpcb-like at scale 2" in _head(tmp_path / "shop.db")
     files, rows = _stored(shop)

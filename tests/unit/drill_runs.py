@@ -14,6 +14,7 @@ from pgdyno.drill.storage import store_cut, store_drill
 from pgdyno.drill.two_servers import comparison
 from pgdyno.record import Recorder
 from pgdyno.remedy import Circumstances
+from pgdyno.results import store
 from pgdyno.spec.active_settings import ActiveSettings
 
 SETTINGS = {
@@ -82,10 +83,8 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
         drill_id = store_drill(recorder, drill, DrillOptions(drill.fault))
         for cut in drill.cuts:
             store_cut(recorder, drill_id, cut, ns=recorder.started_ns)
-        result = drill.to_json()
-        if against is not None:
-            result |= comparison(drill, against)
-        recorder.update_run(result=result)
+        more = {} if against is None else comparison(drill, against)
+        store(recorder, drill.as_result(**more))
         recorder.finish("done")
     return path
 

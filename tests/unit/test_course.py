@@ -205,7 +205,7 @@ def test_results_fit_their_schema(tmp_path: Path, load: Mapping[str, Any]) -> No
             falling(writer)
 
     run = written(tmp_path, fill, load=load)
-    result = run_result(run, [piece.id for piece in run.slices()], [])
+    result = run_result(run, [piece.id for piece in run.slices()], []).to_json()
     whole = json.loads(json.dumps(result))
     jsonschema.validate(whole, json.loads(SCHEMA.read_text()))
     assert bool(whole["throughput_by_clients"]) == ("steps" in load)

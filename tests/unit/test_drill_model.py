@@ -59,7 +59,7 @@ def a_result(*cuts: Cut, bound_ms: float | None = 0.0, **more: Any) -> DrillResu
 
 def test_a_cut_as_json_and_as_a_row() -> None:
     cut = a_cut("lost", lost=12, lost_ms=34.5678)
-    whole = json.loads(json.dumps(cut.to_json()))
+    whole = json.loads(json.dumps(cut.as_result().to_json()))
     assert (whole["outcome"], whole["lost"], whole["lost_ms"]) == ("lost", 12, 34.568)
     assert whole["proof"]["happened"] is True
     assert whole["checks"]["ledger"]["passed"] is False
@@ -71,52 +71,51 @@ def test_a_cut_as_json_and_as_a_row() -> None:
 def test_a_fault_that_did_not_happen_proves_nothing() -> None:
     cut = a_cut("lost", lost=12, happened=False)
     assert cut.outcome == "no-fault"
-    assert cut.to_json()["lost"] is None
+    assert cut.as_result().to_json()["lost"] is None
     result = a_result(a_cut(), cut)
     assert result.fault_missing
-    assert result.summary()["happened"] == 1
-    assert result.summary()["lost_max"] == 0
-    assert "in 1 of 2 cuts the fault did not happen" in result.summary()["sentence"]
-    assert "nothing is known" in a_result(cut).summary()["sentence"]
+    assert result.summary().happened == 1
+    assert result.summary().lost_max == 0
+    assert "in 1 of 2 cuts the fault did not happen" in result.summary().sentence
+    assert "nothing is known" in a_result(cut).summary().sentence
     assert a_result().fault_missing
-    assert "no cut was made" in a_result().summary()["sentence"]
+    assert "no cut was made" in a_result().summary().sentence
 
 
 def test_the_figures_over_all_cuts() -> None:
     cuts = [a_cut("lost", lost=n, lost_ms=n / 10) for n in (10, 30, 20)]
     summary = a_result(*cuts, a_cut(), a_cut("corrupt"), a_cut("refused")).summary()
-    assert (summary["cuts"], summary["happened"]) == (6, 6)
-    assert (summary["lost"], summary["corrupt"], summary["refused"], summary["clean"]) == (
+    assert (summary.cuts, summary.happened) == (6, 6)
+    assert (summary.lost, summary.corrupt, summary.refused, summary.clean) == (
         3, 1, 1, 1,
     )  # fmt: skip
-    assert (summary["lost_max"], summary["lost_median"]) == (30, 10)
-    assert (summary["lost_ms_max"], summary["recovery_s_max"]) == (3.0, 0.25)
-    assert "1 of 6 cuts came up corrupt" in summary["sentence"]
-    assert "at most 30 of them" in summary["sentence"]
+    assert (summary.lost_max, summary.lost_median) == (30, 10)
+    assert (summary.lost_ms_max, summary.recovery_s_max) == (3.0, 0.25)
+    assert "1 of 6 cuts came up corrupt" in summary.sentence
+    assert "at most 30 of them" in summary.sentence
 
 
 def test_twenty_clean_cuts_in_words() -> None:
     summary = a_result(*[a_cut(number=n) for n in range(1, 21)]).summary()
-    assert summary["sentence"] == (
+    assert summary.sentence == (
         "0 of 20 cuts lost anything: at most 14 % of such crashes would, with 95 % confidence"
     )
-    assert summary["upper_bound"] == pytest.approx(0.1391, abs=1e-4)
+    assert summary.upper_bound == pytest.approx(0.1391, abs=1e-4)
 
 
 def test_a_long_time_back_is_told_without_exponents() -> None:
     cut = a_cut("lost", lost=3, lost_ms=1085.2)
-    assert (
-        "the oldest from 1,085 ms before; median 3 and 1,085 ms"
-        in (summarise([cut], None)["sentence"])
+    assert "the oldest from 1,085 ms before; median 3 and 1,085 ms" in (
+        summarise([cut], None).sentence
     )
 
 
 def test_cuts_before_any_acknowledgement_are_counted_apart() -> None:
     idle, busy = a_cut(acked=0), a_cut(acked=5)
-    assert summarise([idle, busy], 0.0)["sentence"] == (
+    assert summarise([idle, busy], 0.0).sentence == (
         "0 of 2 cuts lost anything; before 1 of them nothing had been acknowledged"
     )
-    assert summarise([idle], 0.0)["sentence"] == (
+    assert summarise([idle], 0.0).sentence == (
         "nothing had been acknowledged, so that nothing could be lost"
     )
 
@@ -163,7 +162,7 @@ def test_a_drill_comes_back_from_its_run_file_as_it_was(tmp_path: Path) -> None:
         recorder.finish("done")
     with RunFile(tmp_path / "run.db") as run:
         (stored,) = stored_drills(run)
-    assert stored.to_json() == result.to_json()
+    assert stored.as_result() == result.as_result()
     assert stored.cuts == result.cuts
 
 

@@ -52,7 +52,7 @@ def test_columns_add_up(
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "run.db"
     with recorded(path, seconds, range(1, len(seconds) - 1)) as run:
-        result = run_result(run, [1], [])
+        result = run_result(run, [1], []).to_json()
     whole = result["ledger_measured"]
     for column, value in whole.items():
         if column != "over":

@@ -27,6 +27,7 @@ ROOMS = [
     "_engine",
     "spec",
     "record",
+    "results",
     "server",
     "disk",
     "workload",

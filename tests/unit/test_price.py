@@ -30,6 +30,7 @@ from pgdyno.remedy import catalogue
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.price_list import gain_head, p99_words
+from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec import Change, spec_from_fields
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "result-price.schema.json"
@@ -168,10 +169,10 @@ def test_more_than_documented_is_said_aloud() -> None:
     (cell,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 600.0))
     row = {**price_runs.row(rung("async-200ms")), "losses": [cell]}
     assert "MORE than the documented 600 ms" in sentence(row)
-    assert broken_promises({"prices": [row]}) == []
+    assert broken_promises([Price.model_validate(row)]) == []
     (broken,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 0.0))
     row = {**price_runs.row(rung(BASELINE)), "losses": [broken]}
-    assert broken_promises({"prices": [row]}) == [row["title"]]
+    assert broken_promises([Price.model_validate(row)]) == [row["title"]]
 
 
 def test_a_fault_that_did_not_happen_tells_nothing() -> None:
@@ -312,19 +313,21 @@ def test_two_servers_are_held_against_each_other(tmp_path: Path) -> None:
     keeping = [cut(n, "lost", n, 0.1 * n) for n in range(1, 13)]
     sides = [
         Priced(
-            {**price_runs.price_result(rows, f"{version}.db"), "server_version": version},
+            PriceResult.model_validate(
+                {**price_runs.price_result(rows, f"{version}.db"), "server_version": version}
+            ),
             {("async-200ms", "kill"): replace(drilled("kill", cuts, 600.0),
                                               server={"version": version})},
         )
         for rows, version, cuts in ((here, "18.6", losing), (there, "15.20", keeping))
     ]  # fmt: skip
     said = comparison(*sides)
-    found = {(each["candidate"], each["what"]): each["differs"] for each in said["differences"]}
+    found = {(each.candidate, each.what): each.differs for each in said["differences"]}
     assert found["async-200ms", "throughput_ratio"]
     assert not found["commit-delay", "throughput_ratio"]
     assert found["async-200ms", "lost"]
     assert not found["async-200ms", "damaged"]
-    result = {**sides[0].result, **said}
+    result = sides[0].result.model_copy(update=said).to_json()
     jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
     writer = report_runs.Writer(tmp_path / "run.db", 2, command="price")
     writer.recorder.update_run(result=result)

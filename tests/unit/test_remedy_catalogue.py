@@ -18,6 +18,7 @@ from pgdyno.price._gain import price_question
 from pgdyno.price.candidates import of_change
 from pgdyno.price.remedies import candidates_of
 from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
+from pgdyno.results.investigate import InvestigateResult, Step, TriedRemedy
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
@@ -185,10 +186,12 @@ def test_every_command_asks_the_same_question(known: Known) -> None:
 def test_an_investigation_prices_what_it_kept_as_what_it_tried(decision: str) -> None:
     change = put(synchronous_commit="off")
     asked = questions(change, Spec(), "synchronous-commit-off")["investigate"]
-    remedy = {"id": "synchronous-commit-off", "title": "a", "change": change.to_json(),
-              "durability_class": "D1"}  # fmt: skip
+    remedy = TriedRemedy(
+        id="synchronous-commit-off", title="a", change=change.to_json(), durability_class="D1"
+    )
     kept = change if decision == "kept" else Change()
-    result = {"kept": kept.to_json(), "steps": [{"decision": decision, "remedy": remedy}]}
+    step = Step.model_construct(decision=decision, remedy=remedy)
+    result = InvestigateResult.model_construct(kept=kept.to_json(), steps=(step,))
     (candidate,) = candidates_of(result, DEFAULTS)
     assert facts(candidate.assessment) == facts(asked.assessment)
 

@@ -33,7 +33,7 @@ MAKERS = {
 
 
 def told(a: Path, b: Path) -> tuple[dict[str, Any], str]:
-    result = diff(RunFile(a), RunFile(b))
+    result = diff(RunFile(a), RunFile(b)).to_json()
     jsonschema.validate(result, SCHEMA)
     return result, "\n".join(line.text for line in diff_lines(result, 120))
 

@@ -73,8 +73,8 @@ def command(**given: Any) -> None:
             slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
             pairs_max=given["pairs"],
         )
-    print_result(given["output_format"], path, result, _pairs(path))
-    check_trust(result)
+    print_result(given["output_format"], path, result.to_json(), _pairs(path))
+    check_trust(result.to_json())
 
 
 def _check_times(slice_ms: int | None, budget_ms: int) -> None:

@@ -36,7 +36,7 @@ def command(a: Path, b: Path, output_format: str) -> None:
     from pgdyno.visible import visible_within
 
     with RunFile(a) as one, RunFile(b) as other, making_sense_of(a), making_sense_of(b):
-        result = diff(one, other)
+        result = diff(one, other).to_json()
     if output_format == "json":
         print_json(result)
     else:

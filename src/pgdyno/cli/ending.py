@@ -26,12 +26,14 @@ def print_ending(problem: BaseException, how: Ending, command: str | None) -> No
 
 
 def _json_of(problem: BaseException, how: Ending, command: str | None) -> dict[str, Any]:
-    from pgdyno.investigate.unfinished import unfinished, without_run
+    from pgdyno.investigate.unfinished import error_of, unfinished, without_run
     from pgdyno.record import RunFile
 
     left = left_by(problem)
     result = without_run(command, how)
     if left.run_file is not None:
         with suppress(PgdynoError), RunFile(left.run_file) as run:
-            result = {**unfinished(run), "command": command, "error": how.to_json()}
-    return result if left.so_far is None else {**result, "so_far": left.so_far}
+            result = unfinished(run).model_copy(update={"command": command, "error": error_of(how)})
+    if left.so_far is not None:
+        result = result.model_copy(update={"so_far": dict(left.so_far)})
+    return result.to_json()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from pgdyno.cli.output import check_trust, print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
+
+if TYPE_CHECKING:
+    from pgdyno.results.investigate import InvestigateResult
 
 
 @click.command("investigate")
@@ -65,13 +68,13 @@ def command(**given: Any) -> None:
             may_apply=given["may_apply"],
         )
         result = price_remedies(session, result, drill=given["drill"])
-    print_result(given["output_format"], path, result, _steps(result))
+    print_result(given["output_format"], path, result.to_json(), _steps(result))
     _write_report(path, report_path)
     if given["output_format"] == "text":
         ours = spec.server.kind == "embedded"
         yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""
         click.echo(f"report  {report_path}{yours}")
-    check_trust(result)
+    check_trust(result.to_json())
 
 
 def _write_report(path: Path, report_path: Path) -> None:
@@ -81,20 +84,20 @@ def _write_report(path: Path, report_path: Path) -> None:
     write_html(RunFile(path), report_path)
 
 
-def _steps(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _steps(result: InvestigateResult) -> Iterator[dict[str, Any]]:
     """One row per step, for CSV."""
-    for number, step in enumerate(result["steps"], start=1):
-        lo, hi = step["effect"]["ci95"]
+    for number, step in enumerate(result.steps, start=1):
+        lo, hi = step.effect.ci95
         yield {
             "step": number,
-            "finding": step["finding"],
-            "remedy": step["remedy"]["id"],
-            "change": step["remedy"]["title"],
-            "durability_class": step["remedy"]["durability_class"],
-            "predicted_ratio": step["predicted_ratio"],
-            "throughput_ratio": step["effect"]["throughput_ratio"],
+            "finding": step.finding,
+            "remedy": step.remedy.id,
+            "change": step.remedy.title,
+            "durability_class": step.remedy.durability_class,
+            "predicted_ratio": step.predicted_ratio,
+            "throughput_ratio": step.effect.throughput_ratio,
             "lo": lo,
             "hi": hi,
-            "pairs": step["effect"]["pairs"],
-            "decision": step["decision"],
+            "pairs": step.effect.pairs,
+            "decision": step.decision,
         }

@@ -16,6 +16,7 @@ from pgdyno.errors import ThresholdError
 
 if TYPE_CHECKING:
     from pgdyno.price.two_servers import Priced
+    from pgdyno.results.price import PriceResult
 
 _CLIENTS = 16
 _SCALE = 10
@@ -93,19 +94,20 @@ def command(**given: Any) -> None:
 
     turns = servers.turns(given["output"], f"{first.name}-price", _OWN)
     priced = on_each(turns, one)
-    print_result(given["output_format"], turns[0].run_path, priced.result, cells(priced.result))
-    check_trust(priced.result)
+    result = priced.result.to_json()
+    print_result(given["output_format"], turns[0].run_path, result, cells(result))
+    check_trust(result)
     _check_bounds(priced.result)
 
 
-def _check_bounds(result: Mapping[str, Any]) -> None:
+def _check_bounds(result: PriceResult) -> None:
     from pgdyno.price.pricing import broken_promises
 
-    if titles := broken_promises(result):
+    if titles := broken_promises(result.prices):
         raise ThresholdError(
             f"more was lost than is documented: {'; '.join(titles)}",
             code="worse-than-documented",
-            hint=f"pgdyno report {result['run_file']} shows which cuts",
+            hint=f"pgdyno report {result.run_file} shows which cuts",
         )
 
 

@@ -51,10 +51,10 @@ def command(**given: Any) -> None:
     path = run_path(given["output"], spec.name)
     with session_for("run", given, spec, spec_text, path) as session:
         result = observe(session)
-    print_result(given["output_format"], path, result, _intervals(path))
+    print_result(given["output_format"], path, result.to_json(), _intervals(path))
     if given["report_per_command"] and given["output_format"] == "text":
         print_statements(path)
-    check_trust(result)
+    check_trust(result.to_json())
 
 
 def _intervals(path: Path) -> Iterator[dict[str, Any]]:

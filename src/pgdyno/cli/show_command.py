@@ -41,7 +41,9 @@ def _show(run: Path, output_format: str) -> None:
     with RunFile(run) as file:
         about = file.run
         if output_format == "json":
-            print_json(about.result if about.status == "done" else plain(unfinished(file)))
+            print_json(
+                about.result if about.status == "done" else plain(unfinished(file).to_json())
+            )
     if output_format == "spec":
         spec = spec_to_toml(spec_from_fields(about.spec, where=str(run)))
         # A file gets the spec to the letter.

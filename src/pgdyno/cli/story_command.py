@@ -33,6 +33,7 @@ def command(**given: Any) -> None:
     from pgdyno.conduct import read_spec_or_run
     from pgdyno.report import stdout_console
     from pgdyno.report.terminal.story import print_chapter
+    from pgdyno.results.story import StoryResult
     from pgdyno.story import SCHEMA_VERSION, tell
 
     spec, text = read_spec_or_run(given["spec_path"], story=True)
@@ -65,9 +66,9 @@ def command(**given: Any) -> None:
                 path_of=lambda number: base.with_stem(f"{base.stem}-{number}"),
                 only=given["only"],
             ):
-                chapters.append(chapter)
+                chapters.append(chapter.to_json())
                 if as_text:
-                    print_chapter(chapter, stdout_console())
+                    print_chapter(chapters[-1], stdout_console())
     except BaseException as problem:
         with suppress(PgdynoError):
             finish()
@@ -75,7 +76,7 @@ def command(**given: Any) -> None:
         raise
     finish()
     if given["output_format"] == "json":
-        print_result("json", base, result, ())
+        print_result("json", base, StoryResult.model_validate(result).to_json(), ())
     _judge(result)
 
 

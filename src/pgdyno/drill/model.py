@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from pgdyno._engine import beta_quantile
+from pgdyno.results import drill as results
 from pgdyno.spec.disk import emulated_in_words
 
 Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
@@ -135,30 +136,30 @@ class Cut:
         """The ledger of a cut that happened and came up."""
         return self.verified.ledger if self.verified and self.outcome != "no-fault" else None
 
-    def to_json(self) -> dict[str, Any]:
-        """For results."""
+    def as_result(self) -> results.Cut:
+        """The cut as results have it."""
         verified = self.verified
         recovery_s = verified.recovery_s if verified else None
         counts = self.ledger.to_json() if self.ledger else dict.fromkeys(_COUNTS)
         checks = [check.to_json() for check in (verified.checks if verified else ())]
-        return {
-            "number": self.number,
-            "variant": self.variant,
-            "seed": self.seed,
-            "at_ms": round(self.at_ms, 1),
-            "proof": self.proof.to_json(),
+        return results.Cut(
+            number=self.number,
+            variant=self.variant,
+            seed=self.seed,
+            at_ms=round(self.at_ms, 1),
+            proof=self.proof.to_json(),
             **counts,
-            "recovery_s": None if recovery_s is None else round(recovery_s, 3),
-            "outcome": self.outcome,
-            "seen_by": verified.seen_by if verified else "",
-            "server_said": verified.server_said if verified else "",
-            "checks": {check.pop("name"): check for check in checks},
-            "facts": self.facts,
-        }
+            recovery_s=None if recovery_s is None else round(recovery_s, 3),
+            outcome=self.outcome,
+            seen_by=verified.seen_by if verified else "",
+            server_said=verified.server_said if verified else "",
+            checks={check.pop("name"): check for check in checks},
+            facts=self.facts,
+        )
 
     def to_row(self) -> dict[str, Any]:
         """For a line of CSV: no nested values."""
-        whole = self.to_json()
+        whole = self.as_result().to_json()
         del whole["checks"], whole["facts"]
         proof = whole.pop("proof")
         return {"fault": self.fault, **whole, "proof": proof["sentence"]}
@@ -210,16 +211,14 @@ class DrillResult:
     pooled: bool = False
     """Whether variants are drawn by seed out of one lot, so that they are judged together."""
 
-    def summary(self) -> dict[str, Any]:
-        """The figures over all cuts; see ``result-drill.schema.json``."""
+    def summary(self) -> results.Summary:
+        """The figures over all cuts."""
         whole = summarise(self.cuts, self.bound_ms)
         questions = self.questions()
-        if len(questions) > 1:
-            whole["sentence"] = ". ".join(
-                f"{variant}: {summarise(cuts, self.bound_ms)['sentence']}"
-                for variant, cuts in questions.items()
-            )
-        return whole
+        if len(questions) == 1:
+            return whole
+        each = (f"{v}: {summarise(cuts, self.bound_ms).sentence}" for v, cuts in questions.items())
+        return whole.model_copy(update={"sentence": ". ".join(each)}) if questions else whole
 
     def questions(self) -> dict[str, list[Cut]]:
         """The cuts by the variant that they answer for; all under '' where that is one question."""
@@ -247,22 +246,26 @@ class DrillResult:
         """Cuts that lost more than the settings' documentation allows, or are damaged."""
         return [cut for cut in self.cuts if _beyond(cut, self.bound_ms)]
 
-    def to_json(self) -> dict[str, Any]:
-        """As ``docs/reference/result-drill.schema.json`` describes it."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run_file": self.run_file,
-            "fault": self.fault,
-            "title": self.title,
-            "seed": self.seed,
-            "sham": self.sham,
-            "server_version": self.server_version,
-            "emulated": emulated_in_words(self.spec),
-            "settings": dict(self.settings),
-            "bound": self.bound,
-            "cuts": [cut.to_json() for cut in self.cuts],
-            "summary": self.summary(),
-        }
+    def as_result(self, **more: Any) -> results.DrillResult:
+        """The drill as the command's result, with ``more`` of its optional members."""
+        return results.DrillResult(**dict(self.as_drill()), **more)
+
+    def as_drill(self) -> results.Drill:
+        """The drill as results have it."""
+        return results.Drill(
+            schema_version=SCHEMA_VERSION,
+            run_file=self.run_file,
+            fault=self.fault,
+            title=self.title,
+            seed=self.seed,
+            sham=self.sham,
+            server_version=self.server_version,
+            emulated=emulated_in_words(self.spec),
+            settings=dict(self.settings),
+            bound=self.bound,
+            cuts=tuple(cut.as_result() for cut in self.cuts),
+            summary=self.summary(),
+        )
 
 
 def _beyond(cut: Cut, bound_ms: float | None) -> bool:
@@ -275,7 +278,7 @@ def _beyond(cut: Cut, bound_ms: float | None) -> bool:
     return ledger is not None and ledger.lost > 0 and ledger.lost_ms > bound_ms
 
 
-def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
+def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> results.Summary:
     """Figures over ``cuts``; those whose fault did not happen count only under ``cuts``."""
     happened = [cut for cut in cuts if cut.outcome != "no-fault"]
     ledgers = [cut.ledger for cut in happened if cut.ledger is not None]
@@ -291,21 +294,21 @@ def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
         for outcome in ("corrupt", "refused", "lost", "clean")
     }
     harmed = len(happened) - counts["clean"]
-    return {
-        "cuts": len(cuts),
-        "happened": len(happened),
-        "acked": sum(ledger.acked for ledger in ledgers),
-        "lost_max": max(lost, default=None),
-        "lost_median": median(lost) if lost else None,
-        "lost_ms_max": round(max(lost_ms), 3) if lost_ms else None,
-        "lost_ms_median": round(median(lost_ms), 3) if lost_ms else None,
-        "bound_ms": bound_ms,
+    return results.Summary(
+        cuts=len(cuts),
+        happened=len(happened),
+        acked=sum(ledger.acked for ledger in ledgers),
+        lost_max=max(lost, default=None),
+        lost_median=median(lost) if lost else None,
+        lost_ms_max=round(max(lost_ms), 3) if lost_ms else None,
+        lost_ms_median=round(median(lost_ms), 3) if lost_ms else None,
+        bound_ms=bound_ms,
         **counts,
-        "recovery_s_median": round(median(recoveries), 3) if recoveries else None,
-        "recovery_s_max": round(max(recoveries), 3) if recoveries else None,
-        "upper_bound": share_upper_bound(harmed, len(happened)),
-        "sentence": _sentence(len(cuts), len(happened), counts, ledgers),
-    }
+        recovery_s_median=round(median(recoveries), 3) if recoveries else None,
+        recovery_s_max=round(max(recoveries), 3) if recoveries else None,
+        upper_bound=share_upper_bound(harmed, len(happened)),
+        sentence=_sentence(len(cuts), len(happened), counts, ledgers),
+    )
 
 
 def share_upper_bound(harmed: int, n: int) -> float | None:

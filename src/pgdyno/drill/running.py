@@ -17,6 +17,7 @@ from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder
+from pgdyno.results import store
 from pgdyno.spec import Spec
 
 POWER = "power"
@@ -175,10 +176,8 @@ class _Book:
     def close(self) -> None:
         """Leave the result in the run file, however the drill ended."""
         result = self.result()
-        whole = result.to_json()
-        if self._besides is not None:
-            whole |= self._besides(result)
-        self._session.recorder.update_run(result=whole)
+        more = {} if self._besides is None else self._besides(result)
+        store(self._session.recorder, result.as_result(**more))
 
 
 def _numbered(cut: Cut, cuts: int) -> str:

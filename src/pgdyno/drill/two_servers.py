@@ -46,8 +46,8 @@ class Difference:
 def comparison(result: DrillResult, against: DrillResult) -> dict[str, Any]:
     """What a result says besides, when the same drill was done on another server."""
     return {
-        "against": against.to_json(),
-        "differences": [each.to_json() for each in differences(result, against)],
+        "against": against.as_drill(),
+        "differences": tuple(each.to_json() for each in differences(result, against)),
     }
 
 

@@ -12,22 +12,30 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose import Finding, verdict
+from pgdyno.diagnose import Finding
 from pgdyno.errors import SetupError, TrustError
 from pgdyno.investigate._choose import Bounds, Candidate, candidates, guarded_settings, obstacle
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import circumstances
+from pgdyno.results import store
+from pgdyno.results.common import Measure, Verdict
+from pgdyno.results.investigate import (
+    Decision,
+    InvestigateResult,
+    NotMeasured,
+    Step,
+    TriedRemedy,
+)
 from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor, words
-from pgdyno.trial.compare import WARM_UP_SECONDS, measure_noise, noise_json
-from pgdyno.trial.pairs import Answer, Measure, Noise, run_trial
+from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise, noise_of
+from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, question_of
-from pgdyno.trial.result import effect_json, head_json
+from pgdyno.trial.result import effect_of, head, limit_of
 
 # Shares of the time budget. With six pairs of slices a trial then takes about a seventh of it, so
 # that a noise floor, four trials and a check fit; calibrated on budgets of 2 and 5 minutes.
@@ -57,7 +65,7 @@ class Progress:
     """Where an investigation stands."""
 
     kept: list[Kept] = field(default_factory=list)
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
     finding_rows: dict[int, Finding] = field(default_factory=dict)
     """The present state's findings, by their rows in the run file."""
@@ -81,8 +89,8 @@ class Progress:
 
 def investigate(
     session: Session, *, budget_s: float, allow: DurabilityClass, may_apply: bool
-) -> dict[str, Any]:
-    """Carry the investigation out within ``budget_s`` of load; the JSON result."""
+) -> InvestigateResult:
+    """Carry the investigation out within ``budget_s`` of load, and record the result."""
     return _Investigation(session, budget_s, Bounds(allow, may_apply)).run()
 
 
@@ -106,7 +114,7 @@ class _Investigation:
         still = NoiseFloor(1.0, 1.0, 0.0)
         self._noise = Noise(still, still, "throughput")
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> InvestigateResult:
         baseline = self._measure_baseline()
         try:
             self._noise = measure_noise(
@@ -119,7 +127,7 @@ class _Investigation:
             self._no_verdict = problem.message
         self._session.stop_load()
         result = self._result(baseline)
-        self._session.recorder.update_run(result=result)
+        store(self._session.recorder, result)
         return result
 
     def _measure_baseline(self) -> list[int]:
@@ -309,8 +317,7 @@ class _Investigation:
             if answer is None:
                 continue
             self._progress.state_slices.extend(answer.slices_a)
-            decision = "offered" if improves(answer) else "rejected"
-            self._note_step(candidate, answer, decision)
+            self._note_step(candidate, answer, "offered" if improves(answer) else "rejected")
 
     def _question(self, candidate: Candidate) -> Question:
         progress = self._progress
@@ -349,34 +356,32 @@ class _Investigation:
         """Trials to leave time for: all that is kept, but for the last, is taken back once."""
         return sum(not each.candidate.remedy.guards for each in self._progress.kept[:-1])
 
-    def _note_step(self, candidate: Candidate, answer: Answer, decision: str) -> None:
+    def _note_step(self, candidate: Candidate, answer: Answer, decision: Decision) -> None:
         recorder = self._session.recorder
         recorder.update_trial(answer.trial_id, decision=decision)
         if improves(answer) and not candidate.remedy.guards:
             for row, finding in self._progress.finding_rows.items():
                 if finding.id == candidate.finding:
                     recorder.update_finding(row, status="proved")
+        remedy = TriedRemedy(
+            id=candidate.remedy.id,
+            title=candidate.title,
+            change=candidate.change.to_json(),
+            durability_class=candidate.durability_class,
+        )
         self._progress.steps.append(
-            {
-                "finding": candidate.finding,
-                "remedy": {
-                    "id": candidate.remedy.id,
-                    "title": candidate.title,
-                    "change": candidate.change.to_json(),
-                    "durability_class": candidate.durability_class,
-                },
-                "predicted_ratio": round(candidate.predicted_ratio, 3),
-                "set_by": dict(answer.set_by),
-                "effect": effect_json(answer.throughput),
-                "latency_p99_ratio": words.kept(answer.latency_p99.ratio),
-                "compared": answer.measure,
-                "failures": {
-                    "before": answer.failures_a.to_json(),
-                    "after": answer.failures_b.to_json(),
-                },
-                "verdict": answer.verdict.outcome,
-                "decision": decision,
-            }
+            Step(
+                finding=candidate.finding,
+                remedy=remedy,
+                predicted_ratio=round(candidate.predicted_ratio, 3),
+                set_by=dict(answer.set_by),
+                effect=effect_of(answer.throughput),
+                latency_p99_ratio=words.kept(answer.latency_p99.ratio),
+                compared=answer.measure,
+                failures=failures_by_side(answer),
+                verdict=answer.verdict.outcome,
+                decision=decision,
+            )
         )
         effect = answer.throughput if answer.measure == "throughput" else answer.latency_p99
         self._session.watcher.note(
@@ -401,45 +406,45 @@ class _Investigation:
             sentence=why,
         )
 
-    def _result(self, baseline: list[int]) -> dict[str, Any]:
+    def _result(self, baseline: list[int]) -> InvestigateResult:
         run = self._session.reader()
         progress = self._progress
         final = progress.state_slices
-        return {
-            **head_json(run, progress.findings, no_verdict=self._no_verdict),
-            "steps": progress.steps,
-            "not_measured": [
-                {"remedy": candidate.remedy.id, "title": candidate.title, "why": why}
+        return InvestigateResult(
+            **dict(head(run, progress.findings, no_verdict=self._no_verdict)),
+            steps=tuple(progress.steps),
+            not_measured=tuple(
+                NotMeasured(remedy=candidate.remedy.id, title=candidate.title, why=why)
                 for candidate, why in self._unmeasured
-            ],
-            "allow": self._bounds.allow,
-            "kept": progress.state.to_json(),
-            "baseline_tps": round(throughput_tps(run, baseline), 2),
-            "final_tps": round(throughput_tps(run, final), 2),
-            "baseline_latency_ms_p99": _p99_ms(run, baseline),
-            "final_latency_ms_p99": _p99_ms(run, final),
-            "noise_floor": noise_json(self._noise, self._compared),
-            "next_limit": verdict(progress.findings),
-            "out_of_time": self._out_of_time,
-            "elapsed_s": round(time.monotonic() - self._began_s, 1),
-            "verdict": self._verdict(),
-        }
+            ),
+            allow=self._bounds.allow,
+            kept=progress.state.to_json(),
+            baseline_tps=round(throughput_tps(run, baseline), 2),
+            final_tps=round(throughput_tps(run, final), 2),
+            baseline_latency_ms_p99=_p99_ms(run, baseline),
+            final_latency_ms_p99=_p99_ms(run, final),
+            noise_floor=noise_of(self._noise, self._compared),
+            next_limit=limit_of(progress.findings),
+            out_of_time=self._out_of_time,
+            elapsed_s=round(time.monotonic() - self._began_s, 1),
+            verdict=self._verdict(),
+        )
 
     @property
     def _compared(self) -> Measure:
         """What the last trial was decided by; before any, what identical slices differ in."""
         steps = self._progress.steps
-        return steps[-1]["compared"] if steps else self._noise.measure
+        return steps[-1].compared if steps else self._noise.measure
 
-    def _verdict(self) -> dict[str, Any]:
+    def _verdict(self) -> Verdict:
         """The investigation in one sentence."""
         kept = self._progress.kept
-        limit = verdict(self._progress.findings)
+        limit = limit_of(self._progress.findings)
         if not kept:
             return limit
         gains = "; ".join(_won(each) for each in kept)
         first = kept[0].candidate.finding
-        return {"finding": first, "sentence": f"{gains}; next limit: {limit['sentence']}"}
+        return Verdict(finding=first, sentence=f"{gains}; next limit: {limit.sentence}")
 
 
 def remedy_question(candidate: Candidate, state: Change, *, slice_s: float, step: int) -> Question:
@@ -467,7 +472,7 @@ def improves(answer: Answer) -> bool:
     return not loses and answer.latency_p99.hi < _TAIL_GAIN_RATIO
 
 
-def _decision(candidate: Candidate, answer: Answer) -> str:
+def _decision(candidate: Candidate, answer: Answer) -> Decision:
     """What becomes of a candidate within the durability budget. One that guards the server is kept
     unless it was seen to cost something; that price is the user's to pay."""
     if candidate.remedy.guards:

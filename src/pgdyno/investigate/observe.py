@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.investigate._choose import may_be_proposed
 from pgdyno.remedy import catalogue
+from pgdyno.results import store
+from pgdyno.results.run import RunResult
 from pgdyno.spec.durability import DurabilityClass, severity
 from pgdyno.trial.result import run_result
 
 
-def observe(session: Session) -> dict[str, Any]:
-    """Carry the session's spec out, diagnose it, record the findings; the JSON result.
+def observe(session: Session) -> RunResult:
+    """Carry the session's spec out, diagnose it, record findings and result.
 
     Of a void slice nothing is found: it decides nothing.
     """
@@ -22,7 +23,7 @@ def observe(session: Session) -> dict[str, Any]:
     void = any(session.reader().slice(slice_id).void for slice_id in slice_ids)
     findings = [] if void else list(record_diagnosis(session, slice_ids, step=0).values())
     result = run_result(session.reader(), slice_ids, findings)
-    session.recorder.update_run(result=result)
+    store(session.recorder, result)
     return result
 
 

@@ -39,4 +39,4 @@ def cells_of(result: DrillResult) -> list[dict[str, Any]]:
 
 def _figures(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
     summary = summarise(cuts, bound_ms)
-    return {key: summary[key] for key in _CELL_KEYS}
+    return {key: getattr(summary, key) for key in _CELL_KEYS}

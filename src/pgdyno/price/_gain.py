@@ -17,7 +17,7 @@ from pgdyno.stats.words import effect_words, kept
 from pgdyno.trial.compare import WARM_UP_SECONDS, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, question_of
-from pgdyno.trial.result import ci95_json
+from pgdyno.trial.result import ci95
 
 _SLICE_SECONDS_RANGE = (0.8, 20.0)
 # Of a pair whose sides differ in more than a reload: stopping the server, moving files, rewriting
@@ -43,9 +43,9 @@ class Gain:
             "measured": True,
             "set_by": dict(answer.set_by),
             "throughput_ratio": kept(answer.throughput.ratio),
-            "ci95": ci95_json(answer.throughput),
+            "ci95": ci95(answer.throughput),
             "latency_p99_ratio": kept(answer.latency_p99.ratio),
-            "latency_p99_ci95": ci95_json(answer.latency_p99),
+            "latency_p99_ci95": ci95(answer.latency_p99),
             "pairs": answer.throughput.pairs,
             "compared": answer.measure,
             "verdict": answer.verdict.outcome,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pgdyno.conduct import Session
@@ -16,10 +16,15 @@ from pgdyno.price._loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.candidates import Candidate
 from pgdyno.price.sentences import sentence, verdict
 from pgdyno.price.two_servers import Priced, comparison
-from pgdyno.record.incidents import incidents
+from pgdyno.results import store
+from pgdyno.results.common import Measure
+from pgdyno.results.loss import Drilled as DrilledLoss
+from pgdyno.results.loss import Loss
+from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec import Change, Spec
-from pgdyno.trial.compare import noise_json
-from pgdyno.trial.pairs import Measure, Noise
+from pgdyno.trial.compare import noise_of
+from pgdyno.trial.pairs import Noise
+from pgdyno.trial.result import incidents_of
 from pgdyno.trial.trust import distrust
 
 SCHEMA_VERSION = 1
@@ -132,42 +137,43 @@ class _Work:
         while not even the noise floor is known."""
         priced = self._priced()
         if priced is not None:
-            self._session.recorder.update_run(result=priced.result)
+            store(self._session.recorder, priced.result)
         return priced
 
     def _priced(self) -> Priced | None:
         if self._noise is None:
             return None
-        result = self._result(self._noise)
-        priced = Priced(result, self._drilled.drills)
-        if self._against is not None:
-            result.update(comparison(priced, self._against))
-        return priced
+        priced = Priced(self._result(self._noise), self._drilled.drills)
+        if self._against is None:
+            return priced
+        more = comparison(priced, self._against)
+        return replace(priced, result=priced.result.model_copy(update=more))
 
-    def _result(self, noise: Noise) -> dict[str, Any]:
+    def _result(self, noise: Noise) -> PriceResult:
         run = self._session.reader()
-        rows = [self._row_of(candidate) for candidate in self._asked.candidates]
+        rows = tuple(self._row_of(candidate) for candidate in self._asked.candidates)
         void = [gain.why for gain in self._gains.values() if gain.void]
         broken_off = [self.ended_by] if self.ended_by else []
-        reasons = [*broken_off, *void, *distrust(run, []), *_faults_missing(rows)]
+        reasons = (*broken_off, *void, *distrust(run, []), *_faults_missing(rows))
         compared = _compared(self._gains, noise)
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "run_file": str(run.path),
-            "trustworthy": not reasons,
-            "distrust": reasons,
-            "incidents": [each.to_json() for each in incidents(run)],
-            "server_version": str(run.run.server.get("version", "")),
-            "noise_floor": noise_json(noise, compared),
-            "compared": compared,
-            "cuts": self._asked.cuts,
-            "seed": self._asked.seed,
-            "prices": rows,
-            "verdict": f"no verdict: {self.ended_by}" if self.ended_by else verdict(rows),
-            "elapsed_s": round(time.monotonic() - self._began_s, 1),
-        }
+        said = f"no verdict: {self.ended_by}" if self.ended_by else None
+        return PriceResult(
+            schema_version=SCHEMA_VERSION,
+            run_file=str(run.path),
+            trustworthy=not reasons,
+            distrust=reasons,
+            incidents=incidents_of(run),
+            server_version=str(run.run.server.get("version", "")),
+            noise_floor=noise_of(noise, compared),
+            compared=compared,
+            cuts=self._asked.cuts,
+            seed=self._asked.seed,
+            prices=rows,
+            verdict=said or verdict([row.to_json() for row in rows]),
+            elapsed_s=round(time.monotonic() - self._began_s, 1),
+        )
 
-    def _row_of(self, candidate: Candidate) -> dict[str, Any]:
+    def _row_of(self, candidate: Candidate) -> Price:
         gain = self._gains.get(candidate.id)
         if gain is None and not candidate.is_baseline:
             gain = Gain(None, f"not measured: {self.ended_by}")
@@ -175,9 +181,7 @@ class _Work:
         return _row(candidate, gain, self._drilled.losses(candidate, why))
 
 
-def _row(
-    candidate: Candidate, gain: Gain | None, losses: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def _row(candidate: Candidate, gain: Gain | None, losses: Sequence[Mapping[str, Any]]) -> Price:
     row = {
         "candidate": candidate.id,
         "title": candidate.title,
@@ -187,9 +191,9 @@ def _row(
         "base": candidate.base.to_json(),
         "bound": candidate.assessment.bound,
         "gain": gain.to_json() if gain else None,
-        "losses": [dict(loss) for loss in losses],
+        "losses": losses,
     }
-    return {**row, "sentence": sentence(row)}
+    return Price(**row, sentence=sentence(row))
 
 
 def _compared(gains: Mapping[str, Gain], noise: Noise) -> Measure:
@@ -198,28 +202,26 @@ def _compared(gains: Mapping[str, Gain], noise: Noise) -> Measure:
     return measures[-1] if measures else noise.measure
 
 
-def _faults_missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _faults_missing(rows: Sequence[Price]) -> list[str]:
     return [
-        f"{loss['fault']} under {row['title']}: the fault did not happen in"
-        f" {loss['cuts'] - loss['happened']} of {loss['cuts']} cuts"
+        f"{loss.fault} under {row.title}: the fault did not happen in"
+        f" {loss.cuts - loss.happened} of {loss.cuts} cuts"
         for row in rows
-        for loss in row["losses"]
-        if loss["drilled"] and loss["happened"] < loss["cuts"]
+        for loss in row.losses
+        if isinstance(loss, DrilledLoss) and loss.happened < loss.cuts
     ]
 
 
-def broken_promises(result: Mapping[str, Any]) -> list[str]:
+def broken_promises(prices: Sequence[Price]) -> list[str]:
     """Titles of what is documented to lose nothing, or to stay sound, and did not.
 
     A loss that reaches back a little further than documented is a price, and the list says so.
     """
-    return [
-        row["title"]
-        for row in result["prices"]
-        if any(loss["drilled"] and _breaks_promise(loss) for loss in row["losses"])
-    ]
+    return [row.title for row in prices if any(map(_breaks_promise, row.losses))]
 
 
-def _breaks_promise(loss: Mapping[str, Any]) -> bool:
-    damaged = loss["corrupt"] + loss["refused"] > 0
-    return bool(loss["worse_than_bound"] and (damaged or loss["bound_ms"] == 0))
+def _breaks_promise(loss: Loss) -> bool:
+    if not isinstance(loss, DrilledLoss):
+        return False
+    damaged = loss.corrupt + loss.refused > 0
+    return bool(loss.worse_than_bound and (damaged or loss.bound_ms == 0))

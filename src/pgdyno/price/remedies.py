@@ -12,6 +12,8 @@ from pgdyno.price._loss import Drilled, DrillPlan, drill_all
 from pgdyno.price.candidates import Candidate, of_change
 from pgdyno.price.sentences import loss_words
 from pgdyno.remedy import Circumstances, circumstances
+from pgdyno.results import store
+from pgdyno.results.investigate import InvestigateResult, RemedyPrice, TriedRemedy
 from pgdyno.spec import Change
 
 SECONDS_PER_REMEDY = 75.0
@@ -19,7 +21,9 @@ SECONDS_PER_REMEDY = 75.0
 _PRICED = ("kept", "still earns", "offered")
 
 
-def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> dict[str, Any]:
+def price_remedies(
+    session: Session, result: InvestigateResult, *, drill: bool
+) -> InvestigateResult:
     """``result`` of an investigation with ``prices``: what a crash takes under each remedy of class
     D1 and worse that it kept or offered; also recorded.
 
@@ -42,35 +46,36 @@ def price_remedies(session: Session, result: dict[str, Any], *, drill: bool) -> 
         why = "interrupted"
         raise
     finally:
-        result = {**result, "prices": [_row(c, drilled.losses(c, why)) for c in candidates]}
-        session.recorder.update_run(result=result)
+        prices = tuple(_row(c, drilled.losses(c, why)) for c in candidates)
+        result = result.model_copy(update={"prices": prices})
+        store(session.recorder, result)
     return result
 
 
-def candidates_of(result: Mapping[str, Any], server: Circumstances) -> list[Candidate]:
+def candidates_of(result: InvestigateResult, server: Circumstances) -> list[Candidate]:
     """What is to be priced, each change once, on top of all that was kept."""
-    kept = Change.from_json(result["kept"])
+    kept = Change.from_json(result.kept)
     by_id: dict[str, Candidate] = {}
     for remedy in _remedies(result):
-        change = Change.from_json(remedy["change"])
-        candidate = of_change(change, server, base=kept, title=remedy["title"])
+        change = Change.from_json(remedy.change)
+        candidate = of_change(change, server, base=kept, title=remedy.title)
         by_id[candidate.id] = candidate
     return list(by_id.values())
 
 
-def _remedies(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for step in result["steps"]:
-        if step["decision"] in _PRICED and step["remedy"]["durability_class"] != "D0":
-            yield step["remedy"]
+def _remedies(result: InvestigateResult) -> Iterator[TriedRemedy]:
+    for step in result.steps:
+        if step.decision in _PRICED and step.remedy.durability_class != "D0":
+            yield step.remedy
 
 
-def _row(candidate: Candidate, losses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _row(candidate: Candidate, losses: Sequence[Mapping[str, Any]]) -> RemedyPrice:
     row: dict[str, Any] = {
         "title": candidate.title,
         "remedy": candidate.remedy,
         "durability_class": candidate.assessment.durability_class,
         "change": candidate.change.to_json(),
         "bound": candidate.assessment.bound,
-        "losses": [dict(loss) for loss in losses],
+        "losses": losses,
     }
-    return {**row, "sentence": "; ".join(loss_words(row))}
+    return RemedyPrice(**row, sentence="; ".join(loss_words(row)))

@@ -17,6 +17,9 @@ from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.investigate import compare
 from pgdyno.record import RunFile
+from pgdyno.results import store
+from pgdyno.results.chapter import RecordedChapter
+from pgdyno.results.story import ToldChapter
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration
@@ -35,8 +38,8 @@ def tell(
     watcher: Watcher,
     path_of: Callable[[int], Path],
     only: int | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Carry out the chapters of ``spec``, or ``only`` one; each as JSON when it has ended.
+) -> Iterator[ToldChapter]:
+    """Carry out the chapters of ``spec``, or ``only`` one; each when it has ended.
 
     ``path_of`` gives the run file of a chapter by its number, from 1. All chapters are checked
     before the first begins; raises UsageError for what cannot be.
@@ -60,7 +63,7 @@ def tell(
             path = path_of(number)
             of = recorded_fields(spec)
             done = carry_out(number, chapter, plain, specs[number], spec_text, watcher, path, of)
-            yield _chapter_json(number, chapter, path, done)
+            yield _chapter(number, chapter, path, done)
 
 
 def _spec_of(spec: Spec, chapter: Chapter) -> Spec:
@@ -107,16 +110,17 @@ def _compare(
         asked=(*_options_of(chapter), *budget),
     ) as session:
         result = compare(session, change, title=chapter.title, budget_s=chapter.budget_ms / 1000)
+        facts = result.to_json()
         done = {
             "kind": "comparison",
-            "endings": {"": result["decision"]},
-            "sentences": [result["sentence"]],
+            "endings": {"": result.decision},
+            "sentences": [result.sentence],
             "luck": [],
-            "distrust": result["distrust"],
-            "facts": {"throughput_tps": result["throughput_tps"], "effect": result["effect"]},
+            "distrust": list(result.distrust),
+            "facts": {key: facts[key] for key in ("throughput_tps", "effect")},
         }
-        told = {**result, "chapter": {**_told(number, chapter, done), "of": of}}
-        session.recorder.update_run(result=told)
+        chapter_told = RecordedChapter(**_told(number, chapter, done), of=of)
+        store(session.recorder, result.model_copy(update={"chapter": chapter_told}))
         check_something_succeeded(session.reader())
     return done
 
@@ -145,7 +149,9 @@ def _drill(
             *("--cuts", str(options.cuts)),
             *(() if spec.load.seed is None else ("--seed", str(options.seed))),
         ),
-        besides=lambda drill: {"chapter": {**_told(number, chapter, _drilled(drill)), "of": of}},
+        besides=lambda drill: {
+            "chapter": RecordedChapter(**_told(number, chapter, _drilled(drill)), of=of)
+        },
     )
     return _drilled(result)
 
@@ -166,7 +172,7 @@ def _drilled(result: DrillResult) -> dict[str, Any]:
         "sentences": [in_words(cut) for cut in result.cuts],
         "luck": luck(result),
         "distrust": _distrust(result),
-        "facts": result.summary(),
+        "facts": result.summary().to_json(),
     }
 
 
@@ -186,11 +192,9 @@ def _endings(result: DrillResult) -> dict[str, str]:
     return found
 
 
-def _chapter_json(
-    number: int, chapter: Chapter, path: Path, done: Mapping[str, Any]
-) -> dict[str, Any]:
-    trust = {"trustworthy": not done["distrust"]}
-    return {**_told(number, chapter, done), "run_file": str(path), **trust, **done}
+def _chapter(number: int, chapter: Chapter, path: Path, done: Mapping[str, Any]) -> ToldChapter:
+    told = {**_told(number, chapter, done), **done}
+    return ToldChapter(**told, run_file=str(path), trustworthy=not done["distrust"])
 
 
 def _told(number: int, chapter: Chapter, done: Mapping[str, Any]) -> dict[str, Any]:

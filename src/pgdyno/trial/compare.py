@@ -9,12 +9,15 @@ from typing import Any
 from pgdyno.conduct import Session
 from pgdyno.errors import TrustError
 from pgdyno.remedy import Circumstances, assess, circumstances
+from pgdyno.results import store
+from pgdyno.results.common import FailuresBySide, Measure, NoiseFloor
+from pgdyno.results.compare import BothSides, CompareResult, LatencyEffect
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, noise_floor
 from pgdyno.stats.words import kept
-from pgdyno.trial.pairs import Answer, Measure, Noise, run_trial
+from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import PAIRS_MAX, Question, question_of
-from pgdyno.trial.result import ci95_json, effect_json, head_json
+from pgdyno.trial.result import ci95, effect_of, failures_of, head
 
 WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8
@@ -29,8 +32,8 @@ def compare(
     budget_s: float,
     slice_s: float | None = None,
     pairs_max: int | None = None,
-) -> dict[str, Any]:
-    """Compare the session's spec with itself under ``change``; the JSON result.
+) -> CompareResult:
+    """Compare the session's spec with itself under ``change``, and record the result.
 
     The noise floor is measured first, from pairs of identical slices; it may take at most half of
     ``budget_s``. A result without a verdict says why. Raises what is missing for the trial before
@@ -109,13 +112,20 @@ def measure_noise(
     )
 
 
-def noise_json(noise: Noise, measure: Measure) -> dict[str, Any]:
+def noise_of(noise: Noise, measure: Measure) -> NoiseFloor:
     """The noise floor that verdicts about ``measure`` are held against."""
-    return {"of": measure, "ci95": ci95_json(noise.of(measure))}
+    return NoiseFloor(of=measure, ci95=ci95(noise.of(measure)))
 
 
-def _record(session: Session, result: dict[str, Any]) -> dict[str, Any]:
-    session.recorder.update_run(result=result)
+def failures_by_side(answer: Answer) -> FailuresBySide:
+    """What failed in a trial's slices without the change and with it."""
+    return FailuresBySide(
+        before=failures_of(answer.failures_a), after=failures_of(answer.failures_b)
+    )
+
+
+def _record(session: Session, result: CompareResult) -> CompareResult:
+    store(session.recorder, result)
     return result
 
 
@@ -125,43 +135,44 @@ def _asked(question: Question) -> dict[str, Any]:
     return {"change": question.b.to_json(), "catalogue": question.assessment.to_json()}
 
 
-def _no_answer(session: Session, question: Question, why: str) -> dict[str, Any]:
+def _no_answer(session: Session, question: Question, why: str) -> CompareResult:
     """The result of a comparison without a verdict: too many of its slices were void."""
     run = session.reader()
-    figures = ("effect", "latency_p99", "compared", "noise_floor", "pairs_needed")
-    return {
-        **head_json(run, [], no_verdict=why),
+    return CompareResult(
+        **dict(head(run, [], no_verdict=why)),
         **_asked(question),
-        "set_by": next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
-        "decision": "no verdict",
-        "sentence": f"no verdict: {why}",
-        **dict.fromkeys((*figures, "throughput_tps", "failures")),
-    }
+        set_by=next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
+        effect=None,
+        latency_p99=None,
+        compared=None,
+        noise_floor=None,
+        decision="no verdict",
+        sentence=f"no verdict: {why}",
+        pairs_needed=None,
+        throughput_tps=None,
+        failures=None,
+    )
 
 
-def _told(session: Session, answer: Answer, noise: Noise, question: Question) -> dict[str, Any]:
-    run = session.reader()
+def _told(session: Session, answer: Answer, noise: Noise, question: Question) -> CompareResult:
     withheld = answer.verdict.outcome == "not comparable"
-    return {
-        **head_json(run, [], no_verdict=answer.verdict.sentence if withheld else None),
+    no_verdict = answer.verdict.sentence if withheld else None
+    return CompareResult(
+        **dict(head(session.reader(), [], no_verdict=no_verdict)),
         **_asked(question),
-        "set_by": dict(answer.set_by),
-        "effect": effect_json(answer.throughput),
-        "latency_p99": {
-            "ratio": kept(answer.latency_p99.ratio),
-            "ci95": ci95_json(answer.latency_p99),
-        },
-        "compared": answer.measure,
-        "noise_floor": noise_json(noise, answer.measure),
-        "decision": answer.verdict.outcome,
-        "sentence": answer.verdict.sentence,
-        "pairs_needed": answer.verdict.pairs_needed,
-        "throughput_tps": {
-            "before": round(sum(answer.tps_a) / len(answer.tps_a), 2),
-            "after": round(sum(answer.tps_b) / len(answer.tps_b), 2),
-        },
-        "failures": {
-            "before": answer.failures_a.to_json(),
-            "after": answer.failures_b.to_json(),
-        },
-    }
+        set_by=dict(answer.set_by),
+        effect=effect_of(answer.throughput),
+        latency_p99=LatencyEffect(
+            ratio=kept(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
+        ),
+        compared=answer.measure,
+        noise_floor=noise_of(noise, answer.measure),
+        decision=answer.verdict.outcome,
+        sentence=answer.verdict.sentence,
+        pairs_needed=answer.verdict.pairs_needed,
+        throughput_tps=BothSides(
+            before=round(sum(answer.tps_a) / len(answer.tps_a), 2),
+            after=round(sum(answer.tps_b) / len(answer.tps_b), 2),
+        ),
+        failures=failures_by_side(answer),
+    )

@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.failures import Failures, failures, failures_max, not_comparable
 from pgdyno.errors import TrustError
 from pgdyno.record.void import NOTHING_DONE
+from pgdyno.results.common import Measure
 from pgdyno.spec import Spec
 from pgdyno.stats import (
     EFFECT_MATTERS,
@@ -37,8 +38,6 @@ LATENCY_MATTERS = 0.10
 """A change of p99 at a fixed rate that is worth knowing; tails are noisier than means."""
 RATE_SLACK = 0.01
 """Part of what came due that may not be done although the rate is held."""
-
-Measure = Literal["throughput", "latency_p99"]
 
 
 @dataclass(frozen=True)

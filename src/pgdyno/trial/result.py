@@ -1,19 +1,21 @@
-"""The JSON results of run, compare and investigate. Their schemas are in ``docs/reference/``."""
+"""Results of run, compare and investigate, made from their run files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Finding, verdict
 from pgdyno.diagnose.course import course_of
-from pgdyno.diagnose.failures import failures
+from pgdyno.diagnose.failures import Failures, failures
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind
+from pgdyno.results import common
+from pgdyno.results import run as results
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import (
     POINTS_MIN,
@@ -24,148 +26,153 @@ from pgdyno.stats import (
 from pgdyno.stats.words import kept
 from pgdyno.trial.trust import distrust
 
-SCHEMA_VERSION = 2
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
     "response", "wait", "client_lag", "pool_wait", "connect", "service",
 )  # fmt: skip
 CONNECT_PHASES: tuple[ConnectKind, ...] = ("tcp", "tls", "auth", "ready", "total")
 _WHOLE_INTERVAL_MS = 900
-_LEDGER_COLUMNS = (
-    "intended",
-    "done",
-    "failed",
-    "skipped",
-    "cancelled",
-    "backlog",
-    "sent",
-    "retried",
-    "expected_errors",
-    "late",
-    "carried_in",
-)
 
 
-def run_result(run: RunFile, slice_ids: list[int], findings: Sequence[Finding]) -> dict[str, Any]:
+def run_result(
+    run: RunFile, slice_ids: list[int], findings: Sequence[Finding]
+) -> results.RunResult:
     """The result of one run: throughput and latency over ``slice_ids``, as the groups and the
     second ledger, which the groups' ledgers add up to; the first ledger is over all."""
-    return {
-        **head_json(run, findings),
-        "verdict": _verdict(run, slice_ids, findings),
-        "failures": failures(run, slice_ids).to_json(),
-        "ledger": ledger_json(run),
-        "ledger_measured": _columns(run.ledger(slice_ids), "measured"),
-        "throughput_tps": round(throughput_tps(run, slice_ids), 2),
-        "steadiness": steadiness(run, slice_ids),
-        "throughput_over_time": course_of(run, slice_ids).to_json(),
-        "throughput_by_clients": scaling.to_json() if (scaling := scaling_of(run)) else None,
-        "latency_ms": _latencies(run, slice_ids),
-        "groups": [_group(run, slice_ids, account) for account in group_accounts(run, slice_ids)],
-        "statements": [
-            {
-                "group": s.client_group,
-                "script": s.script,
-                "statement": s.statement,
-                "done": s.done,
-                "failed": s.failed,
-                "service_ms": latency_json(s.service),
-            }
+    return results.RunResult(
+        **dict(head(run, findings)),
+        verdict=_verdict(run, slice_ids, findings),
+        failures=failures_of(failures(run, slice_ids)),
+        ledger=whole_ledger(run),
+        ledger_measured=_columns(run.ledger(slice_ids), "measured"),
+        throughput_tps=round(throughput_tps(run, slice_ids), 2),
+        steadiness=steadiness(run, slice_ids),
+        throughput_over_time=course_of(run, slice_ids).to_json(),
+        throughput_by_clients=scaling.to_json() if (scaling := scaling_of(run)) else None,
+        latency_ms=_latencies(run, slice_ids),
+        groups=tuple(_group(run, slice_ids, each) for each in group_accounts(run, slice_ids)),
+        statements=tuple(
+            results.Statement(
+                group=s.client_group,
+                script=s.script,
+                statement=s.statement,
+                done=s.done,
+                failed=s.failed,
+                service_ms=latency(s.service),
+            )
             for s in run.statements(slice_ids)
-        ],
-        "errors": errors_json(run),
-        "generator": generator_json(run, slice_ids),
-        "findings": [finding_json(finding) for finding in findings],
-    }
+        ),
+        errors=error_counts(run),
+        generator=generator(run, slice_ids),
+        findings=tuple(_finding(finding) for finding in findings),
+    )
 
 
-def errors_json(run: RunFile) -> list[dict[str, Any]]:
+def error_counts(run: RunFile) -> tuple[common.ErrorCount, ...]:
     """What failed, by SQLSTATE and place in the script, the most frequent first."""
-    return [
-        {
-            "sqlstate": e.sqlstate,
-            "group": e.client_group,
-            "script": e.script,
-            "file": e.file,
-            "line": e.line,
-            "statement": e.statement,
-            "client": e.client,
-            "count": e.count,
-            "expected": bool(e.expected),
-            "retried": bool(e.retried),
-            "message": e.message,
-            "detail": e.detail,
-            "hint": e.hint,
-            "context": e.context,
-            "excerpt": e.excerpt,
-            "advice": e.advice,
-        }
+    return tuple(
+        common.ErrorCount(
+            sqlstate=e.sqlstate,
+            group=e.client_group,
+            script=e.script,
+            file=e.file,
+            line=e.line,
+            statement=e.statement,
+            client=e.client,
+            count=e.count,
+            expected=bool(e.expected),
+            retried=bool(e.retried),
+            message=e.message,
+            detail=e.detail,
+            hint=e.hint,
+            context=e.context,
+            excerpt=e.excerpt,
+            advice=e.advice,
+        )
         for e in run.errors()
-    ]
+    )
 
 
-def _verdict(
-    run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]
-) -> Mapping[str, str | None]:
+def _verdict(run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]) -> common.Verdict:
     """The limit, or that there is no verdict: of a void slice."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None:
-        return {"finding": None, "sentence": f"no verdict: {void}"}
-    return verdict(findings)
+        return common.Verdict(finding=None, sentence=f"no verdict: {void}")
+    return limit_of(findings)
 
 
-def head_json(
+def limit_of(findings: Sequence[Finding]) -> common.Verdict:
+    """The first finding, or that there is none."""
+    return common.Verdict.model_validate(verdict(findings))
+
+
+def head(
     run: RunFile, findings: Sequence[Finding], *, no_verdict: str | None = None
-) -> dict[str, Any]:
+) -> common.Head:
     """What every result opens with: where it comes from and how far it can be relied on.
 
     ``no_verdict`` is why a trial came to none.
     """
     reasons = [*([no_verdict] if no_verdict else []), *distrust(run, findings)]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "run_file": str(run.path),
-        "database": run.run.server.get("database"),
-        "trustworthy": not reasons,
-        "distrust": reasons,
-        "incidents": [each.to_json() for each in incidents(run)],
-        "emulated": emulated_in_words(run.run.spec, (part.change for part in run.slices())),
-    }
+    return common.Head(
+        schema_version=common.SCHEMA_VERSION,
+        run_file=str(run.path),
+        database=run.run.server.get("database"),
+        trustworthy=not reasons,
+        distrust=tuple(reasons),
+        incidents=incidents_of(run),
+        emulated=emulated_in_words(run.run.spec, (part.change for part in run.slices())),
+    )
 
 
-def _latencies(
-    run: RunFile, slice_ids: list[int], group: str | None = None
-) -> dict[str, dict[str, float | None]]:
-    return {
-        kind: latency_json(run.histogram(kind, slice_ids, group=group)) for kind in LATENCY_PARTS
-    }
+def incidents_of(run: RunFile) -> tuple[common.Incident, ...]:
+    """What happened to the server during the run, in time order."""
+    return tuple(common.Incident.model_validate(each.to_json()) for each in incidents(run))
 
 
-def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> dict[str, Any]:
+def failures_of(failed: Failures) -> common.Failures:
+    """Failures as results have them."""
+    return common.Failures.model_validate(failed.to_json())
+
+
+def _latencies(run: RunFile, slice_ids: list[int], group: str | None = None) -> results.Latencies:
+    return results.Latencies(
+        **{kind: latency(run.histogram(kind, slice_ids, group=group)) for kind in LATENCY_PARTS}
+    )
+
+
+def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> results.Group:
     """How one client group fared over ``slice_ids``; the ledger too is of these slices alone."""
     asked = account.asked_tps
+    return results.Group(
+        group=account.name,
+        clients=account.clients,
+        clients_connected=account.clients_connected,
+        loop="idle" if account.idle else "closed" if account.arrival is None else "open",
+        asked_tps=None if asked is None else round(asked, 2),
+        throughput_tps=round(account.done_tps, 2),
+        rate_held=account.rate_held,
+        waiting_at_end=account.waiting,
+        sentence=open_loop_sentence(account),
+        ledger=_columns(account.ledger, "measured"),
+        latency_ms=_latencies(run, slice_ids, account.name),
+        connections=_connections(run, slice_ids, account),
+    )
+
+
+def _connections(run: RunFile, slice_ids: list[int], account: GroupAccount) -> results.Connections:
     connects = account.connects
-    return {
-        "group": account.name,
-        "clients": account.clients,
-        "clients_connected": account.clients_connected,
-        "loop": "idle" if account.idle else "closed" if account.arrival is None else "open",
-        "asked_tps": None if asked is None else round(asked, 2),
-        "throughput_tps": round(account.done_tps, 2),
-        "rate_held": account.rate_held,
-        "waiting_at_end": account.waiting,
-        "sentence": open_loop_sentence(account),
-        "ledger": _columns(account.ledger, "measured"),
-        "latency_ms": _latencies(run, slice_ids, account.name),
-        "connections": {
-            "open": connects.open,
-            "connects": connects.made,
-            "reconnects": connects.again,
-            "connect_failures": connects.failed,
-            "connect_ms": {
-                phase: latency_json(run.histogram(phase, slice_ids, group=account.name))
+    return results.Connections(
+        open=connects.open,
+        connects=connects.made,
+        reconnects=connects.again,
+        connect_failures=connects.failed,
+        connect_ms=results.ConnectLatencies(
+            **{
+                phase: latency(run.histogram(phase, slice_ids, group=account.name))
                 for phase in CONNECT_PHASES
-            },
-        },
-    }
+            }
+        ),
+    )
 
 
 def steadiness(run: RunFile, slice_ids: list[int]) -> str:
@@ -182,25 +189,28 @@ def steadiness(run: RunFile, slice_ids: list[int]) -> str:
     return f"steady after the first {start} s" if start else "steady from the start"
 
 
-def ledger_json(run: RunFile) -> dict[str, Any]:
+def whole_ledger(run: RunFile) -> common.LedgerColumns:
     """The ledger over the whole run, ramp and trials included."""
     return _columns(run.ledger(), "run")
 
 
-def _columns(ledger: Ledger, over: Literal["run", "measured"]) -> dict[str, Any]:
+def _columns(ledger: Ledger, over: Literal["run", "measured"]) -> common.LedgerColumns:
     """The columns, and over what they were counted: the whole run, or the slices measured."""
-    return {"over": over, **{column: int(getattr(ledger, column)) for column in _LEDGER_COLUMNS}}
+    columns = (name for name in common.LedgerColumns.model_fields if name != "over")
+    return common.LedgerColumns(
+        over=over, **{column: int(getattr(ledger, column)) for column in columns}
+    )
 
 
-def latency_json(histogram: Histogram) -> dict[str, float | None]:
+def latency(histogram: Histogram) -> common.Latency:
     """Percentiles, maximum and mean in milliseconds, and how many samples they rest on.
 
     A percentile that so few samples cannot tell is null.
     """
-    return Distribution.of(histogram).to_json()
+    return common.Latency.model_validate(Distribution.of(histogram).to_json())
 
 
-def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, Any]:
+def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
     """The generator's audit of itself over the slices."""
     rows = run.series("metric_generator", slice_ids)
     late = Histogram()
@@ -208,34 +218,30 @@ def generator_json(run: RunFile, slice_ids: list[int]) -> dict[str, Any]:
         late.add_encoded(blob)
     cpu_us = float(rows["cpu_user_us"].sum() + rows["cpu_system_us"].sum())
     done = max(run.ledger(slice_ids).done, 1)
-    return {
+    return results.Generator(
         **{key: run.run.engine.get(key) for key in ("reactor", "reactor_why", "cpus", "nice")},
-        "threads": run.generator(slice_ids).threads,
-        "cpu_us_per_transaction": round(cpu_us / done, 2),
-        "send_late_ms_p99": _ms(late.percentile(99)),
-        "loop_stall_ms_max": round(max(rows["loop_stall_us_max"], default=0) / 1000, 3),
-        "run_queue_delay_ms": round(float(rows["run_queue_delay_us"].sum()) / 1000, 1),
-    }
+        threads=run.generator(slice_ids).threads,
+        cpu_us_per_transaction=round(cpu_us / done, 2),
+        send_late_ms_p99=_ms(late.percentile(99)),
+        loop_stall_ms_max=round(max(rows["loop_stall_us_max"], default=0) / 1000, 3),
+        run_queue_delay_ms=round(float(rows["run_queue_delay_us"].sum()) / 1000, 1),
+    )
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as the result and the run file have it."""
+def _finding(finding: Finding) -> results.Finding:
+    """A finding as the result has it."""
     row = finding.to_row()
-    return {"id": row.pop("finding"), **row}
+    return results.Finding.model_validate({"id": row.pop("finding"), **row})
 
 
-def effect_json(effect: Effect) -> dict[str, Any]:
+def effect_of(effect: Effect) -> common.Effect:
     """A paired effect: ratio with its 95 % interval."""
-    return {
-        "throughput_ratio": kept(effect.ratio),
-        "ci95": ci95_json(effect),
-        "pairs": effect.pairs,
-    }
+    return common.Effect(throughput_ratio=kept(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
 
 
-def ci95_json(bounds: Effect | NoiseFloor) -> list[float]:
+def ci95(bounds: Effect | NoiseFloor) -> tuple[float, float]:
     """A 95 % interval of ratios."""
-    return [kept(bounds.lo), kept(bounds.hi)]
+    return kept(bounds.lo), kept(bounds.hi)
 
 
 def _ms(ns: float) -> float:

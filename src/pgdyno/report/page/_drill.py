@@ -78,7 +78,7 @@ def make_page(run: RunFile) -> DrillPage:
     drill = drills[0]
     checks, differences = check_rows(drill), differing(info.result)
     other = (info.result.get("against") or {}).get("server_version", "")
-    verdict, lead = headlines.cut(drill.summary()["sentence"])
+    verdict, lead = headlines.cut(drill.summary().sentence)
     return DrillPage(
         name=info.name,
         pgdyno_version=info.pgdyno_version,
@@ -118,15 +118,15 @@ def make_page(run: RunFile) -> DrillPage:
 
 def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
     summary = drill.summary()
-    lost_ms = summary["lost_ms_max"]
+    lost_ms = summary.lost_ms_max
     back, _, unit = numbers.ms(lost_ms).partition(" ")
     figures = [
-        Headline("Cuts", numbers.count(summary["cuts"]), note=outcome_counts(drill)),
+        Headline("Cuts", numbers.count(summary.cuts), note=outcome_counts(drill)),
         Headline(
             "Lost commits, worst cut",
-            numbers.count(summary["lost_max"]) if summary["lost_max"] is not None else "—",
-            note=f"of {numbers.count(summary['acked'])} acknowledged in all cuts"
-            if summary["lost_max"] is not None
+            numbers.count(summary.lost_max) if summary.lost_max is not None else "—",
+            note=f"of {numbers.count(summary.acked)} acknowledged in all cuts"
+            if summary.lost_max is not None
             else "no ledger could be compared",
         ),
     ]
@@ -135,9 +135,9 @@ def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
             f"documented {numbers.ms(drill.bound_ms)}" if drill.bound_ms else "documented: none"
         )  # fmt: skip
         figures.append(Headline("Reaching back", back, unit, note=allowed))
-    if summary["recovery_s_median"] is not None:
-        worst = numbers.significant(summary["recovery_s_max"], 2)
-        median = numbers.significant(summary["recovery_s_median"], 2)
+    if summary.recovery_s_median is not None:
+        worst = numbers.significant(summary.recovery_s_max, 2)
+        median = numbers.significant(summary.recovery_s_median, 2)
         figures.append(Headline("Recovery, median", median, "s", note=f"{worst} s at most"))
     if taken := sentences.time_taken(info):
         figures.append(Headline("Time taken", taken, note=sentences.started_at(info)))
@@ -154,16 +154,16 @@ def _trust(drill: DrillResult) -> list[Banner]:
 
 def _broken(drill: DrillResult) -> list[tuple[str, str]]:
     summary = drill.summary()
-    bound = summary["upper_bound"]
+    bound = summary.upper_bound
     terms = [
         ("fault", what_was_done(drill)),
         ("documented", drill.bound),
         ("settings", settings_words(drill)),
-        ("seen", summary["sentence"]),
+        ("seen", summary.sentence),
         *((f"proof of cut {cut.number}", cut.proof.sentence) for cut in drill.cuts[:1]),
     ]
     one = len(drill.questions()) == 1
-    if one and bound is not None and summary["clean"] < summary["happened"] and bound < 1:
+    if one and bound is not None and summary.clean < summary.happened and bound < 1:
         terms.append(
             (
                 "so at most",

@@ -176,7 +176,7 @@ def _results(story: RunSummary, drills: Sequence[Any]) -> Iterator[str]:
     if story.comparison is not None:
         yield sentences.comparison_sentence(story.comparison)
     for drill in drills:
-        yield drill.summary()["sentence"]
+        yield drill.summary().sentence
         if len(drill.cuts) <= CUTS_TOLD_MAX:
             yield from (f"cut {cut.number}: {in_words(cut)}" for cut in drill.cuts)
 

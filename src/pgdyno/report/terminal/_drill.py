@@ -44,20 +44,21 @@ def _compared_lines(info: RunInfo, width: int) -> list[Line]:
 def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
     summary = drill.summary()
     worst = next(
-        (outcome for outcome in ("corrupt", "refused", "lost") if summary[outcome]), "clean"
+        (outcome for outcome in ("corrupt", "refused", "lost") if getattr(summary, outcome)),
+        "clean",
     )
     style = STYLES[worst] if not drill.fault_missing else "bold red"
     lines = [
         *labelled("drill", what_was_done(drill), width),
-        *labelled("verdict", summary["sentence"], width, style=style),
+        *labelled("verdict", summary.sentence, width, style=style),
         *labelled("documented", drill.bound, width),
         *labelled("settings", settings_words(drill), width, spare=True),
         *labelled("outcomes", outcome_counts(drill), width),
     ]
-    if summary["recovery_s_median"] is not None:
+    if summary.recovery_s_median is not None and summary.recovery_s_max is not None:
         said = (
-            f"up again after {numbers.duration(summary['recovery_s_median'] * 1000)} in the"
-            f" median, {numbers.duration(summary['recovery_s_max'] * 1000)} at most"
+            f"up again after {numbers.duration(summary.recovery_s_median * 1000)} in the"
+            f" median, {numbers.duration(summary.recovery_s_max * 1000)} at most"
         )
         lines += labelled("recovery", said, width)
     for said in minimised(drill):

@@ -15,6 +15,7 @@ from pgdyno.record import Distribution, RunFile, StatementTotal
 from pgdyno.report import wait_events
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import sentences
+from pgdyno.results.diff import DiffResult
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats.words import kept
 
@@ -37,8 +38,8 @@ _OF_THIS_START = frozenset(
 _NAMES = ("name", "description")
 
 
-def diff(a: RunFile, b: RunFile) -> dict[str, Any]:
-    """All that there is to say of both, as ``docs/reference/result-diff.schema.json`` has it.
+def diff(a: RunFile, b: RunFile) -> DiffResult:
+    """All that there is to say of both.
 
     Raises UsageError for what cannot stand side by side.
     """
@@ -53,14 +54,14 @@ def diff(a: RunFile, b: RunFile) -> dict[str, Any]:
             code="nothing-in-common",
             hint="two drills can be compared, or two runs under load",
         )
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "a": _side(a, stories[0]),
-        "b": _side(b, stories[1]),
-        "cautions": list(_cautions(stories)),
-        "differs": _differs(a, b),
-        "figures": _drill_figures(a, b) if drilled[0] else _figures(a, b, stories),
-    }
+    return DiffResult(
+        schema_version=SCHEMA_VERSION,
+        a=_side(a, stories[0]),
+        b=_side(b, stories[1]),
+        cautions=tuple(_cautions(stories)),
+        differs=_differs(a, b),
+        figures=_drill_figures(a, b) if drilled[0] else _figures(a, b, stories),
+    )
 
 
 def _measured(story: RunSummary) -> list[int] | None:
@@ -283,7 +284,7 @@ def _drill_figures(a: RunFile, b: RunFile) -> dict[str, Any]:
     for run, drills in zip((a, b), found, strict=True):
         if not drills or not drills[0].cuts:
             raise UsageError(f"{run.path} has no cut", code="nothing-in-common")
-    one, other = (drills[0].summary() for drills in found)
+    one, other = (dict(drills[0].summary()) for drills in found)
     figures = (
         *("cuts", "happened", "clean", "lost", "refused", "corrupt", "acked", "lost_median"),
         *("lost_max", "lost_ms_median", "lost_ms_max", "recovery_s_median", "recovery_s_max"),

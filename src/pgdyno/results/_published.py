@@ -1,0 +1,39 @@
+"""The published JSON schemas of all results, by command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from pgdyno.results._stored import BY_COMMAND
+from pgdyno.results.common import Part
+from pgdyno.results.diff import DiffResult
+from pgdyno.results.story import StoryResult
+from pgdyno.results.unfinished import Unfinished
+
+
+class _Published(GenerateJsonSchema):
+    """Without titles that only repeat the names of keys."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each command's result, and of ``unfinished``."""
+    others: dict[str, type[Part]] = {
+        "story": StoryResult,
+        "diff": DiffResult,
+        "unfinished": Unfinished,
+    }
+    return {name: _schema(result) for name, result in {**BY_COMMAND, **others}.items()}
+
+
+def _schema(result: type[Part]) -> dict[str, Any]:
+    """The schema of a result, titled by its command; definitions have the names of their types."""
+    made = result.model_json_schema(schema_generator=_Published)
+    for definition in made.get("$defs", {}).values():
+        definition.pop("title", None)
+    title = made.pop("title")
+    return {"$schema": GenerateJsonSchema.schema_dialect, "title": title, **made}

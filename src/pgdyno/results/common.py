@@ -1,0 +1,173 @@
+"""Parts that the results of several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+SCHEMA_VERSION = 2
+"""Of the results of run, compare and investigate, and of what a command without result prints."""
+
+Measure = Literal["throughput", "latency_p99"]
+Outcome = Literal["better", "worse", "no difference", "inconclusive", "not comparable"]
+HowSet = Literal["sessions", "reload", "restart"]
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
+"""A number that is printed as it is, whole or not."""
+Interval95 = Annotated[
+    tuple[float, float],
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "number"},
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "95 % interval",
+        }
+    ),
+]
+SetBy = Annotated[
+    dict[str, HowSet],
+    Field(
+        description="Setting in which the sides differ: how it was set; reload and restart after"
+        " ALTER SYSTEM"
+    ),
+]
+ChangeJson = dict[str, Any]
+"""A change, as ``Change.to_json`` has it."""
+
+
+class Part(BaseModel):
+    """An object within a result: no keys except its own, and never changed once made."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object as ``--format json`` prints it: without optional keys that were not
+        given."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class Incident(Part):
+    at_s: float
+    sentence: str
+
+
+Incidents = Annotated[
+    tuple[Incident, ...],
+    Field(description="Unplanned restarts, crashes and absences of the server during the run"),
+]
+
+
+class Head(Part):
+    """The first members of a result: where it comes from and how far it can be relied on."""
+
+    schema_version: Literal[2]
+    run_file: str
+    database: str | None
+    """The database that the load worked in"""
+    trustworthy: bool
+    distrust: tuple[str, ...]
+    """Why the figures cannot be relied on; empty where they can"""
+    incidents: Incidents
+    emulated: str | None
+    """The emulated disks that figures come from, in words; null: none"""
+
+
+class Verdict(Part):
+    finding: str | None
+    sentence: str
+
+
+class Failures(Part):
+    """Transactions that failed for good, and the most frequent error"""
+
+    count: int
+    share: float
+    """Of those that ended"""
+    sqlstate: str | None
+    message: str | None
+
+
+class FailuresBySide(Part):
+    """The failures on each side"""
+
+    before: Failures
+    after: Failures
+
+
+class Effect(Part):
+    """A paired effect on throughput"""
+
+    throughput_ratio: float
+    ci95: Interval95
+    pairs: int
+
+
+class NoiseFloor(Part):
+    """How far identical slices lie apart"""
+
+    of: Measure
+    """The figure that the floor is of"""
+    ci95: Interval95
+
+
+class Latency(Part):
+    """Milliseconds. A percentile with fewer than ten samples beyond it is null"""
+
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    p99_9: float | None = Field(alias="p99.9")
+    p99_99: float | None = Field(alias="p99.99")
+    max: float
+    mean: float
+    count: int
+
+
+class LedgerColumns(Part):
+    """The transaction ledger"""
+
+    over: Literal["run", "measured"]
+    """The whole run with its ramp and its end, or the measured slices alone"""
+    intended: int
+    done: int
+    failed: int
+    skipped: int
+    cancelled: int
+    backlog: int
+    sent: int
+    retried: int
+    expected_errors: int
+    late: int
+    carried_in: int
+    """Begun or waiting when the slices began: intended + carried_in = done + failed + skipped +
+    cancelled + backlog; 0 for a whole run"""
+
+
+class ErrorCount(Part):
+    """An error by SQLSTATE and position in the script"""
+
+    sqlstate: str
+    group: str
+    script: str
+    file: str
+    line: int | None
+    statement: str
+    client: int | None
+    count: int
+    expected: bool
+    retried: bool
+    message: str
+    detail: str
+    hint: str
+    context: str
+    excerpt: str
+    advice: str

@@ -1,0 +1,132 @@
+"""The result of ``pgdyno drill``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+
+from pgdyno.results.chapter import RecordedChapter
+from pgdyno.results.common import Number, Part
+
+
+class Proof(Part):
+    """Evidence that the fault happened"""
+
+    happened: bool
+    sentence: str
+    facts: dict[str, Any]
+
+
+class Check(Part):
+    """A check of the database after the fault"""
+
+    passed: bool | None
+    """null: not made; detail says why"""
+    detail: str
+    seconds: float
+
+
+class Cut(Part):
+    """One repetition of the drill"""
+
+    number: int
+    variant: str
+    """Of a fault that has several, otherwise ''"""
+    seed: int
+    """All random choices of this cut follow from it"""
+    at_ms: float
+    """Time of the fault, since the load began"""
+    proof: Proof
+    acked: int | None
+    """Commits acknowledged before the fault; null: nothing could be counted"""
+    lost: int | None
+    """Of these, absent from the database"""
+    lost_ms: float | None
+    """From the oldest lost acknowledgement to the fault"""
+    ghost: int | None
+    """Of the unknown, present in the database"""
+    unknown: int | None
+    """Under way when the connection ended, so that no client knows their outcome"""
+    holes: int | None
+    """Absent, although a later commit of the same client is there"""
+    phantoms: int | None
+    """Present, although surely not committed"""
+    duplicates: int | None
+    """Present more than once"""
+    recovery_s: float | None
+    """From the server's start to its first answer; null: it refused to start"""
+    outcome: Literal["clean", "lost", "refused", "corrupt", "no-fault"]
+    seen_by: str
+    """The check that decided the outcome"""
+    server_said: str
+    checks: dict[str, Check]
+    facts: dict[str, Any]
+
+
+class Summary(Part):
+    """The figures over all cuts"""
+
+    cuts: int
+    happened: int
+    """Cuts whose fault is proved; all figures below are over these"""
+    acked: int
+    lost_max: int | None
+    lost_median: Number | None
+    lost_ms_max: float | None
+    lost_ms_median: float | None
+    bound_ms: Number | None
+    """Documented bound of loss; null: there is none"""
+    corrupt: int
+    refused: int
+    lost: int
+    """Cuts that lost something and are whole otherwise"""
+    clean: int
+    recovery_s_median: float | None
+    recovery_s_max: float | None
+    upper_bound: float | None
+    """Upper bound, at 95 % confidence, of the share of such faults that do harm"""
+    sentence: str
+
+
+class Drill(Part):
+    """A drill on one server"""
+
+    schema_version: Literal[1]
+    run_file: str
+    fault: str
+    title: str
+    seed: int
+    sham: bool
+    """Everything was done except the fault"""
+    server_version: str
+    emulated: str | None
+    """The emulated disks that recovery times come from; null: none"""
+    settings: dict[str, str]
+    """The active settings that decide what may be lost"""
+    bound: str
+    """The loss that the documentation allows, in words"""
+    cuts: tuple[Cut, ...]
+    summary: Summary
+
+
+class Difference(Part):
+    what: Literal["lost", "lost_ms", "recovery_s", "damaged"]
+    here: float
+    there: float
+    p: float
+    differs: bool
+    sentence: str
+
+
+class DrillResult(Drill):
+    model_config = ConfigDict(
+        title="pgdyno drill --format json",
+        json_schema_extra={"dependentRequired": {"against": ["differences"]}},
+    )
+
+    chapter: RecordedChapter | None = None
+    """Of a run that is a chapter of a story"""
+    against: Drill | None = None
+    """The same drill on the other server, with a second --pg-bindir"""
+    differences: tuple[Difference, ...] | None = None

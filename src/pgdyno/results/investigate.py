@@ -1,0 +1,85 @@
+"""The result of ``pgdyno investigate``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from pgdyno.results.common import (
+    ChangeJson,
+    Effect,
+    FailuresBySide,
+    Head,
+    Measure,
+    NoiseFloor,
+    Outcome,
+    Part,
+    SetBy,
+    Verdict,
+)
+from pgdyno.results.loss import Loss
+from pgdyno.spec.durability import AssessedClass, DurabilityClass
+
+Decision = Literal["kept", "rejected", "offered", "taken back", "still earns"]
+
+
+class TriedRemedy(Part):
+    id: str
+    title: str
+    change: ChangeJson
+    durability_class: AssessedClass
+
+
+class Step(Part):
+    """A remedy that was measured, and the decision about it"""
+
+    finding: str
+    remedy: TriedRemedy
+    predicted_ratio: float
+    set_by: SetBy
+    effect: Effect
+    latency_p99_ratio: float
+    compared: Measure
+    failures: FailuresBySide
+    verdict: Outcome
+    decision: Decision
+
+
+class NotMeasured(Part):
+    remedy: str
+    title: str
+    why: str
+
+
+class RemedyPrice(Part):
+    title: str
+    remedy: str | None
+    durability_class: AssessedClass
+    change: ChangeJson
+    bound: str
+    """The most that may be lost, as documented"""
+    losses: tuple[Loss, ...]
+    """A cell for each drill, as in result-price.schema.json"""
+    sentence: str
+
+
+class InvestigateResult(Head):
+    model_config = ConfigDict(title="pgdyno investigate --format json")
+
+    steps: tuple[Step, ...]
+    not_measured: tuple[NotMeasured, ...]
+    allow: DurabilityClass
+    kept: ChangeJson
+    baseline_tps: float
+    final_tps: float
+    baseline_latency_ms_p99: float
+    final_latency_ms_p99: float
+    noise_floor: NoiseFloor
+    next_limit: Verdict
+    out_of_time: bool
+    elapsed_s: float
+    verdict: Verdict
+    prices: tuple[RemedyPrice, ...] | None = None
+    """The outcome of a crash under each remedy of class D1 and worse that was kept or offered;
+    absent where investigate was called without pricing"""

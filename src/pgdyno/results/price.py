@@ -1,0 +1,110 @@
+"""The result of ``pgdyno price``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from pgdyno.results.common import (
+    ChangeJson,
+    FailuresBySide,
+    Incidents,
+    Interval95,
+    Measure,
+    NoiseFloor,
+    Number,
+    Outcome,
+    Part,
+    SetBy,
+)
+from pgdyno.results.loss import Loss
+from pgdyno.spec.durability import AssessedClass
+
+
+class Gain(Part):
+    """The answer of a candidate's trial"""
+
+    measured: Literal[True]
+    set_by: SetBy
+    throughput_ratio: float
+    ci95: Interval95
+    latency_p99_ratio: float
+    latency_p99_ci95: Interval95
+    pairs: int
+    compared: Measure
+    verdict: Outcome
+    failures: FailuresBySide | None = None
+    baseline_tps: float
+    changed_tps: float
+
+
+class NotMeasured(Part):
+    """The reason why a candidate has no gain"""
+
+    measured: Literal[False]
+    why: str
+
+
+class Price(Part):
+    """An entry of the price list"""
+
+    candidate: str
+    """Its name on the ladder"""
+    title: str
+    durability_class: AssessedClass
+    remedy: str | None
+    change: ChangeJson
+    """The difference from the other side"""
+    base: ChangeJson
+    """The changes of both sides to the spec"""
+    bound: str
+    """The most that may be lost, as documented"""
+    gain: Gain | NotMeasured | None
+    """null for the baseline"""
+    losses: tuple[Loss, ...]
+    sentence: str
+
+
+class PriceList(Part):
+    """The price list of one server"""
+
+    schema_version: Literal[1]
+    run_file: str
+    trustworthy: bool
+    distrust: tuple[str, ...]
+    """Why the figures cannot be relied on; empty where they can"""
+    incidents: Incidents
+    server_version: str
+    noise_floor: NoiseFloor
+    compared: Measure
+    """latency_p99 where all clients held a fixed rate on both sides; p99 is then latency at that
+    rate, otherwise that of clients without pauses"""
+    cuts: int
+    """Of each drill, at most"""
+    seed: int
+    prices: tuple[Price, ...]
+    verdict: str
+    elapsed_s: float
+
+
+class Difference(Part):
+    """A figure that the two servers were compared in"""
+
+    candidate: str
+    fault: str
+    """'' for the gain"""
+    what: str
+    here: Number
+    there: Number
+    differs: bool
+    sentence: str
+
+
+class PriceResult(PriceList):
+    model_config = ConfigDict(title="pgdyno price --format json")
+
+    against: PriceList | None = None
+    """The same price list on the server named first, where two were named"""
+    differences: tuple[Difference, ...] | None = None
+    """The figures that the two servers were compared in"""

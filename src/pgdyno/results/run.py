@@ -1,0 +1,194 @@
+"""The result of ``pgdyno run``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, WithJsonSchema
+
+from pgdyno.results.common import (
+    ChangeJson,
+    ErrorCount,
+    Failures,
+    Head,
+    Latency,
+    LedgerColumns,
+    Part,
+    Verdict,
+)
+
+OpenInterval = Annotated[
+    tuple[float | None, float | None],
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": ["number", "null"]},
+            "minItems": 2,
+            "maxItems": 2,
+            "description": "95 % interval; null as its end: unbounded",
+        }
+    ),
+]
+
+
+class LevelChange(Part):
+    at_s: float
+    before_tps: float
+    after_tps: float
+    sentence: str
+
+
+class Drop(Part):
+    at_s: float
+    lasted_s: float
+    throughput_tps: float
+    overlapped_with: tuple[str, ...]
+    sentence: str
+
+
+class ThroughputOverTime(Part):
+    changes: tuple[LevelChange, ...]
+    """Moments at which throughput suddenly went from one level to another, not by plan"""
+    changes_absent: str | None
+    """Why there are none: none was found, the periods under one load were too short, or they were
+    not searched for"""
+    drops: tuple[Drop, ...]
+    """Periods in which throughput nearly stopped, below a fifth of its median"""
+    drops_absent: str | None
+    """As changes_absent"""
+
+
+class ClientsPoint(Part):
+    clients: int
+    throughput_tps: float
+
+
+class ThroughputByClients(Part):
+    sentence: str
+    clients: tuple[ClientsPoint, ...]
+    knee_clients: float | None
+    """Where throughput stops growing in step with clients; null: no knee within the range"""
+    ci95: OpenInterval | None
+    """Interval of the knee"""
+    relative_error: float | None
+    """Misfit of the Universal Scalability Law; null: no fit"""
+
+
+class Latencies(Part):
+    """response = wait + service; wait = client_lag + pool_wait + connect"""
+
+    response: Latency
+    wait: Latency
+    client_lag: Latency
+    pool_wait: Latency
+    connect: Latency
+    service: Latency
+
+
+class ConnectLatencies(Part):
+    """Phases of making a connection"""
+
+    tcp: Latency
+    tls: Latency
+    auth: Latency
+    ready: Latency
+    total: Latency
+
+
+class Connections(Part):
+    open: int
+    connects: int
+    reconnects: int
+    connect_failures: int
+    connect_ms: ConnectLatencies
+
+
+class Group(Part):
+    """A client group over the measured slices"""
+
+    group: str
+    clients: int
+    clients_connected: int
+    """The most that had a connection at the same time"""
+    loop: Literal["closed", "open", "idle"]
+    asked_tps: float | None
+    throughput_tps: float
+    rate_held: bool
+    waiting_at_end: int
+    sentence: str
+    ledger: LedgerColumns
+    latency_ms: Latencies
+    connections: Connections
+
+
+class Statement(Part):
+    group: str
+    script: str
+    statement: str
+    done: int
+    failed: int
+    service_ms: Latency
+
+
+class Generator(Part):
+    """The load generator's audit of itself"""
+
+    reactor: str | None
+    reactor_why: str | None
+    cpus: tuple[int, ...] | None
+    nice: int | None
+    threads: int
+    cpu_us_per_transaction: float
+    send_late_ms_p99: float
+    loop_stall_ms_max: float
+    run_queue_delay_ms: float
+
+
+class Evidence(Part):
+    name: str
+    value: int | float | str | None
+    unit: str
+    threshold: str | None
+    window_ms: tuple[Any, ...] | None
+
+
+class Proposal(Part):
+    remedy_id: str
+    change: ChangeJson
+    predicted_ratio: float
+    why: str
+
+
+class Finding(Part):
+    id: str
+    step: int
+    status: Literal["found", "cleared", "skipped"]
+    rank: int | None
+    sentence: str
+    confidence: float | None
+    evidence: tuple[Evidence, ...]
+    false_positives: str
+    causes: tuple[str, ...]
+    remedies: tuple[Proposal, ...]
+
+
+class RunResult(Head):
+    model_config = ConfigDict(title="pgdyno run --format json")
+
+    verdict: Verdict
+    failures: Failures
+    ledger: LedgerColumns
+    """Of the whole run"""
+    ledger_measured: LedgerColumns
+    """Of the measured slices: the sum of the groups' ledgers"""
+    throughput_tps: float
+    steadiness: str
+    throughput_over_time: ThroughputOverTime
+    throughput_by_clients: ThroughputByClients | None
+    """Of a run with a ramp or steps in a closed loop; otherwise null"""
+    latency_ms: Latencies
+    groups: tuple[Group, ...]
+    statements: tuple[Statement, ...]
+    errors: tuple[ErrorCount, ...]
+    generator: Generator
+    findings: tuple[Finding, ...]

@@ -1,0 +1,42 @@
+"""The result of ``pgdyno story``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from pgdyno.results.chapter import Chapter
+from pgdyno.results.common import Effect, Part
+from pgdyno.results.compare import BothSides
+from pgdyno.results.drill import Summary
+
+
+class Compared(Part):
+    """The figures of a comparison"""
+
+    throughput_tps: BothSides | None
+    effect: Effect | None
+
+
+class ToldChapter(Chapter):
+    """A chapter with its run file and its figures"""
+
+    run_file: str
+    trustworthy: bool
+    kind: Literal["comparison", "drill"]
+    sentences: tuple[str, ...]
+    distrust: tuple[str, ...]
+    """Why the figures cannot be relied on; empty where they can"""
+    facts: Compared | Summary
+
+
+class StoryResult(Part):
+    model_config = ConfigDict(title="pgdyno story --format json")
+
+    schema_version: Literal[1]
+    story: str
+    """The spec's name"""
+    chapters: tuple[ToldChapter, ...]
+    page: str
+    """The page of all chapters"""
