@@ -22,6 +22,7 @@ from pgdyno.remedy import (
     catalogue,
     circumstances_recorded,
 )
+from pgdyno.results import Result, load
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats.words import change_words, effect_words, ratio_words
@@ -117,6 +118,11 @@ class RunSummary:
     def emulated(self) -> str | None:
         """Which emulated disks figures come from, of the spec or of a change; None: none."""
         return emulated_in_words(self.info.spec, (part.change for part in self._run.slices()))
+
+    @cached_property
+    def result(self) -> Result | None:
+        """The recorded result; None where there is none, or none that can be read any more."""
+        return load(self._run)
 
     @cached_property
     def incidents(self) -> list[Incident]:

@@ -25,6 +25,7 @@ from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers, price_list
 from pgdyno.report.words.tables import figures_table
+from pgdyno.results.price import PriceResult
 from pgdyno.stats.words import effect_words
 
 # Heights: decades of milliseconds from 0.1 ms at 1 to 100 s at 7, bands below and above.
@@ -60,7 +61,8 @@ class Point:
 def price_chart(story: RunSummary) -> Chart | None:
     """Gain against loss; None when no gain was measured."""
     rows = price_list.prices(story)
-    held = story.info.result.get("compared") == "latency_p99"
+    result = story.result
+    held = isinstance(result, PriceResult) and result.compared == "latency_p99"
     points = [
         point
         for number, row in enumerate(rows, start=1)

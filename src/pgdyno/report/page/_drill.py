@@ -22,10 +22,12 @@ from pgdyno.report.words.drills import (
     differing,
     minimised,
     outcome_counts,
+    result_of,
     settings_words,
     what_was_done,
 )
 from pgdyno.report.words.tables import Table
+from pgdyno.results import drill as results
 
 COMPARED = {
     "lost": "lost commits",
@@ -76,8 +78,8 @@ def make_page(run: RunFile) -> DrillPage:
             code="drill-empty",
         )
     drill = drills[0]
-    checks, differences = check_rows(drill), differing(info.result)
-    other = (info.result.get("against") or {}).get("server_version", "")
+    checks, result = check_rows(drill), result_of(run)
+    other = result.against.server_version if result and result.against else ""
     verdict, lead = headlines.cut(drill.summary().sentence)
     return DrillPage(
         name=info.name,
@@ -105,9 +107,9 @@ def make_page(run: RunFile) -> DrillPage:
             "Checks of all cuts", ["Check", "passed", "failed", "not made", "what it says"],
             checks, right=frozenset({1, 2, 3}),
         ) if checks else None,
-        differences=_differences(info),
+        differences=_differences(result),
         against_says=f"The same drill, with the same seeds, on PostgreSQL {other}."
-        if differences else "",
+        if differing(result) else "",
         facts=accounts.fact_tables(run),
         repeat_says=repeat.repeat_says(info),
         spec_lines=accounts.spec_lines(info.spec),
@@ -174,17 +176,17 @@ def _broken(drill: DrillResult) -> list[tuple[str, str]]:
     return terms
 
 
-def _differences(info: RunInfo) -> Table | None:
-    found = differing(info.result)
+def _differences(result: results.DrillResult | None) -> Table | None:
+    found = differing(result)
     if not found:
         return None
     rows = [
         [
-            COMPARED.get(each["what"], each["what"]),
-            numbers.significant(each["here"]),
-            numbers.significant(each["there"]),
-            numbers.significant(each["p"], 2),
-            "differs" if each["differs"] else "no difference seen",
+            COMPARED.get(each.what, each.what),
+            numbers.significant(each.here),
+            numbers.significant(each.there),
+            numbers.significant(each.p, 2),
+            "differs" if each.differs else "no difference seen",
         ]
         for each in found
     ]

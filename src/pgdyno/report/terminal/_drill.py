@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
-from pgdyno.record import RunFile, RunInfo
+from pgdyno.record import RunFile
 from pgdyno.report.terminal._lines import Line, labelled, table_lines
 from pgdyno.report.words import numbers
 from pgdyno.report.words.drills import (
@@ -14,6 +14,7 @@ from pgdyno.report.words.drills import (
     differing,
     minimised,
     outcome_counts,
+    result_of,
     settings_words,
     what_was_done,
 )
@@ -23,21 +24,21 @@ LEDGER = "ledger"
 STYLES = {"clean": "green", "lost": "yellow", "refused": "red", "corrupt": "red"}
 
 
-def drill_lines(run: RunFile, info: RunInfo, width: int) -> list[Line]:
+def drill_lines(run: RunFile, width: int) -> list[Line]:
     """The summary's lines but for those that every summary has."""
     lines: list[Line] = []
     for drill in stored_drills(run):
-        lines += [*_verdict_lines(drill, width), *_compared_lines(info, width), Line("")]
+        lines += [*_verdict_lines(drill, width), *_compared_lines(run, width), Line("")]
         lines += [*_cut_lines(drill, width), Line(""), *_check_lines(drill, width)]
     return lines
 
 
-def _compared_lines(info: RunInfo, width: int) -> list[Line]:
+def _compared_lines(run: RunFile, width: int) -> list[Line]:
     """What the same drill on another server showed, the differences first."""
     lines = []
-    for each in sorted(differing(info.result), key=lambda each: not each["differs"]):
-        style = "yellow" if each["differs"] else ""
-        lines += labelled("compared", each["sentence"], width, style=style)
+    for each in sorted(differing(result_of(run)), key=lambda each: not each.differs):
+        style = "yellow" if each.differs else ""
+        lines += labelled("compared", each.sentence, width, style=style)
     return lines
 
 

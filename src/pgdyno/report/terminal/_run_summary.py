@@ -137,7 +137,7 @@ def _drill(run: RunFile, story: RunSummary, width: int) -> list[Line]:
         Line(""),
         *chapter_lines(story.info.result, width),
         *_distrust_lines(story, width),
-        *drill_lines(run, story.info, width),
+        *drill_lines(run, width),
         *_warnings(story, width),
     ]
     return fitted(without_double_blanks(lines), RUN_LINES_MAX)

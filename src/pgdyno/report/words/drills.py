@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pgdyno.drill.model import Cut, DrillResult
+from pgdyno.record import RunFile
 from pgdyno.report.words import numbers
+from pgdyno.results import drill as results
+from pgdyno.results import load
 
 OUTCOMES = {
     "clean": "clean",
@@ -98,7 +101,12 @@ def check_rows(drill: DrillResult) -> list[list[str]]:
     return rows
 
 
-def differing(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def result_of(run: RunFile) -> results.DrillResult | None:
+    """The recorded result of a drill; None of a run that has none."""
+    result = load(run)
+    return result if isinstance(result, results.DrillResult) else None
+
+
+def differing(result: results.DrillResult | None) -> Sequence[results.Difference]:
     """What the same drill on another server showed; empty without one."""
-    found: Sequence[Mapping[str, Any]] = result.get("differences", ())
-    return found
+    return (result.differences or ()) if result else ()

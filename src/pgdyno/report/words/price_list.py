@@ -8,6 +8,7 @@ from typing import Any
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table
+from pgdyno.results.price import PriceResult
 from pgdyno.stats.words import effect_words
 
 Row = Mapping[str, Any]
@@ -206,15 +207,15 @@ def _table(caption: str, head: Sequence[str], rows: list[list[str]], left: int) 
 def differences(story: RunSummary) -> list[str]:
     """In what the two servers differ, where the list was made on two; what was asked and does not
     differ is counted."""
-    against = story.info.result.get("against")
-    if not against:
+    result = story.result
+    if not isinstance(result, PriceResult) or result.against is None:
         return []
-    asked: Sequence[Row] = story.info.result.get("differences") or []
-    found = [str(each["sentence"]) for each in asked if each["differs"]]
+    against, asked = result.against, result.differences or ()
+    found = [each.sentence for each in asked if each.differs]
     rest = len(asked) - len(found)
     return [
-        f"held against PostgreSQL {str(against['server_version']).split(' (')[0]}, whose list is in"
-        f" {against['run_file']}",
+        f"held against PostgreSQL {against.server_version.split(' (')[0]}, whose list is in"
+        f" {against.run_file}",
         *found,
         f"{rest} of {len(asked)} questions: no difference seen",
     ]
