@@ -66,7 +66,7 @@ def failed(cut: Cut) -> set[str]:
 
 
 def lost(cut: Cut) -> int:
-    assert cut.ledger is not None, cut.to_json()
+    assert cut.ledger is not None, cut.as_result()
     assert cut.ledger.acked > 0
     return cut.ledger.lost
 
@@ -152,7 +152,7 @@ def test_a_disk_that_is_attached_again_has_what_was_flushed(
     disk = "slow:flush=1ms,fs=xfs,size=600MB"
     result = drilled(18, {}, variant="io-error/reattach", wal=disk, settings=STAYS_DOWN)
     (cut,) = result.cuts
-    assert cut.outcome == "clean", cut.to_json()
+    assert cut.outcome == "clean", cut.as_result()
     assert lost(cut) == 0
     assert (result.bound_ms, cut.facts["bound_ms"]) == (None, 0)
 
@@ -163,7 +163,7 @@ def test_a_server_that_starts_itself_again_has_lost_its_wal_all_the_same(
     needs_failing_disks()
     table = {"count": 1, "mode": "on"}
     (cut,) = drilled(18, table, variant="io-error/promote", wal="data").cuts
-    assert cut.outcome == "clean", cut.to_json()
+    assert cut.outcome == "clean", cut.as_result()
     assert lost(cut) == 0
     assert cut.proof.facts["restarts"] > 0
     assert "started itself" in cut.proof.sentence

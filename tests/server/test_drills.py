@@ -85,7 +85,7 @@ def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
     with RunFile(tmp_path / "run.db") as run:
         assert run.run.status == "done"
         assert run.run.result == result.as_result().to_json()
-        assert [drill.to_json() for drill in stored_drills(run)] == [result.to_json()]
+        assert [drill.as_result() for drill in stored_drills(run)] == [result.as_result()]
         assert run.ledger().balanced
         assert [event.label for event in run.events("fault")] == ["kill"] * len(result.cuts)
     with closing(sqlite3.connect(tmp_path / "run.db")) as db:
@@ -101,7 +101,7 @@ def test_the_defaults_lose_nothing(drilled: Callable[..., DrillResult], fault: s
     result = drilled(fault)
     (cut,) = result.cuts
     assert cut.proof.happened, cut.proof
-    assert cut.outcome == "clean", cut.to_json()
+    assert cut.outcome == "clean", cut.as_result()
     assert cut.ledger is not None
     assert cut.ledger.acked > 0
     facts = cut.proof.facts
@@ -131,7 +131,7 @@ def test_a_full_disk_loses_nothing(drilled: Callable[..., DrillResult]) -> None:
     assert (wal.variant, data.variant) == ("wal", "data")
     for cut in result.cuts:
         assert cut.proof.happened, cut.proof
-        assert cut.outcome == "clean", cut.to_json()
+        assert cut.outcome == "clean", cut.as_result()
         assert "No space left on device" in cut.proof.sentence
     assert wal.proof.facts["control_file"] == "in production", "it went down"
     assert data.proof.facts["processes_left"], "it lived on"
@@ -163,7 +163,7 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
     assert first.outcome == "refused"
     assert first.verified is not None
     assert first.verified.server_said
-    assert second.outcome == "clean", second.to_json()
+    assert second.outcome == "clean", second.as_result()
     assert result.summary().refused == 1
 
 
@@ -191,7 +191,7 @@ def test_a_drill_within_another_run_has_no_file_of_its_own(
         assert kept.run.status == "done"
         assert kept.intervals() == kept.events() == []
         (stored,) = stored_drills(kept)
-        assert [cut.to_json() for cut in stored.cuts] == [cut.to_json() for cut in result.cuts]
+        assert [cut.as_result() for cut in stored.cuts] == [cut.as_result() for cut in result.cuts]
         faults = [event for event in kept.drill_events(1) if event.kind == "fault"]
         assert [event.at_ms for event in faults] == [cut.at_ms for cut in kept.cuts(1)]
 
