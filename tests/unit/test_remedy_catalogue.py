@@ -81,7 +81,7 @@ KNOWN = [
           "at a failover the commits that the standby had not received are lost",
           ("wal-device",), spec=SYNC_STANDBY),
     Known(put(synchronous_commit="remote_write"), "synchronous-commit-remote-write", "D1",
-          "when its operating system does", ("wal-device",), spec=SYNC_STANDBY),
+          "when the standby's operating system crashes", ("wal-device",), spec=SYNC_STANDBY),
     Known(put(synchronous_standby_names=""), "synchronous-standbys-fewer", "D1", "at a failover",
           ("wal-device",), spec=SYNC_STANDBY),
     Known(key(standby__mode="async"), "synchronous-standbys-fewer", "D1", "at a failover",
@@ -117,11 +117,11 @@ KNOWN = [
     Known(put(data_sync_retry="off"), None, needs=("restart",)),
     Known(put(work_mem="8MB"), None, "D0", "work_mem is not in the catalogue", needs=()),
     Known(put(**{"some_extension.sync": "off"}), None, "unknown", "not known:", needs=()),
-    Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs", "D3", "takes the whole WAL",
+    Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs", "D3", "destroys the whole WAL",
           ("wal-device",), needs=("layout",)),
-    Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs-sync-standby", "D0", "outlives the crash",
+    Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs-sync-standby", "D0", "survives the crash",
           ("wal-device",), needs=("layout",), spec=SYNC_STANDBY),
-    Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs-async-standby", "D1", "it was given every",
+    Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs-async-standby", "D1", "it received every",
           ("wal-device",), needs=("layout",),
           spec={"standby": {"count": 1, "mode": "remote_write"}}),
     Known(key(disk__wal="plain:/mnt/fast"), None, needs=("layout",)),
@@ -252,7 +252,7 @@ def test_fewer_standbys_to_wait_for() -> None:
     two = Circumstances(ActiveSettings({"synchronous_standby_names": "ANY 2 (a, b, c)"}))
     said = assess(put(synchronous_standby_names="ANY 1 (a, b, c)"), two)
     assert said.durability_class == "D1"
-    assert "only standbys had which are lost too" in said.bound
+    assert "only lost standbys had received" in said.bound
     assert assess(put(synchronous_standby_names="ANY 3 (*)"), two).durability_class == "D0"
 
 
@@ -283,7 +283,7 @@ def test_lines_of_settings_some_of_which_need_a_restart() -> None:
     lines = assess(put(wal_buffers="64MB"), DEFAULTS).lines_to_apply()
     assert lines == [
         "ALTER SYSTEM SET wal_buffers = '64MB';",
-        "-- then restart PostgreSQL: wal_buffers is read at its start only",
+        "-- then restart PostgreSQL: wal_buffers is read only at server start",
     ]
     both = assess(put(wal_buffers="64MB", commit_delay="10"), DEFAULTS).lines_to_apply()
     assert both[2:] == ["SELECT pg_reload_conf();", lines[1]]

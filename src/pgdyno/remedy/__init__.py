@@ -1,8 +1,8 @@
-"""The catalogue of remedies: what each change costs, in durability and otherwise.
+"""The catalogue of remedies: the cost of each change, in durability and otherwise.
 
-``assess`` is the front door: it says of any change, proposed or a user's own, what it is known to
-be. A remedy is added by adding one file to this folder with a ``REMEDIES`` tuple; nothing else
-lists them. ``catalogue()`` gives all of them by id.
+``assess`` returns what is known about any change, proposed by pgdyno or given by the user. A remedy
+is added by adding a file to this directory with a ``REMEDIES`` tuple; nothing else lists them.
+``catalogue()`` returns all of them by id.
 """
 
 from pgdyno.remedy._assessment import NOTHING_LOST, SAFE_FAULTS, Assessment, assess

@@ -1,8 +1,7 @@
-"""What a change is known to be: the one answer that every command and report asks for.
+"""Assessment of a change: durability class, bound, price and drills, for all commands and reports.
 
-``assess`` puts together what the remedies of the catalogue say of a change. Losses count against
-what is in force already: what the server has lost without the change is not the change's price, and
-a change that raises durability loses nothing.
+``assess`` combines the remedies of the catalogue that a change consists of. Only losses in addition
+to those possible before the change count: a change that raises durability loses nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.durability import AssessedClass, severity
 
 SAFE_FAULTS = ("kill", "power")
-"""What a change that loses nothing is held to."""
+"""Drills that a change is checked with if nothing may be lost."""
 NOTHING_LOST = "nothing is lost"
 
 _OF_THE_SERVER = ("disk.", "standby.", "server.")
@@ -27,40 +26,40 @@ _OF_THE_SERVER = ("disk.", "standby.", "server.")
 
 @dataclass(frozen=True)
 class Assessment:
-    """What a change is, against what was in force before it."""
+    """What is known about a change, relative to the server before it."""
 
     change: Change
     remedies: tuple[Remedy, ...]
-    """What it amounts to; what may lose most comes first."""
+    """The remedies that the change consists of; the one that may lose most comes first."""
     durability_class: AssessedClass
     bound: str
-    """What may be lost at most, as PostgreSQL's documentation has it."""
+    """The most that may be lost, according to PostgreSQL's documentation."""
     faults: tuple[str, ...]
-    """The drills in which its price shows."""
+    """The drills that show its price."""
     checkpoint_bound: bool
-    """The effect shows, or its price falls due, only over whole checkpoint cycles."""
+    """True if its effect or its price appears only over whole checkpoint cycles."""
     acts_on_existing_rows: bool
     needs: tuple[Need, ...]
-    """What has to be done for it to be in force, as far as known."""
+    """What is needed to apply it, as far as known."""
     price: str
-    """What it costs even where nothing is lost; empty where the catalogue has nothing."""
+    """Its cost even if nothing is lost; empty if the catalogue has none."""
     uncatalogued: tuple[str, ...]
-    """Of what it changes, what no remedy knows."""
+    """Changed settings, keys and table options that are in no remedy."""
     at_start: tuple[str, ...]
-    """Of its settings, those that are known to be read at the server's start only."""
+    """Its settings that are known to be read only at server start."""
 
     @property
     def remedy(self) -> Remedy | None:
-        """What loses most of what it amounts to; ``None``: it is not in the catalogue."""
+        """The remedy that may lose most; ``None`` if the change is not in the catalogue."""
         return self.remedies[0] if self.remedies else None
 
     @property
     def remedy_above_d0(self) -> Remedy | None:
-        """The remedy that may lose something, if one may."""
+        """The remedy that may lose most, if the class is above D0."""
         return None if self.durability_class == "D0" else self.remedy
 
     def lines_to_apply(self) -> list[str]:
-        """What to type to have the change for good."""
+        """Return the lines to type to apply the change permanently."""
         steps = {step: None for remedy in self.remedies for step in remedy.steps}
         done = {key for r in self.remedies if r.steps for key in r.names_in(self.change)}
         rest = [f"-- spec: {k} = {v}" for k, v in self.change.spec.items() if k not in done]
@@ -69,14 +68,14 @@ class Assessment:
         )
 
     def lines_to_undo(self, before: Change | None = None) -> list[str]:
-        """What to type to be rid of it; ``before`` is what was in force, where that is known."""
+        """Return the lines to type to undo it; ``before`` has the known previous values."""
         return _lines.lines_to_undo(
             self.change, before or Change(), at_start=self.at_start, unknown=self._unknown
         )
 
     @property
     def _unknown(self) -> bool:
-        """Whether it is not known of one of its settings if a reload puts it in force."""
+        """True if it is not known for one of its settings whether a reload applies it."""
         return any(name in self.uncatalogued for name in self.change.settings)
 
     def to_json(self) -> dict[str, Any]:
@@ -95,49 +94,49 @@ class Assessment:
 
 
 def assess(change: Change, before: Circumstances) -> Assessment:
-    """What ``change`` is on a server that is as ``before`` says.
+    """Return what is known about ``change`` on a server described by ``before``.
 
-    Raises UsageError for a value that a key of the spec cannot have.
+    Raises UsageError for an invalid value of a key of the spec.
     """
     case = Case(change, before, before.under(change))
-    knowing = [remedy for remedy in catalogue().values() if remedy.touches(change)]
-    found = [(remedy.risk_in(case), remedy) for remedy in knowing if remedy.in_case(case)]
-    unknown = _uncatalogued(change, knowing)
-    risks = [risk for risk, _ in found] + _risks_of_the_unknown(change, unknown)
+    matching = [remedy for remedy in catalogue().values() if remedy.touches(change)]
+    found = [(remedy.risk_in(case), remedy) for remedy in matching if remedy.included_in(case)]
+    unknown = _uncatalogued(change, matching)
+    risks = [risk for risk, _ in found] + _uncatalogued_risks(change, unknown)
     found.sort(key=lambda each: -severity(each[0].durability_class))
     classes: list[AssessedClass] = ["D0", *(risk.durability_class for risk in risks)]
-    at_start = {name for r in knowing if r.kind == "restart" for name in r.names_in(change)}
+    at_start = {name for r in matching if r.kind == "restart" for name in r.names_in(change)}
     return Assessment(
         change=change,
         remedies=tuple(remedy for _, remedy in found),
         durability_class=max(classes, key=severity),
         bound=_bound(risks),
         faults=_faults(found),
-        checkpoint_bound=any(remedy.checkpoint_bound for remedy in knowing),
-        acts_on_existing_rows=all(remedy.acts_on_existing_rows for remedy in knowing),
-        needs=_needs(change, knowing),
+        checkpoint_bound=any(remedy.checkpoint_bound for remedy in matching),
+        acts_on_existing_rows=all(remedy.acts_on_existing_rows for remedy in matching),
+        needs=_needs(change, matching),
         price="; ".join(dict.fromkeys(remedy.price for _, remedy in found)),
         uncatalogued=unknown,
         at_start=tuple(name for name in change.settings if name in at_start),
     )
 
 
-def _uncatalogued(change: Change, knowing: Sequence[Remedy]) -> tuple[str, ...]:
-    """What is the server's, or a table's, and known to no remedy. Keys of the load and its clients
-    change what is asked of a server, and nothing that it keeps."""
-    known = {name for remedy in knowing for name in remedy.names_in(change)}
+def _uncatalogued(change: Change, matching: Sequence[Remedy]) -> tuple[str, ...]:
+    """Return changed names of the server or a table that are in no remedy. Keys of the load and its
+    clients are omitted: they change the load, not the durability of its data."""
+    known = {name for remedy in matching for name in remedy.names_in(change)}
     load = {key for key in change.spec if not key.startswith(_OF_THE_SERVER)}
     return tuple(name for name in changed_names(change) if name not in known | load)
 
 
-def _risks_of_the_unknown(change: Change, names: Sequence[str]) -> list[Risk]:
-    """A setting of an extension may do anything; those of PostgreSQL itself whose documentation
-    says that they lower durability are all in the catalogue."""
+def _uncatalogued_risks(change: Change, names: Sequence[str]) -> list[Risk]:
+    """Return the risks of names that are in no remedy: not known for settings of extensions; the
+    catalogue has all settings of PostgreSQL that are documented to reduce durability."""
     foreign = [name for name in names if "." in name and name in change.settings]
     own = [name for name in names if name not in foreign]
     risks = []
     if foreign:
-        bound = f"not known: {', '.join(foreign)} {_is(foreign)} no setting of PostgreSQL itself"
+        bound = f"not known: {', '.join(foreign)} {_is(foreign)} not part of PostgreSQL itself"
         risks.append(Risk("unknown", bound))
     if own:
         bound = f"{NOTHING_LOST}, as far as known: {', '.join(own)} {_is(own)} not in the catalogue"
@@ -150,7 +149,7 @@ def _is(names: Sequence[str]) -> str:
 
 
 def _bound(risks: Sequence[Risk]) -> str:
-    """All that may be lost; of what loses nothing, why, where there is more to say."""
+    """Return all bounds of risks above D0, or if there are none, those of D0."""
     lossy = sorted(
         (risk for risk in risks if risk.durability_class != "D0"),
         key=lambda risk: -severity(risk.durability_class),
@@ -168,16 +167,16 @@ def _faults(found: Sequence[tuple[Risk, Remedy]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(faults)) or SAFE_FAULTS
 
 
-def _is_done_by(remedy: Remedy, change: Change) -> bool:
-    """Whether what the remedy needs is needed: settings that a key of the spec brings along are put
-    in force with it."""
+def _needs_own_step(remedy: Remedy, change: Change) -> bool:
+    """Return whether the remedy's own need applies: settings that a key of the spec implies are
+    applied together with the key."""
     if remedy.kind in ("layout", "rewrite"):
         return True
     return remedy.pools or any(name not in change.spec for name in remedy.names_in(change))
 
 
-def _needs(change: Change, knowing: Sequence[Remedy]) -> tuple[Need, ...]:
-    needs: list[Need] = [remedy.kind for remedy in knowing if _is_done_by(remedy, change)]
+def _needs(change: Change, matching: Sequence[Remedy]) -> tuple[Need, ...]:
+    needs: list[Need] = [remedy.kind for remedy in matching if _needs_own_step(remedy, change)]
     of_clients = [key for key in change.spec if key.startswith(("clients.", "load."))]
     if of_clients or change.clients or change.rate:
         needs.append("client")

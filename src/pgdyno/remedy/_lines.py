@@ -1,4 +1,4 @@
-"""What to type to have a change for good, and to be rid of it: SQL, and comments in SQL."""
+"""Lines to type to apply a change permanently and to undo it: SQL statements and SQL comments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 def lines_to_apply(
     change: Change, *, at_start: Collection[str], unknown: bool, steps: Sequence[str]
 ) -> list[str]:
-    """To have it. ``at_start`` are those of its settings that are read at the server's start only;
-    ``unknown``: there are settings of which that is not known. ``steps`` are done by hand."""
+    """Return the lines to apply ``change``. ``at_start``: its settings that are read only at server
+    start; ``unknown``: for some settings that is not known; ``steps``: manual steps."""
     lines = [f"ALTER SYSTEM SET {_name(n)} = {_value(v)};" for n, v in change.settings.items()]
-    lines += _in_force(change.settings, at_start, unknown=unknown)
+    lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines.append(f"ALTER TABLE {_relation(table)} SET ({_options(options)});")
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
@@ -29,29 +29,31 @@ def lines_to_apply(
 def lines_to_undo(
     change: Change, before: Change, *, at_start: Collection[str], unknown: bool
 ) -> list[str]:
-    """To be rid of it: back to ``before`` where that is known, else to what comes next in
-    PostgreSQL's own order (the configuration file, then the default)."""
+    """Return the lines to undo ``change``: restore ``before`` where known, else reset, so that the
+    configuration file or the default applies."""
     lines = [
         f"ALTER SYSTEM SET {_name(name)} = {_value(before.settings[name])};"
         if name in before.settings
         else f"ALTER SYSTEM RESET {_name(name)};"
         for name in change.settings
     ]
-    lines += _in_force(change.settings, at_start, unknown=unknown)
+    lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines += _table_undo(table, options, before.table_options.get(table, {}))
     for group in change.pool_max:
         if group in before.pool_max:
             lines.append(_pool_line(group, before.pool_max[group]))
         else:
-            lines.append(f"-- client pool of {group}: back to its earlier size")
-    lines += [f"-- client group {group}: back to its earlier count" for group in change.clients]
-    lines += [f"-- client group {group}: back to its earlier rate" for group in change.rate]
-    lines += [f"-- spec: {key}: back to its earlier value" for key in change.spec]
+            lines.append(f"-- client pool of {group}: restore its previous size")
+    lines += [f"-- client group {group}: restore its previous count" for group in change.clients]
+    lines += [f"-- client group {group}: restore its previous rate" for group in change.rate]
+    lines += [f"-- spec: {key}: restore its previous value" for key in change.spec]
     return lines
 
 
-def _in_force(settings: Collection[str], at_start: Collection[str], *, unknown: bool) -> list[str]:
+def _activation_lines(
+    settings: Collection[str], at_start: Collection[str], *, unknown: bool
+) -> list[str]:
     if not settings:
         return []
     lines = []
@@ -62,7 +64,7 @@ def _in_force(settings: Collection[str], at_start: Collection[str], *, unknown: 
     if at_start:
         read = "is" if len(at_start) == 1 else "are"
         lines.append(
-            f"-- then restart PostgreSQL: {', '.join(at_start)} {read} read at its start only"
+            f"-- then restart PostgreSQL: {', '.join(at_start)} {read} read only at server start"
         )
     return lines
 
@@ -77,7 +79,7 @@ def _pool_line(group: str, size: int | None) -> str:
 
 
 def _table_undo(table: str, options: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """SET what had a value before, RESET what had none."""
+    """Return SET for options with a known previous value, RESET for the others."""
     known = {name: before[name] for name in options if name in before}
     unknown = [_name(name) for name in options if name not in before]
     lines = []
@@ -106,7 +108,7 @@ def _options(options: Mapping[str, str]) -> str:
 
 
 def _relation(table: str) -> str:
-    """``schema.name`` with what needs quotes in quotes."""
+    """Return ``schema.name`` with identifiers quoted where needed."""
     return ".".join(
         part if re.fullmatch(r"[a-z_][a-z0-9_]*", part) else '"' + part.replace('"', '""') + '"'
         for part in table.split(".", 1)

@@ -1,9 +1,9 @@
-"""What a remedy is: a named kind of change that knows for itself what it costs.
+"""Definition of a remedy: a named kind of change, with its cost.
 
-A remedy says which changes it is in (``touches``, ``when``), what they may lose at most (``risk``,
-or the same of all of them), which drills show it, and what they need. Classes of durability are
-those of ``spec.durability``. What a change gains is predicted by ``diagnose`` and measured by a
-trial. Whether a value lies in the range of a server is for the server room to say.
+A remedy defines the changes that it applies to (``touches``, ``when``), the most that they may lose
+(``bound``, or ``risk`` if it depends on the change), the drills that show the loss, and what they
+need. Durability classes are those of ``spec.durability``. Gains are predicted by ``diagnose`` and
+measured by a trial. The server checks whether a value is in range.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.durability import AssessedClass
 
 Need = Literal["reload", "restart", "client", "table", "rewrite", "layout"]
-"""What has to be done for a change to be in force: table is an option of one, rewrite writes all of
-a table anew, layout moves files or adds a server."""
+"""What is needed to apply a change: table sets an option of a table, rewrite rewrites whole tables,
+layout moves files or adds a server."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Case:
     after: Circumstances
 
     def newly(self, holds: Callable[[Circumstances], bool]) -> bool:
-        """Whether something holds after the change that did not hold before."""
+        """Return whether ``holds`` is true after the change and false before."""
         return holds(self.after) and not holds(self.before)
 
     def shrinks(self, name: str, default_bytes: int) -> bool:
-        """Whether a setting of size becomes smaller."""
+        """Return whether a size setting becomes smaller."""
         sizes = [side.settings.size_bytes(name) for side in (self.before, self.after)]
         before, after = (default_bytes if size is None else size for size in sizes)
         return after < before
@@ -42,7 +42,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Risk:
-    """What may be lost at most."""
+    """The most that may be lost."""
 
     durability_class: AssessedClass
     bound: str
@@ -54,61 +54,61 @@ def _always(_case: Case) -> bool:
 
 @dataclass(frozen=True)
 class Remedy:
-    """One entry of the price list. What it changes stands in ``settings``, ``keys``,
-    ``table_options`` and ``pools``."""
+    """An entry of the catalogue. ``settings``, ``keys``, ``table_options`` and ``pools`` define
+    what it changes."""
 
     id: str
     summary: str
-    """What it does, in half a sentence, for lists."""
+    """Its effect in a short phrase, for lists."""
     kind: Need
     durability_class: AssessedClass
     bound: str
-    """What may be lost at most, as PostgreSQL's documentation has it."""
+    """The most that may be lost, according to PostgreSQL's documentation."""
     price: str
-    """What it costs even where nothing can be lost."""
+    """Its cost even if nothing can be lost."""
     settings: tuple[str, ...] = ()
-    """The settings that it may change, the first being the one it is named after."""
+    """The settings that it may change; it is named after the first one."""
     keys: tuple[str, ...] = ()
     """Dotted keys of the spec that it may change."""
     table_options: tuple[str, ...] = ()
     """Storage parameters that it may change."""
     pools: bool = False
-    """Whether it changes sizes of client pools."""
+    """True if it changes sizes of client pools."""
     when: Callable[[Case], bool] = _always
-    """Whether it is what a change of these amounts to: fsync = on is not "fsync-off"."""
+    """Returns whether a change of these is this remedy: fsync = on is not "fsync-off"."""
     risk: Callable[[Case], Risk] | None = None
-    """What this change may lose, where that is not always the same."""
+    """Returns what a change may lose, if that depends on the change."""
     faults: tuple[str, ...] = ()
-    """The drills in which its price shows; none: those that what loses nothing is held to."""
+    """The drills that show its price; if empty, the safe faults."""
     steps: tuple[str, ...] = ()
-    """What to do by hand besides, as comments in SQL; for what no statement can do."""
+    """Additional manual steps that no statement can do, as SQL comments."""
     checkpoint_bound: bool = False
-    """The effect shows, or its price falls due, only over whole checkpoint cycles."""
+    """True if its effect or its price appears only over whole checkpoint cycles."""
     acts_on_existing_rows: bool = True
-    """Whether it does anything for rows that are there before they are written again."""
+    """True if it has an effect on existing rows before they are rewritten."""
     guards: bool = False
-    """It keeps the server from failing and need gain nothing: a trial is to show what it costs."""
+    """True if it prevents a failure of the server and need not gain; a trial measures its cost."""
 
     def touches(self, change: Change) -> bool:
-        """Whether ``change`` has to do with it at all."""
+        """Return whether ``change`` includes anything that the remedy changes."""
         return bool(self.names_in(change)) or (self.pools and bool(change.pool_max))
 
     def names_in(self, change: Change) -> list[str]:
-        """The settings, keys and table options of ``change`` that it knows."""
+        """Return the settings, keys and table options of ``change`` that belong to the remedy."""
         known = {*self.settings, *self.keys, *self.table_options}
         return [name for name in changed_names(change) if name.lower() in known]
 
-    def in_case(self, case: Case) -> bool:
-        """Whether this is what the change amounts to, perhaps beside others."""
+    def included_in(self, case: Case) -> bool:
+        """Return whether the change includes this remedy, possibly among others."""
         return self.touches(case.change) and self.when(case)
 
     def risk_in(self, case: Case) -> Risk:
-        """What the change may lose by it."""
+        """Return what the change may lose because of this remedy."""
         return self.risk(case) if self.risk else Risk(self.durability_class, self.bound)
 
 
 def changed_names(change: Change) -> Iterable[str]:
-    """Settings, keys of the spec and table options of ``change``, as they are written."""
+    """Yield the settings, keys of the spec and table options of ``change``, as written."""
     yield from change.settings
     yield from change.spec
     for options in change.table_options.values():

@@ -1,4 +1,4 @@
-"""Reads the folder of remedies: every file's ``REMEDIES``, by id."""
+"""The list of all remedies, from the ``REMEDIES`` of each file in this directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgdyno.spec.durability import severity
 
 @cache
 def catalogue() -> dict[str, Remedy]:
-    """Every remedy by id, ordered by durability class, then id."""
+    """Return every remedy by id, ordered by durability class, then id."""
     found: dict[str, Remedy] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         listed = getattr(importlib.import_module(f"{__package__}.{module.name}"), "REMEDIES", ())

@@ -1,7 +1,7 @@
-"""Fewer checkpoints, and checkpoints spread more evenly.
+"""Remedies that change the frequency of checkpoints or spread their writes.
 
-Crash recovery replays the WAL since the last checkpoint's redo point, so whatever makes checkpoints
-rarer makes it longer; see PostgreSQL's documentation, "WAL configuration".
+Crash recovery replays the WAL since the last checkpoint's redo record, so it takes longer with less
+frequent checkpoints; see "WAL Configuration" in PostgreSQL's documentation.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def _rarer(case: Case) -> bool:
 REMEDIES = (
     Remedy(
         id="checkpoint-distance",
-        summary="more WAL and more time between checkpoints, so fewer full-page images",
+        summary="allow more WAL and time between checkpoints, for fewer full-page images",
         kind="reload",
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "longer crash recovery (all WAL since the last checkpoint is replayed) and up to"
-            " max_wal_size of disk for WAL"
+            "longer crash recovery (it replays all WAL since the last checkpoint), and more disk"
+            " space for WAL, about max_wal_size"
         ),
         settings=("max_wal_size", "checkpoint_timeout", "min_wal_size"),
         when=_rarer,
@@ -46,11 +46,11 @@ REMEDIES = (
     ),
     Remedy(
         id="wal-within-disk",
-        summary="checkpoints early enough for the WAL to fit on its disk",
+        summary="start checkpoints early enough for the WAL to fit on its disk",
         kind="reload",
         durability_class="D0",
         bound="nothing is lost",
-        price="more checkpoints, and more full-page images after them; a larger disk has no price",
+        price="more checkpoints and more full-page images; a larger disk avoids both",
         settings=("max_wal_size",),
         when=_less_wal,
         checkpoint_bound=True,
@@ -58,24 +58,24 @@ REMEDIES = (
     ),
     Remedy(
         id="checkpoint-sooner",
-        summary="less time between checkpoints, so a shorter crash recovery",
+        summary="allow less time between checkpoints, for a shorter crash recovery",
         kind="reload",
         durability_class="D0",
         bound="nothing is lost",
-        price="more checkpoints, and more full-page images after them",
+        price="more checkpoints and more full-page images",
         settings=("checkpoint_timeout",),
         when=_sooner,
         checkpoint_bound=True,
     ),
     Remedy(
         id="checkpoint-spread",
-        summary="spread a checkpoint's writes over more of the time to the next",
+        summary="spread a checkpoint's writes over more of the time until the next one",
         kind="reload",
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "WAL is kept a little longer, and WAL-triggered checkpoints begin earlier:"
-            " max_wal_size / (1 + checkpoint_completion_target)"
+            "more WAL is kept for crash recovery, and max_wal_size triggers checkpoints earlier,"
+            " after max_wal_size / (1 + checkpoint_completion_target) of WAL"
         ),
         settings=("checkpoint_completion_target",),
         checkpoint_bound=True,

@@ -1,9 +1,8 @@
-"""What is in force beside a change and decides what it means: settings, standbys, disks, tables.
+"""The state of a server that decides what a change may lose: settings, standbys, disks, tables.
 
-Turning synchronous_commit to local loses nothing on a server without standbys, and may lose
-commits at a failover on one whose commits wait for a standby. :class:`Circumstances` is all that a
-remedy is told of a server; it is made from a spec, and from the server's own settings where they
-are known.
+synchronous_commit = local loses nothing on a server without standbys, but may lose commits at a
+failover if commits waited for a standby before. :class:`Circumstances` is the only information that
+a remedy has about a server; it is built from a spec and from the server's settings if known.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ _WAITED_FOR = re.compile(r"\s*(?:any\s+|first\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Circumstances:
-    """A server as far as it decides what a change may lose."""
+    """The properties of a server that decide what a change may lose."""
 
     settings: ActiveSettings = field(default_factory=lambda: ActiveSettings({}))
-    """A setting that is not here has PostgreSQL's default."""
+    """Settings that are not listed have PostgreSQL's default."""
     standby: StandbySpec = field(default_factory=StandbySpec)
     disk: DiskSpec = field(default_factory=DiskSpec)
     unlogged: bool = False
-    """Whether the load's tables have no WAL."""
+    """True if the load's tables are unlogged."""
     checksums: bool | None = None
-    """Whether pages have checksums; ``None``: not known."""
+    """True if pages have checksums; ``None`` if not known."""
     scripts_choose: bool = False
-    """Whether the load's scripts set synchronous_commit themselves."""
+    """True if the load's scripts set synchronous_commit themselves."""
 
     def text(self, name: str, default: str) -> str:
-        """A setting's value, or the default that PostgreSQL's documentation gives."""
+        """Return a setting's value, or the default given by the caller."""
         value = self.settings.text(name)
         return default if value is None else value
 
     def is_on(self, name: str, *, default: bool) -> bool:
-        """Whether a setting is on."""
+        """Return whether a setting is on."""
         known = self.settings.is_on(name)
         return default if known is None else known
 
@@ -56,30 +55,30 @@ class Circumstances:
 
     @property
     def synchronous_standbys(self) -> int:
-        """How many standbys synchronous_standby_names makes a commit wait for; 0: it is empty."""
+        """Number of standbys that commits wait for (synchronous_standby_names); 0 if none."""
         names = self.text("synchronous_standby_names", "").strip().strip("'\"").strip()
         counted = _WAITED_FOR.match(names)
         return (int(counted[1]) if counted else 1) if names else 0
 
     @property
     def copy(self) -> Copy:
-        """What a synchronous standby has of each acknowledged commit."""
+        """Whether acknowledged commits are written or flushed on a synchronous standby."""
         if not self.synchronous_standbys or self.commit_level in ("off", "local"):
             return "none"
         return "written" if self.commit_level == "remote_write" else "flushed"
 
     @property
     def has_standby(self) -> bool:
-        """Whether there is a standby to fail over to, as far as known."""
+        """True if a standby to fail over to is known."""
         return self.standby.receivers > 0 or self.synchronous_standbys > 0
 
     @property
     def wal_in_memory(self) -> bool:
-        """Whether the WAL lies on a disk that a power cut empties."""
+        """True if the WAL is on a tmpfs, which a power cut empties."""
         return (self.disk.wal_plan or self.disk.data_plan).kind == "tmpfs"
 
     def under(self, change: Change) -> Circumstances:
-        """These with ``change`` in force. Raises UsageError for a value that a key cannot have."""
+        """Return these after ``change``. Raises UsageError for an invalid value of a key."""
         keys = {key: value for key, value in change.spec.items() if key.startswith(_KEYS)}
         after = self
         if keys:
@@ -101,7 +100,7 @@ class Circumstances:
         return replace(after, settings=after.settings.under(change.settings))
 
     def _fields(self) -> dict[str, Any]:
-        """As a spec has them."""
+        """Return the fields of a spec."""
         server = {} if self.checksums is None else {"checksums": self.checksums}
         return {
             "server": server,
@@ -131,7 +130,7 @@ def circumstances(spec: Spec, in_force: Mapping[str, str] | None = None) -> Circ
 def circumstances_recorded(
     fields: Mapping[str, Any], in_force: Mapping[str, str] | None
 ) -> Circumstances:
-    """As :func:`circumstances`, of a spec as a run file has it."""
+    """Return the :func:`circumstances` of a spec recorded in a run file."""
     server = {
         key: value
         for key, value in (fields.get("server") or {}).items()

@@ -1,7 +1,7 @@
-"""Full-page images in the WAL: smaller, or none.
+"""Remedies for full-page images in the WAL: compress them, or omit them.
 
-Without them a page that was torn by a power cut cannot be repaired; see PostgreSQL's documentation
-of full_page_writes. Corruption without any error is possible when data checksums are off.
+Without them a page torn by a power cut cannot be restored; see full_page_writes in PostgreSQL's
+documentation. Without data checksums, corruption may cause no error.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from pgdyno.remedy._remedy import Case, Remedy, Risk
 from pgdyno.remedy.circumstances import Circumstances
 
-_TORN = "a power cut may leave torn pages: data lost or corrupt"
-_ATOMIC = "loses nothing (D0) only where the storage writes 8 kB pages atomically"
+_TORN = "a power cut may leave torn pages, with data lost or corrupted"
+_ATOMIC = "nothing is lost (D0) only if the storage writes 8 kB pages atomically"
 
 
 def _no_images(server: Circumstances) -> bool:
@@ -18,13 +18,13 @@ def _no_images(server: Circumstances) -> bool:
 
 
 def _torn(case: Case) -> Risk:
-    """Checksums tell of a torn page when it is read; they do not mend it."""
-    told = {
+    """Return the risk; checksums report a torn page when it is read but do not restore it."""
+    detection = {
         True: "which data checksums report when the page is read",
-        False: "without an error, for there are no data checksums",
+        False: "without an error, as there are no data checksums",
         None: "possibly without an error",
     }[case.after.checksums]
-    return Risk("D2", f"{_TORN}, {told}; {_ATOMIC}")
+    return Risk("D2", f"{_TORN}, {detection}; {_ATOMIC}")
 
 
 REMEDIES = (
@@ -45,7 +45,7 @@ REMEDIES = (
         kind="reload",
         durability_class="D2",
         bound=f"{_TORN}, possibly without an error; {_ATOMIC}",
-        price="base backups are not affected: they turn it on for as long as they last",
+        price="none beyond the loss; base backups turn full-page images on while they run",
         settings=("full_page_writes",),
         when=lambda case: case.newly(_no_images),
         risk=_torn,
@@ -58,7 +58,7 @@ REMEDIES = (
         kind="layout",
         durability_class="D0",
         bound="nothing is lost; a page that the storage damages is read without an error",
-        price="damage is noticed late, or never",
+        price="damage is detected late, or not at all",
         keys=("server.checksums",),
         when=lambda case: case.newly(lambda server: server.checksums is False),
         steps=("-- stop PostgreSQL, pg_checksums --disable -D DATA, start PostgreSQL",),

@@ -1,4 +1,4 @@
-"""Shared memory: buffers for pages and for WAL. Read at the server's start only."""
+"""Shared memory: buffers for pages and for WAL. Read only at server start."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pgdyno.remedy._remedy import Remedy
 REMEDIES = (
     Remedy(
         id="wal-buffers",
-        summary="more room for WAL before a session must write it itself",
+        summary="buffer more WAL before a session must write it itself",
         kind="restart",
         durability_class="D0",
         bound="nothing is lost",
-        price="its size in memory, and a restart",
+        price="memory of that size, and a restart",
         settings=("wal_buffers",),
     ),
     Remedy(
@@ -21,8 +21,8 @@ REMEDIES = (
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "its size in memory, taken from the kernel's cache, and a restart; a checkpoint may"
-            " have more to write"
+            "memory of that size, which the kernel's cache loses, and a restart; checkpoints may"
+            " write more"
         ),
         settings=("shared_buffers",),
         when=lambda case: not case.shrinks("shared_buffers", 128 << 20),

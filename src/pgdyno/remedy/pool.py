@@ -8,15 +8,15 @@ from pgdyno.remedy._remedy import Remedy
 REMEDIES = (
     Remedy(
         id="pool-size",
-        summary="size of the client-side connection pool",
+        summary="change the size of the client-side connection pool",
         kind="client",
         pools=True,
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "each connection is a server process: about 5 to 10 MB of memory, a place within"
-            " max_connections, and one more session that can run at the same moment; a smaller pool"
-            " lets clients wait in the application instead"
+            "each connection is a server process: about 5 to 10 MB of memory, one of"
+            " max_connections, and one more session that can run at the same time; with a smaller"
+            " pool clients wait in the application instead"
         ),
     ),
 )

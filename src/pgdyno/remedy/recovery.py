@@ -1,4 +1,4 @@
-"""What recovery has to go by: the WAL's content, the archive, and what is done about damage.
+"""Remedies that affect recovery: the content of the WAL, archiving, and the handling of damage.
 
 Sources, PostgreSQL's documentation: wal_level and archive_mode in "Server Configuration";
 zero_damaged_pages, ignore_checksum_failure, ignore_invalid_pages and allow_system_table_mods in
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pgdyno.remedy._remedy import Case, Need, Remedy
 from pgdyno.remedy.circumstances import Circumstances
 
-_RESCUE_ONLY = "only for getting data out of a database that is damaged already"
+_RESCUE_ONLY = "only for retrieving data from a damaged database"
 
 
 def _switched_on(name: str) -> Callable[[Case], bool]:
@@ -32,7 +32,7 @@ def _nothing_archives(server: Circumstances) -> bool:
     return not _not_archiving(server) and not any(name.strip("' ") for name in named)
 
 
-def _reads_over_damage(setting: str, summary: str, bound: str, price: str, kind: Need) -> Remedy:
+def _ignores_damage(setting: str, summary: str, bound: str, price: str, kind: Need) -> Remedy:
     return Remedy(
         id=setting.replace("_", "-"),
         summary=summary,
@@ -48,11 +48,11 @@ def _reads_over_damage(setting: str, summary: str, bound: str, price: str, kind:
 REMEDIES = (
     Remedy(
         id="wal-level-minimal",
-        summary="write only the WAL that crash recovery needs",
+        summary="write only the WAL needed for crash recovery",
         kind="restart",
         durability_class="D0",
         bound=(
-            "nothing is lost in a crash; base backups taken before are of no use for archive"
+            "nothing is lost in a crash; base backups taken before cannot be used for archive"
             " recovery or a standby, which may lead to data loss"
         ),
         price="no WAL archiving, no standbys, no backups while the server runs",
@@ -61,62 +61,60 @@ REMEDIES = (
     ),
     Remedy(
         id="archive-mode-off",
-        summary="archive no WAL",
+        summary="do not archive WAL",
         kind="restart",
         durability_class="D0",
         bound=(
-            "nothing is lost in a crash; when the storage is lost, so is all since the last base"
-            " backup"
+            "nothing is lost in a crash; if the storage is lost, all changes since the last base"
+            " backup are lost"
         ),
-        price="no recovery to a point in time",
+        price="no point-in-time recovery",
         settings=("archive_mode",),
         when=lambda case: case.newly(_not_archiving),
     ),
     Remedy(
         id="archive-command-off",
-        summary="keep the WAL that is to be archived until there is a command again",
+        summary="keep WAL unarchived until an archive command or library is set",
         kind="reload",
         durability_class="D0",
-        bound=(
-            "nothing is lost in a crash; when the storage is lost, so is all that was not archived"
-        ),
-        price="WAL segments accumulate until there is a command again, or the disk is full",
+        bound=("nothing is lost in a crash; if the storage is lost, changes not archived are lost"),
+        price="WAL segments accumulate until archiving resumes or the disk is full",
         settings=("archive_command", "archive_library"),
         when=lambda case: case.newly(_nothing_archives),
     ),
-    _reads_over_damage(
+    _ignores_damage(
         "zero_damaged_pages",
-        "read a damaged page as an empty one",
+        "read a damaged page as an empty page",
         "all rows on a damaged page are destroyed",
         _RESCUE_ONLY,
         "reload",
     ),
-    _reads_over_damage(
+    _ignores_damage(
         "ignore_checksum_failure",
-        "go on with pages whose checksum is wrong",
-        "crashes, and corruption that spreads or is hidden",
+        "continue after a checksum failure",
+        "crashes, and corruption that is propagated or hidden",
         _RESCUE_ONLY,
         "reload",
     ),
-    _reads_over_damage(
+    _ignores_damage(
         "ignore_invalid_pages",
-        "go on with recovery where WAL refers to invalid pages",
-        "crashes, data loss, and corruption that spreads or is hidden",
+        "continue recovery if WAL refers to invalid pages",
+        "crashes, data loss, and corruption that is propagated or hidden",
         _RESCUE_ONLY,
         "restart",
     ),
-    _reads_over_damage(
+    _ignores_damage(
         "data_sync_retry",
-        "flush again where a flush failed, instead of a PANIC",
-        "where the operating system drops what it failed to write, data is lost or corrupt",
-        "only where the operating system is known to keep such data",
+        "retry a failed flush instead of stopping with a PANIC",
+        "if the operating system discards data after a failed write, data is lost or corrupted",
+        "only if the operating system is known to keep such data",
         "restart",
     ),
-    _reads_over_damage(
+    _ignores_damage(
         "allow_system_table_mods",
-        "allow changes of the structure of system tables",
-        "data loss that cannot be mended, or a corrupt database, when it is used ill-advisedly",
-        "nothing in normal operation needs it",
+        "allow changes to the structure of system tables",
+        "irretrievable data loss or a corrupt database if it is used carelessly",
+        "not needed in normal operation",
         "reload",
     ),
 )

@@ -1,4 +1,4 @@
-"""Whether a commit waits for a standby, and for what of it.
+"""Remedies that change whether commits wait for a standby, and for which confirmation.
 
 Sources, PostgreSQL's documentation: synchronous_commit ("local", "remote_write"; without
 synchronous_standby_names only on and off differ) and "Log-Shipping Standby Servers" (asynchronous
@@ -11,21 +11,21 @@ from pgdyno.remedy._remedy import Case, Remedy, Risk
 
 _COPIES = ("none", "written", "flushed")
 _FAILOVER = (
-    "nothing in a crash that the server recovers from; at a failover the commits that the standby"
-    " had not received are lost, in proportion to the replication delay"
+    "at a failover the commits that the standby had not received are lost, in proportion to the"
+    " replication delay; nothing is lost if the server itself recovers"
 )
 
 
 def _weaker(case: Case) -> bool:
-    """A standby surely has less of a commit than before."""
+    """True if a standby is guaranteed to have less of a commit than before."""
     return _COPIES.index(case.after.copy) < _COPIES.index(case.before.copy)
 
 
-def _only_here(case: Case) -> bool:
+def _flushed_locally_only(case: Case) -> bool:
     return _weaker(case) and case.after.commit_level == "local"
 
 
-def _only_written(case: Case) -> bool:
+def _written_only(case: Case) -> bool:
     return _weaker(case) and case.after.copy == "written"
 
 
@@ -48,8 +48,8 @@ def _without(case: Case) -> Risk:
     if case.after.synchronous_standbys:
         return Risk(
             "D1",
-            "nothing in a crash that the server recovers from; at a failover commits are lost that"
-            " only standbys had which are lost too",
+            "at a failover the commits that only lost standbys had received are lost; nothing is"
+            " lost if the server itself recovers",
         )
     return Risk("D1", _FAILOVER)
 
@@ -57,38 +57,38 @@ def _without(case: Case) -> Risk:
 REMEDIES = (
     Remedy(
         id="synchronous-commit-local",
-        summary="answer a commit when it is flushed here, without waiting for a standby",
+        summary="acknowledge a commit after the local flush, without waiting for a standby",
         kind="reload",
         durability_class="D1",
         bound=_FAILOVER,
-        price="the standby is of less use: what it lacks at a failover is lost",
+        price="a failover loses the commits that the standby has not received",
         settings=("synchronous_commit",),
         keys=("standby.mode",),
-        when=_only_here,
+        when=_flushed_locally_only,
         faults=("wal-device",),
     ),
     Remedy(
         id="synchronous-commit-remote-write",
-        summary="answer a commit when a standby's operating system has it, flushed or not",
+        summary="acknowledge a commit when a standby has written it, before it is flushed there",
         kind="reload",
         durability_class="D1",
         bound=(
-            "nothing when the standby's PostgreSQL crashes; when its operating system does, what it"
-            " had not flushed is lost if the primary is lost as well"
+            "when the standby's operating system crashes and the primary is lost as well, commits"
+            " not flushed on the standby are lost; nothing is lost if only its PostgreSQL crashes"
         ),
         price="a commit still waits for the network",
         settings=("synchronous_commit",),
         keys=("standby.mode",),
-        when=_only_written,
+        when=_written_only,
         faults=("wal-device",),
     ),
     Remedy(
         id="synchronous-standbys-fewer",
-        summary="wait for fewer standbys, or for none",
+        summary="wait for fewer standbys, or for no standby",
         kind="reload",
         durability_class="D1",
         bound=_FAILOVER,
-        price="fewer copies of the last commits when the server is lost",
+        price="fewer copies of the last commits if the server is lost",
         settings=("synchronous_standby_names",),
         keys=("standby.count", "standby.mode", "standby.quorum", "standby.receivewal",
               "standby.delay"),

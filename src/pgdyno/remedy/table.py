@@ -1,4 +1,4 @@
-"""Options of single tables and of autovacuum; tables without WAL (see CREATE TABLE)."""
+"""Remedies for tables and autovacuum: storage parameters, unlogged tables (see CREATE TABLE)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _PACE = ("autovacuum_vacuum_cost_limit", "autovacuum_vacuum_cost_delay")
 REMEDIES = (
     Remedy(
         id="fillfactor",
-        summary="leave room in a table's pages, so that updates stay on the page (HOT)",
+        summary="leave free space in a table's pages for HOT updates",
         kind="table",
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "the table grows by the room left free; pages that are full already gain it only as"
-            " they are rewritten (VACUUM FULL locks the table)"
+            "the table grows by the free space; existing pages get it only when they are rewritten"
+            " (VACUUM FULL locks the table)"
         ),
         table_options=("fillfactor",),
         acts_on_existing_rows=False,
@@ -26,10 +26,10 @@ REMEDIES = (
         kind="rewrite",
         durability_class="D3",
         bound=(
-            "any crash, of the server alone too, leaves the tables empty; a standby or a base"
-            " backup never has their rows"
+            "any crash, also of the server alone, leaves the tables empty; standbys and base"
+            " backups do not contain their rows"
         ),
-        price="only for data that can be made again from elsewhere",
+        price="only for tables that can be recreated from external data",
         keys=("workload.unlogged",),
         when=lambda case: case.newly(lambda server: server.unlogged),
         faults=("kill",),
@@ -37,13 +37,13 @@ REMEDIES = (
     ),
     Remedy(
         id="autovacuum-pace",
-        summary="let autovacuum work in smaller portions",
+        summary="reduce the pace of autovacuum",
         kind="reload",
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "a vacuum takes longer, so more dead rows are about; too slow a pace lets tables bloat"
-            " and transaction IDs age"
+            "a vacuum takes longer, so tables contain more dead rows; too slow a pace causes bloat"
+            " and delays the freezing of transaction IDs"
         ),
         settings=_PACE,
         table_options=_PACE,

@@ -1,7 +1,7 @@
-"""Where the WAL lives: in memory, alone or with a standby that has it too.
+"""Remedies that keep the WAL in memory, with or without a standby that receives it.
 
-A data directory without its WAL is no database: see PostgreSQL's documentation of pg_resetwal. What
-a standby makes of it is in "Log-Shipping Standby Servers" and in that of synchronous_commit.
+A data directory without its WAL is not usable: see pg_resetwal in PostgreSQL's documentation; for
+standbys see "Log-Shipping Standby Servers" and synchronous_commit.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pgdyno.remedy.circumstances import Circumstances
 
 _KEYS = ("disk.wal", "standby.count", "standby.mode", "standby.receivewal")
 _SAFE, _BEHIND, _ALONE = 1, 2, 3
-"""What is left when a WAL in memory is gone: a standby that has all, one that may lack the last, or
-nothing."""
+"""What remains if a WAL in memory is lost: a standby with all commits, a standby that may lack the
+last ones, or nothing."""
 
 
 def _left(server: Circumstances) -> int:
-    """One of these, or 0: the WAL is not in memory."""
+    """Return one of these, or 0 if the WAL is not in memory."""
     if not server.wal_in_memory:
         return 0
     if server.copy == "flushed":
@@ -35,14 +35,14 @@ def _behind(case: Case) -> Risk:
         return Risk("D1", _NOT_RECEIVED)
     return Risk(
         "D1",
-        "with the WAL gone the standby is promoted: it was given every commit, and lacks the last"
-        " only where its operating system crashed too",
+        "if the WAL is lost, the standby is promoted: it received every commit, and lacks the last"
+        " ones only if its operating system crashed as well",
     )
 
 
 _NOT_RECEIVED = (
-    "with the WAL gone the standby is promoted: the commits that it had not received are lost,"
-    " without limit when it lags; its WAL copied into the primary corrupts"
+    "if the WAL is lost, the standby is promoted: commits that it had not received are lost,"
+    " without limit if it lags; copying its WAL to the primary may corrupt the database"
 )
 
 _TO_MEMORY = (
@@ -57,10 +57,10 @@ REMEDIES = (
         kind="layout",
         durability_class="D3",
         bound=(
-            "a power cut, or a crash of the operating system, takes the whole WAL: the server does"
-            " not start, and what pg_resetwal -f starts may be corrupt"
+            "a power cut or a crash of the operating system destroys the whole WAL: the server does"
+            " not start, and after pg_resetwal -f the database may be corrupt"
         ),
-        price="the WAL's size in memory; a tmpfs that is full stops the server with a PANIC",
+        price="memory of the WAL's size; a full tmpfs stops the server with a PANIC",
         keys=_KEYS,
         when=_newly(_ALONE),
         faults=("wal-device",),
@@ -68,7 +68,7 @@ REMEDIES = (
     ),
     Remedy(
         id="wal-on-tmpfs-async-standby",
-        summary="keep the WAL in memory, and an asynchronous standby",
+        summary="keep the WAL in memory, with an asynchronous standby",
         kind="layout",
         durability_class="D1",
         bound=_NOT_RECEIVED,
@@ -81,16 +81,16 @@ REMEDIES = (
     ),
     Remedy(
         id="wal-on-tmpfs-sync-standby",
-        summary="keep the WAL in memory, and a synchronous standby",
+        summary="keep the WAL in memory, with a synchronous standby",
         kind="layout",
         durability_class="D0",
         bound=(
-            "nothing is lost while the standby's disk outlives the crash: a commit waits until it"
-            " is flushed there"
+            "nothing is lost if the standby's disk survives the crash: a commit waits until it is"
+            " flushed there"
         ),
         price=(
-            "each commit waits for the network and the standby's flush; commits stop when the"
-            " standby does; a failover whenever the WAL is lost"
+            "each commit waits for the network and the standby's flush; commits stop if the"
+            " standby stops; a failover whenever the WAL is lost"
         ),
         keys=_KEYS,
         when=_newly(_SAFE),
