@@ -208,7 +208,7 @@ def test_a_probe_without_answers_for_a_tenth_of_the_time_is_not_trusted(
     recorder.close_slice(slice_id, ns=at(recorder, 10))
     recorder.finish("done")
     with RunFile(tmp_path / "run.db") as run:
-        said = "what sessions wait for was not sampled for 30 % of the measured time: garbage"
+        said = "wait events were not sampled for 30 % of the measured time: garbage"
         assert doubts(run) == ([] if trusted else [said])
 
 

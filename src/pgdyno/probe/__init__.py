@@ -1,13 +1,13 @@
-"""Probes: what reads the server's views and the host while a run is on, and facts of the host.
+"""Probes, which sample the server's views and the host during a run, and facts of the host.
 
-``Probes`` samples once a second, wait events ten times a second, and writes into the run file's
-metric tables, wait_sample and events of the kinds checkpoint, vacuum and probe. The SQL is in
+``Probes`` samples once a second, and wait events ten times a second. It writes to the run file's
+metric tables, to wait_sample, and events of the kinds checkpoint, vacuum and probe. The SQL is in
 ``sql/``, one file per view and range of server versions. ``waits`` has names of wait events that
-mean the same on every version, for whoever reads wait_sample.
+are the same for every version, for readers of wait_sample.
 
 Figures are cumulative, as the server and the kernel count them. Backends report their counts at
-most once a second, so single seconds of metric_database, metric_table and metric_io are lumpy;
-positions in the WAL, checkpoints, locks and waits are exact to the sample.
+most once a second, so metric_database, metric_table and metric_io are uneven from one second to the
+next; positions in the WAL, checkpoints, locks and waits are exact to the sample.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Tells when a checkpoint began, synced and ended, from outside and without the server's log.
+"""Detects when a checkpoint began, synced and ended, without the server's log.
 
-Two sources are put together. Ten times a second: what the checkpointer waits for; it leaves its
-main loop's wait when a checkpoint begins, paces its writes (CheckpointWriteDelay), syncs files
-(DataFileSync), and comes back. Once a second: its counters, and the redo position in the control
-file, which moves when a checkpoint is complete. Without the first (the role may not see it) the
-times come from the counters alone, right to a second; each event says which it was.
+Two sources are combined. Ten times a second: the wait events of the checkpointer, which leaves the
+wait of its main loop when a checkpoint begins, paces its writes (CheckpointWriteDelay), syncs files
+(DataFileSync), and returns. Once a second: its counters, and the redo position in the control file,
+which advances when a checkpoint is complete. Without the first source (the role may not see it) the
+times come from the counters alone, exact to a second; each event records its source.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ CAUSES = {"num_timed": "timed", "num_requested": "requested"}
 PATIENCE = 3
 """Samples to wait for the times of a completed checkpoint, which are reported a little later."""
 RECENT_NS = (PATIENCE + 1) * 1_000_000_000
-"""A completed checkpoint's period ended at most so long ago."""
+"""Greatest age of the end of a completed checkpoint's period."""
 
 
 @dataclass
 class ActivePeriod:
-    """A time during which the checkpointer was seen at work."""
+    """A period in which the checkpointer was seen active."""
 
     began_ns: int
     ended_ns: int | None = None
@@ -36,7 +36,7 @@ class ActivePeriod:
 
     @property
     def is_checkpoint(self) -> bool:
-        """Return whether it did what it does in checkpoints only."""
+        """True if it paced writes or synced, as it does only in checkpoints."""
         return self.paced or self.sync_began_ns is not None
 
 
@@ -56,18 +56,18 @@ class Checkpoint:
 
     @property
     def label(self) -> str:
-        """Short enough for an axis."""
+        """A label short enough for an axis."""
         return "checkpoint" if self.reason == "unknown" else f"checkpoint ({self.reason})"
 
     @property
     def duration_ms(self) -> float:
-        """From beginning to end."""
+        """Duration from beginning to end."""
         return (self.ended_ns - self.began_ns) / MS
 
 
 @dataclass
 class CheckpointWatch:
-    """Feed it waits and counters; it gives checkpoints. Two threads may do so."""
+    """Derives checkpoints from waits and counters, which two threads may add."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _periods: list[ActivePeriod] = field(default_factory=list)
@@ -77,7 +77,7 @@ class CheckpointWatch:
     _waited: int | None = None
 
     def see_wait(self, ns: int, wait_event_type: str, wait_event: str) -> None:
-        """What the checkpointer waited for at ``ns``; ('', '') when it ran."""
+        """Add the checkpointer's wait event at ``ns``; ('', '') when it ran."""
         with self._lock:
             open_period = self._open_period()
             if wait_event_type == "Activity":
@@ -87,7 +87,7 @@ class CheckpointWatch:
                 return
             wait = canonical(wait_event_type, wait_event)
             if open_period and open_period.sync_began_ns and wait in CHECKPOINT_PACE:
-                open_period.ended_ns = ns  # one checkpoint on the heels of another
+                open_period.ended_ns = ns  # One checkpoint directly after another.
                 open_period = None
             if open_period is None:
                 open_period = ActivePeriod(ns)
@@ -98,7 +98,7 @@ class CheckpointWatch:
                 open_period.sync_ended_ns = ns
 
     def see_counters(self, ns: int, row: Mapping[str, Any]) -> list[Checkpoint]:
-        """Columns of metric_checkpointer and metric_wal at ``ns``; the checkpoints now complete."""
+        """Add columns of metric_checkpointer and metric_wal; return completed checkpoints."""
         with self._lock:
             last, self._last = self._last, row
             if last is None or _went_back(last, row):
@@ -117,7 +117,7 @@ class CheckpointWatch:
             return [self._report(ns, row)]
 
     def unfinished(self, ns: int) -> list[Checkpoint]:
-        """The checkpoint under way at ``ns``, the end of watching, if one is."""
+        """Return the checkpoint in progress at ``ns``, the end of sampling, if there is one."""
         with self._lock:
             period = self._open_period()
             if period is None or not period.is_checkpoint:
@@ -127,7 +127,7 @@ class CheckpointWatch:
             return [Checkpoint(period.began_ns, ns, reason, 0.0, 0.0, 0, sync_ns, "waits", False)]
 
     def forget(self) -> None:
-        """Start anew: the server was restarted."""
+        """Start again from nothing: the server was restarted."""
         with self._lock:
             self._periods, self._last, self._reported = [], None, None
             self._causes, self._waited = [], None
@@ -138,14 +138,14 @@ class CheckpointWatch:
         return None
 
     def _note_causes(self, ns: int, last: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Counters of causes rise when a checkpoint begins, or would have, had it not been idle."""
+        """Note causes: their counters rise when a checkpoint begins or is skipped as idle."""
         grown = [cause for name, cause in CAUSES.items() if _grew(last, row, name)]
         if grown:
             self._causes.append((ns, grown[0] if len(grown) == 1 else "unknown"))
             self._causes = self._causes[-16:]
 
     def _cause_since(self, began_ns: int) -> str:
-        """The first cause counted after a checkpoint began, else the last one before."""
+        """Return the first cause counted after a checkpoint began, else the last one before."""
         for ns, cause in self._causes:
             if ns >= began_ns:
                 return cause
@@ -171,24 +171,24 @@ class CheckpointWatch:
         return Checkpoint(began_ns, ended_ns, reason, write_ms, sync_ms, buffers, sync_ns, seen)
 
     def _take_period(self, ns: int) -> ActivePeriod | None:
-        """The period of the checkpoint that just completed; it and older ones are used up."""
+        """Remove and return the period of the checkpoint just completed, with older periods."""
         ended = [
             period
             for period in self._periods
             if period.ended_ns is not None and ns - period.ended_ns < RECENT_NS
         ]
-        candidates = [period for period in ended if period.is_checkpoint] or ended
-        if not candidates:
+        periods = [period for period in ended if period.is_checkpoint] or ended
+        if not periods:
             open_period = self._open_period()
             if open_period is None or not open_period.is_checkpoint:
                 return None
-            # Complete by its counters, but the return to the main loop is yet to be seen.
+            # Complete by its counters, but the return to the main loop is not yet sampled.
             self._periods = []
             open_period.ended_ns = ns
             return open_period
-        chosen = candidates[-1]
-        place = self._periods.index(chosen)
-        self._periods = self._periods[place + 1 :]
+        chosen = periods[-1]
+        index = self._periods.index(chosen)
+        self._periods = self._periods[index + 1 :]
         return chosen
 
 
@@ -201,9 +201,9 @@ def _sync_of(period: ActivePeriod) -> tuple[int, int] | None:
 def _widened(
     seen: tuple[int, int] | None, length_ns: int, began_ns: int, ended_ns: int
 ) -> tuple[int, int] | None:
-    """The sync phase as seen in ticks, grown to the length that the counters give it.
+    """Return the sync phase seen in ticks, extended to the length given by the counters.
 
-    It grows to both sides, within the checkpoint. Unseen, it is put at the end, where it belongs.
+    It is extended on both sides, within the checkpoint. If not seen, it is set at the end.
     """
     if seen is None:
         return (max(began_ns, ended_ns - length_ns), ended_ns) if length_ns else None
@@ -220,7 +220,7 @@ def _grew(before: Mapping[str, Any] | None, row: Mapping[str, Any], *names: str)
 
 
 def _went_back(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Return whether the counters began anew: the server crashed or its statistics were reset."""
+    """Return whether the counters fell: the server crashed or its statistics were reset."""
     return any(_grew(row, before, name) for name in ("num_timed", "num_requested", "write_time_ms"))
 
 

@@ -1,4 +1,4 @@
-"""Which block devices hold the data and the WAL, and what those devices do.
+"""The block devices of the data and the WAL, and their counters.
 
 Sources: proc_pid_mountinfo(5) for mounts, Documentation/admin-guide/iostats.rst of the Linux
 kernel for /proc/diskstats.
@@ -16,7 +16,7 @@ from pgdyno.probe._host import PROC
 
 SYS_BLOCK = Path("/sys/class/block")
 SECTOR_BYTES = 512
-"""The unit of /proc/diskstats, whatever the device's own sector is."""
+"""The unit of /proc/diskstats, for any sector size of the device."""
 NOT_REAL = re.compile(r"(loop|ram|zram|nbd|fd|sr)\d+")
 """Devices in memory, in files or without a medium: shown only if they hold data or WAL."""
 OCTAL = re.compile(r"\\([0-7]{3})")
@@ -35,7 +35,7 @@ class Mount:
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
-    """/proc/self/mountinfo, in the order of mounting."""
+    """Parse /proc/self/mountinfo; return mounts in the order of mounting."""
     mounts = []
     for line in text.splitlines():
         left, _, right = line.partition(" - ")
@@ -52,14 +52,14 @@ def _unescape(text: str) -> str:
 
 
 def mount_of(path: Path) -> Mount | None:
-    """The file system that ``path`` is on; None if it cannot be told."""
+    """Return the file system of ``path``; None if it cannot be determined."""
     try:
         real = Path(os.path.realpath(path))
         mounts = parse_mountinfo((PROC / "self" / "mountinfo").read_text())
     except OSError:
         return None
     holding = [mount for mount in mounts if real.is_relative_to(mount.point)]
-    # The deepest one; of two on the same place the later covers the earlier.
+    # The deepest one; of two on the same mount point the later covers the earlier.
     return (
         max(enumerate(holding), key=lambda item: (len(item[1].point), item[0]))[1]
         if (holding)
@@ -68,9 +68,9 @@ def mount_of(path: Path) -> Mount | None:
 
 
 def device_of(path: Path) -> str:
-    """Name of the whole block device ('sda', not 'sda1') that ``path`` is on.
+    """Return the name of the whole block device ('sda', not 'sda1') of ``path``.
 
-    '' if it is on none (memory, network, FUSE) or the path cannot be looked at.
+    '' if there is none (memory, network, FUSE) or the path is not accessible.
     """
     try:
         number = path.stat().st_dev
@@ -79,7 +79,7 @@ def device_of(path: Path) -> str:
     name = _device_name(f"{os.major(number)}:{os.minor(number)}")
     if name:
         return name
-    # btrfs and others give each volume a number of its own; then the mount's source tells.
+    # btrfs and others give each volume a number of its own; then use the mount's source.
     mount = mount_of(path)
     try:
         source = Path(mount.source).stat().st_rdev if mount else 0
@@ -89,21 +89,21 @@ def device_of(path: Path) -> str:
 
 
 def _device_name(number: str) -> str:
-    """Name of the block device of this 'major:minor', the disk if it is a partition."""
-    place = Path("/sys/dev/block") / number
-    if number.startswith("0:") or not place.exists():
+    """Return the name of the block device 'major:minor'; for a partition, its disk."""
+    entry = Path("/sys/dev/block") / number
+    if number.startswith("0:") or not entry.exists():
         return ""
-    real = place.resolve()
+    real = entry.resolve()
     return real.parent.name if (real / "partition").exists() else real.name
 
 
 def wal_directory(data_dir: Path) -> Path:
-    """Where the server of this data directory keeps its WAL."""
+    """Return the WAL directory of this data directory."""
     return data_dir / "pg_wal"
 
 
 def holders(data_dir: Path | None) -> dict[str, str]:
-    """Device name → 'data', 'wal' or 'data,wal'; empty when the directory cannot be looked at."""
+    """Return 'data', 'wal' or 'data,wal' by device; empty if the directory is inaccessible."""
     held: dict[str, list[str]] = {}
     if data_dir is not None:
         for what, path in (("data", data_dir), ("wal", wal_directory(data_dir))):
@@ -114,9 +114,9 @@ def holders(data_dir: Path | None) -> dict[str, str]:
 
 
 def parse_diskstats(text: str) -> dict[str, dict[str, int | None]]:
-    """/proc/diskstats: device name → the counters of metric_disk.
+    """Parse /proc/diskstats; return the counters of metric_disk by device name.
 
-    Flushes are None before Linux 5.5, which began to count them.
+    Flushes are None before Linux 5.5, which does not count them.
     """
     devices: dict[str, dict[str, int | None]] = {}
     for line in text.splitlines():
@@ -139,7 +139,7 @@ def parse_diskstats(text: str) -> dict[str, dict[str, int | None]]:
 
 
 def sample_disks(holds: dict[str, str]) -> list[dict[str, Any]]:
-    """Rows for metric_disk: whole disks, and whatever holds data or WAL."""
+    """Return rows for metric_disk: whole disks, and devices that hold data or WAL."""
     return [
         {"device": name, "holds": holds.get(name, ""), **counters}
         for name, counters in parse_diskstats((PROC / "diskstats").read_text()).items()

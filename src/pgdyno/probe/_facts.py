@@ -1,8 +1,8 @@
-"""What the host is: cores and memory within its limits, kernel, file systems of data and WAL.
+"""Facts of the host: cores and memory within its limits, kernel, file systems of data and WAL.
 
-A container's limits count, not the machine's size: control groups of version 2 (cpu.max,
-memory.max) and version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), of the process asked for and
-all groups above it. Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel.
+The limits of a container apply, not the machine's size: control groups of version 2 (cpu.max,
+memory.max) and version 1 (cpu.cfs_quota_us, memory.limit_in_bytes), of the given process and all
+groups above it. Source: Documentation/admin-guide/cgroup-v2.rst of the Linux kernel.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pgdyno.probe._queries import queries_for
 
 
 def host_facts(data_dir: Path | None, *, pid: int | None = None) -> dict[str, Any]:
-    """Facts of this host for the run file.
+    """Return facts of this host for the run file.
 
     ``cores`` and ``memory_bytes`` are what the process ``pid`` (pgdyno itself if None) may use;
-    ``cores`` may be a fraction. ``filesystem`` has 'data' and 'wal' if ``data_dir`` can be looked
-    at, each with mount, type, source, options, device and facts of the device.
+    ``cores`` may be a fraction. ``filesystem`` has 'data' and 'wal' if ``data_dir`` is
+    accessible, each with mount, type, source, options, device and facts of the device.
     """
     memory_bytes = parse_meminfo((PROC / "meminfo").read_text())["memory_total_bytes"]
     return {
@@ -44,7 +44,7 @@ def host_facts(data_dir: Path | None, *, pid: int | None = None) -> dict[str, An
 
 
 def filesystems(data_dir: Path | None) -> dict[str, dict[str, Any]]:
-    """Facts of what is below the data directory and its WAL, by 'data' and 'wal'."""
+    """Return facts of the file systems of the data directory and its WAL, as 'data' and 'wal'."""
     if data_dir is None:
         return {}
     found = {}
@@ -65,7 +65,7 @@ def filesystems(data_dir: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def cores_of(pid: int | None = None) -> float:
-    """Cores that the process may use: its affinity and its control groups' quota."""
+    """Return the cores that the process may use, by its affinity and its control groups' quota."""
     allowed = len(os.sched_getaffinity(pid or 0))
     quota = min(_cpu_quotas(pid), default=None)
     cores = allowed if quota is None else min(float(allowed), quota)
@@ -73,7 +73,7 @@ def cores_of(pid: int | None = None) -> float:
 
 
 def memory_limit_bytes(pid: int | None = None) -> int | None:
-    """The tightest memory limit of the process's control groups; None if there is none."""
+    """Return the lowest memory limit of the process's control groups; None if there is none."""
     limits = [
         int(text)
         for version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes"))
@@ -97,12 +97,12 @@ def _cpu_quotas(pid: int | None) -> Iterator[float]:
 
 
 def _group_files(pid: int | None, version: int, controller: str, name: str) -> list[str]:
-    """Contents of a file of the process's control group and of all those above it."""
+    """Return the contents of a file of the process's control group and of all groups above."""
     texts = []
     with contextlib.suppress(OSError):
         top, path = _group_path(pid, version, controller)
         if top is not None:
-            # Within a container the path may be that of the host's tree, and not be found here.
+            # In a container the path may be that of the host's tree, which does not exist here.
             groups = (
                 [path, *path.parents] if (top / str(path).lstrip("/")).exists() else [Path("/")]
             )
@@ -114,7 +114,7 @@ def _group_files(pid: int | None, version: int, controller: str, name: str) -> l
 
 
 def _group_path(pid: int | None, version: int, controller: str) -> tuple[Path | None, Path]:
-    """Where the hierarchy is mounted, and the process's group in it."""
+    """Return the mount point of the hierarchy, and the process's group in it."""
     path = Path("/")
     for line in (PROC / str(pid or "self") / "cgroup").read_text().splitlines():
         _, controllers, group = line.split(":", 2)
@@ -149,7 +149,7 @@ def _can_see(path: Path) -> bool:
 
 
 def _queue_facts(device: str) -> Mapping[str, Any]:
-    """How the kernel treats the device: 'rotational' (bool), 'scheduler', 'write_cache'."""
+    """Return the kernel's facts of the device: 'rotational' (bool), 'scheduler', 'write_cache'."""
     facts: dict[str, Any] = {}
     for key in ("rotational", "scheduler", "write_cache"):
         with contextlib.suppress(OSError):
@@ -169,7 +169,7 @@ def is_local(conninfo: Connectable) -> bool:
 
 
 def locate_postmaster(conninfo: Connectable) -> int | None:
-    """Process ID of the server's postmaster if it is seen on this host. Connects once.
+    """Return the process ID of the server's postmaster if it is seen on this host. Connects once.
 
     None if it is not, or if the server cannot be reached.
     """
@@ -181,7 +181,7 @@ def locate_postmaster(conninfo: Connectable) -> int | None:
             session = connection.execute(queries_for(major)["session"].text.encode()).fetchone()
             if session is None:
                 return None
-            # Only while it is connected is its process there to be seen.
+            # The backend's process can only be seen while it is connected.
             return find_postmaster(session["backend_pid"], session["started_unix_s"])
     except (psycopg.Error, KeyError):
         return None

@@ -1,7 +1,7 @@
-"""Load of others on the server: rows of the databases in which something moves.
+"""Load of others on the server: rows of the databases with activity.
 
-A server may have thousands of databases and pgdyno looks every second, so a database gets rows only
-from when it first does something; the first two are how it was and how it is.
+A server may have thousands of databases, which are read every second, so a database has rows only
+from its first activity; the first two rows are its figures before and after.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pgdyno.probe._link import Row
 
 @dataclass
 class ForeignLoad:
-    """Remembers how each database stood when it was last looked at."""
+    """Keeps the figures of each database from the previous sample."""
 
     _before: dict[str, Row] = field(default_factory=dict)
     _written: set[str] = field(default_factory=set)
 
     def moved(self, answers: Sequence[Row]) -> list[Row]:
-        """The rows for metric_foreign."""
+        """Return the rows for metric_foreign."""
         rows: list[Row] = []
         for row in answers:
             name = row["database"]

@@ -1,7 +1,7 @@
 """The host's CPU, memory and pressure from /proc: parsers of text, and one sampler over them.
 
-Sources: proc(5), and Documentation/accounting/psi.rst of the Linux kernel. Figures are the whole
-host's, also within a container.
+Sources: proc(5), and Documentation/accounting/psi.rst of the Linux kernel. Figures are of the
+whole host, also in a container.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PRESSURE = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)
 
 
 def parse_stat(text: str) -> dict[str, Any]:
-    """/proc/stat: milliseconds of CPU time since boot, over all CPUs, and the run queue.
+    """Parse /proc/stat: milliseconds of CPU time since boot, over all CPUs, and the run queue.
 
     User time includes niced processes and guests; system time includes interrupts.
     """
@@ -39,7 +39,7 @@ def parse_stat(text: str) -> dict[str, Any]:
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """/proc/meminfo: bytes of memory, and of file pages that still have to reach the disk."""
+    """Parse /proc/meminfo: bytes of memory, and of file pages not yet written to disk."""
     kib = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")
@@ -54,12 +54,12 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def parse_pressure(text: str) -> dict[str, int]:
-    """A file of /proc/pressure: microseconds since boot for which some, or all, tasks stalled."""
+    """Parse a file of /proc/pressure: microseconds in which some or all tasks stalled."""
     return {kind: int(total) for kind, total in PRESSURE.findall(text)}
 
 
 def pressure() -> dict[str, int | None]:
-    """The pressure columns of metric_host; None where the kernel does not account for it."""
+    """Return the pressure columns of metric_host; None where the kernel has no figures."""
     stalls: dict[str, Mapping[str, int]] = {}
     for resource in ("cpu", "io", "memory"):
         try:
@@ -75,7 +75,7 @@ def pressure() -> dict[str, int | None]:
 
 
 def sample_host() -> dict[str, Any]:
-    """A row for metric_host. Raises OSError where there is no /proc as Linux has it."""
+    """Return a row for metric_host. Raises OSError without the /proc of Linux."""
     return {
         **parse_stat((PROC / "stat").read_text()),
         "load1": float((PROC / "loadavg").read_text().split()[0]),

@@ -1,6 +1,6 @@
 """The samplers of the machine: host, disks and their space, the server's processes, pgdyno's own.
 
-All but the last make sense only on the server's machine.
+All except the last apply only to the server's machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgdyno.record import Recorder
 
 ELSEWHERE = "the server is on another machine"
 PROCESS_SHARE_MAX = 0.01
-"""Of one core, for reading the figures of each process: with thousands they are read less often."""
+"""Share of one core for reading each process; with thousands they are read less often."""
 
 
 class HostSampler:
@@ -56,11 +56,11 @@ class HostSampler:
 
     @property
     def needs_roles(self) -> bool:
-        """Return whether the next sample needs the backend types of the server's processes."""
+        """True if the next sample needs the backend types of the server's processes."""
         return "process" not in self._missing
 
     def follow(self, postmaster_pid: int | None) -> None:
-        """The server's postmaster, after the server was reached; None if it is not seen here."""
+        """Sample this postmaster from now on; None if it is not seen here."""
         if not self._local:
             return
         self._holds = holders(self._data_dir)  # Between two starts the WAL may have moved.
@@ -70,7 +70,7 @@ class HostSampler:
             self._missing.add("process", "the server's processes cannot be seen from here")
 
     def sample(self, roles: Mapping[int, str] | None, *, full: bool) -> None:
-        """One sampling; ``roles`` (pid → backend type) is None while the server is away."""
+        """Take one sample; ``roles`` (backend type by pid) is None while the server is away."""
         if "host" not in self._missing:
             try:
                 self._recorder.add_rows("metric_host", [sample_host()])
@@ -85,7 +85,7 @@ class HostSampler:
             try:
                 self._space.sample()
             except OSError as error:
-                self._missing.add("space", f"the data directory cannot be looked at: {error}")
+                self._missing.add("space", f"the data directory is not accessible: {error}")
         self._sample_processes(roles, full=full)
 
     def _sample_processes(self, roles: Mapping[int, str] | None, *, full: bool) -> None:
@@ -101,14 +101,16 @@ class HostSampler:
         self._recorder.add_rows("metric_process", rows)
 
     def _find_disks(self) -> None:
-        """Finds out which disks hold what, and whether pressure is kept."""
+        """Find the disks of data and WAL, and whether the kernel has pressure figures."""
         self._holds = holders(self._data_dir)
         if not self._holds:
-            why = "is not known" if self._data_dir is None else "is on none, or cannot be looked at"
+            why = (
+                "is not known" if self._data_dir is None else "does not exist or is not accessible"
+            )
             self._missing.add("disk of the data", f"the block device of the data directory {why}")
         try:
             kept = any(value is not None for value in pressure().values())
         except OSError:
             kept = False
         if not kept:
-            self._missing.add("pressure", "this kernel does not account for pressure")
+            self._missing.add("pressure", "this kernel has no figures of pressure")

@@ -1,7 +1,8 @@
-"""A probe's connection: many queries in one round trip, and no complaint when the server goes.
+"""A probe's connection: many queries in one round trip, and no error when the server is away.
 
-It opens when first asked, reopens with back-off after a loss, and drops a query that this server
-or role can never answer. Its session reads only, gives up soon, and keeps out of everybody's way.
+It is opened at the first query, reopened with back-off after a loss, and drops a query that this
+server or role can never answer. Its session is read-only, with short timeouts for statements and
+locks.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ CONNECT_VALUES = {
     "tcp_user_timeout": 10_000,
 }
 STUCK_S = 5.0
-"""Longer than any answer takes that statement_timeout allows."""
+"""Longer than any answer that statement_timeout allows."""
 BACK_OFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 FAILURES_MAX = 5
-"""A query that fails this often in a row, asked by itself, is not asked again."""
+"""Consecutive failures of a single query after which it is dropped."""
 CANCELLED_MAX = 3
-"""Every so many batches that ran out of time, the slow query is looked for one by one."""
+"""Batches that timed out after which each query is sent separately, to find the slow one."""
 
 
 class Connectable(Protocol):
-    """What the probes need of resolved connection values."""
+    """Resolved connection values, as the probes need them."""
 
     def kwargs(self) -> dict[str, Any]:
-        """Keyword arguments for psycopg.connect."""
+        """Return keyword arguments for psycopg.connect."""
 
 
 class Link:
-    """One connection for probes. Not for use by two threads at a time."""
+    """One connection for probes, for one thread at a time."""
 
     def __init__(self, conninfo: Connectable, missing: Missing) -> None:
         self._conninfo = conninfo
@@ -70,9 +71,9 @@ class Link:
         self._attempts = 0
         self._not_before_s = 0.0
         self.why_away = ""
-        """Why the last fetch had no answer."""
+        """The reason why the last fetch had no answer."""
         self.connections = 0
-        """How often it connected: a change tells that the server may have restarted."""
+        """Number of connections made: a change means that the server may have restarted."""
 
     @property
     def backend_pid(self) -> int | None:
@@ -80,7 +81,7 @@ class Link:
         return self._connection.info.backend_pid if self._connection else None
 
     def available(self, name: str) -> bool:
-        """Return whether the query of this name can be asked at all, as far as is known."""
+        """Return whether the query of this name can be answered, as far as known."""
         return name not in self._missing
 
     def close(self) -> None:
@@ -96,10 +97,10 @@ class Link:
         self._not_before_s = time.monotonic() + pause_s
 
     def fetch(self, names: Iterable[str]) -> dict[str, list[Row]] | None:
-        """Rows of the queries named, all in one round trip; None while the server is away.
+        """Return rows of these queries, in one round trip; None while the server is away.
 
-        A query that cannot be answered is left out of what is returned. An answer that makes no
-        sense, which the library may raise anything on, counts as none.
+        Queries that cannot be answered are omitted. An invalid answer, for which the library may
+        raise any exception, counts as no answer.
         """
         import psycopg
 
@@ -126,20 +127,20 @@ class Link:
             self._busy_since_s = None
 
     def disconnect_if_stuck(self) -> None:
-        """End a fetch that has got no answer for too long, from another thread.
+        """End a fetch that has had no answer for too long, from another thread.
 
-        A server that is stopped or cut off would otherwise hold whoever asked for ever.
+        Otherwise a server that is stopped or unreachable would block the caller for ever.
         """
         since_s, connection = self._busy_since_s, self._connection
         if since_s is None or connection is None or time.monotonic() - since_s < STUCK_S:
             return
-        with contextlib.suppress(Exception):  # it may be closed between any two steps
+        with contextlib.suppress(Exception):  # It may be closed between any two calls.
             line = socket.socket(fileno=os.dup(connection.fileno()))
             line.shutdown(socket.SHUT_RDWR)
             line.close()
 
     def _connect(self) -> psycopg.Connection[Row] | None:
-        """The connection, made anew if need be; None if it is too early to try again."""
+        """Return the connection, made again if needed; None if it is too early to try again."""
         if self._connection is not None:
             return self._connection
         if time.monotonic() < self._not_before_s:
@@ -169,7 +170,7 @@ class Link:
     def _one_by_one(
         self, connection: psycopg.Connection[Row], wanted: Iterable[Query]
     ) -> dict[str, list[Row]]:
-        """Ask each query by itself, to find those that spoil the batch."""
+        """Send each query separately, to find those that make the batch fail."""
         import psycopg
 
         answers = {}
@@ -184,7 +185,7 @@ class Link:
         return answers
 
     def _note_failure(self, query: Query, error: psycopg.Error) -> None:
-        """Drop a query that will never be answered, or that failed too often in a row."""
+        """Drop a query that can never be answered, or has too many consecutive failures."""
         import psycopg
 
         if isinstance(error, psycopg.errors.LockNotAvailable):
@@ -196,7 +197,7 @@ class Link:
 
 
 def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
-    """A session for probes: autocommit, read only, short time limits, rows as dictionaries."""
+    """Open a session for probes: autocommit, read-only, short timeouts, rows as dictionaries."""
     from psycopg.rows import dict_row
 
     from pgdyno.server.connecting.control import Control, tolerate
@@ -213,7 +214,7 @@ def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
 def _pipelined(
     connection: psycopg.Connection[Row], wanted: Iterable[Query]
 ) -> dict[str, list[Row]]:
-    """The queries' rows; they travel together, prepared after the first time."""
+    """Return the queries' rows; they are sent together, and prepared after the first time."""
     with connection.pipeline():
         cursors = [
             (query.name, connection.execute(query.text.encode(), prepare=True)) for query in wanted
@@ -222,11 +223,11 @@ def _pipelined(
 
 
 def _checked(name: str, rows: list[Row]) -> list[Row]:
-    """The rows, if they are such as the run file takes: ValueError for numbers that are none."""
+    """Return the rows. Raises ValueError where a number is not a number."""
     types = columns().get(f"metric_{name}", {})
     for row in rows:
         for column, value in row.items():
             number = types.get(column) in ("integer", "real")
             if number and isinstance(value, str | bytes):
-                raise ValueError(f"the server's answer makes no sense: {column} is no number")
+                raise ValueError(f"the server's answer is invalid: {column} is not a number")
     return rows

@@ -1,7 +1,7 @@
-"""From the locks that somebody waits for to one line: how many wait, and behind whom.
+"""Summary of the locks that backends wait for: the number that wait, and the backend in front.
 
-A waiter is behind another backend when that one holds, or asked earlier for, a mode of the same
-lock that conflicts with the mode wanted; and behind all those that this one waits for in turn.
+A waiter is behind another backend when that backend holds, or requested earlier, a mode of the same
+lock that conflicts with the requested mode; and behind all those that it waits for in turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODES = (
 )
 CONFLICT_ROWS = ("7", "67", "4567", "34567", "23567", "234567", "1234567", "01234567")
 CONFLICTS = {
-    mode: frozenset(MODES[int(place)] for place in row)
+    mode: frozenset(MODES[int(index)] for index in row)
     for mode, row in zip(MODES, CONFLICT_ROWS, strict=True)
 }
 """Table 13.2 of the manual, "Conflicting Lock Modes"; unknown modes conflict with all."""
@@ -27,7 +27,7 @@ Locks = Iterable[Mapping[str, Any]]
 
 
 def summarise(locks: Locks) -> dict[str, Any]:
-    """A row for metric_lock from the rows of the query ``lock``; all zero when nobody waits."""
+    """Return a row for metric_lock from the rows of the query ``lock``; zeros if none waits."""
     locks = list(locks)
     waiting = [lock for lock in locks if not lock["granted"]]
     summary: dict[str, Any] = {"waiting": len(waiting), "behind_one_max": 0}
@@ -46,7 +46,7 @@ def summarise(locks: Locks) -> dict[str, Any]:
 
 
 def blockers(locks: Locks) -> dict[int, set[int]]:
-    """For each waiting backend those that it waits for directly."""
+    """Return, by waiting backend, those that it waits for directly."""
     by_target = defaultdict(list)
     for lock in locks:
         by_target[lock["target"]].append(lock)
@@ -60,9 +60,9 @@ def blockers(locks: Locks) -> dict[int, set[int]]:
 
 
 def followers(edges: Mapping[int, set[int]]) -> dict[int, set[int]]:
-    """For each backend that others wait for, all who do, directly or behind one another.
+    """Return, by backend that others wait for, all that wait, directly or behind one another.
 
-    The deadlocks that PostgreSQL has not yet broken make cycles; nobody is behind himself.
+    Deadlocks that PostgreSQL has not yet resolved are cycles; no backend is behind itself.
     """
     behind: dict[int, set[int]] = defaultdict(set)
     for waiter in edges:

@@ -1,4 +1,4 @@
-"""What cannot be read on this server, machine or role: said once, never fatal."""
+"""Probes that are not possible with this server, machine or role: recorded once, never fatal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.record import Recorder
 
 
 class Missing:
-    """Probes that are not there and why; each becomes one event in the run file."""
+    """Missing probes with their reasons; each becomes one event in the run file."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -16,7 +16,7 @@ class Missing:
         self._reasons: dict[str, str] = {}
 
     def add(self, probe: str, reason: str) -> None:
-        """Note a probe as missing; only the first reason counts."""
+        """Record a probe as missing, with the first reason."""
         with self._lock:
             if probe in self._reasons:
                 return
@@ -27,6 +27,6 @@ class Missing:
         return probe in self._reasons
 
     def reasons(self) -> dict[str, str]:
-        """Probe → why it is not there."""
+        """Return the reason by missing probe."""
         with self._lock:
             return dict(self._reasons)

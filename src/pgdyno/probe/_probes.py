@@ -1,10 +1,10 @@
 """The probes of one run: two connections with a thread each, started and stopped together.
 
 One thread samples the server's views and the host once a second, the other the wait events ten
-times a second. Neither ever stands in the way of the run: a tick that comes late is left out, not
-made up for, and a server that goes away is waited for in silence. A third thread hangs up on a
-server that is there and does not answer. Whatever a probe failures over, it begins again after a
-pause; the gap is recorded (see ``gaps``) and told at the end.
+times a second. Neither delays the run: a late tick is omitted and not made up for, and a server
+that is away is waited for without messages. A third thread closes the connections to a server that
+does not answer. After any error a probe starts again after a pause; the gap is recorded (see
+``gaps``) and reported at the end.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ SAMPLE_EVERY_S = 1.0
 TICK_EVERY_S = 0.1
 GUARD_EVERY_S = 1.0
 PAUSE_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Between a probe's stumbling and its next try."""
+"""Pauses between a probe's failure and its next attempt."""
 PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
-"""How long to wait for a thread; one that hangs on the server is set free within it."""
+"""Time to wait for a thread; one that waits for the server is released within it."""
 
 
 class Probes:
     """All probes on one server, writing to one run file.
 
-    ``local`` says whether the server runs on this machine; without ``postmaster_pid`` the server's
-    processes are looked for; ``data_dir`` tells which disks hold data and WAL. ``warn`` is told, by
-    a thread of the probes, what cannot wait until the run is read; ``max_wal_size_bytes`` is what
-    the WAL may be expected to take.
+    ``local`` is true if the server runs on this machine; without ``postmaster_pid`` the server's
+    processes are searched for; ``data_dir`` gives the disks of data and WAL. ``warn`` is called by
+    a thread of the probes with warnings to show at once; ``max_wal_size_bytes`` is the server's
+    max_wal_size.
     """
 
     def __init__(
@@ -87,23 +87,23 @@ class Probes:
 
     @property
     def missing(self) -> dict[str, str]:
-        """Probe → why it is not there."""
+        """Reason by missing probe."""
         return self._missing.reasons()
 
     @property
     def silent_s(self) -> float:
-        """For how long the server has not answered."""
+        """Seconds since the server last answered."""
         return (time.monotonic_ns() - self._server.answered_ns) / 1e9
 
     def start(self) -> None:
-        """Connects, notes what cannot be seen, and starts the threads."""
+        """Connect, record missing probes, and start the threads."""
         with self._sampling, self._recovering("server", self._link):
             self._host.follow(self._server.start_session())
         rng = random.Random()
         self._threads = [
             self._thread("pgdyno-probe", SAMPLE_EVERY_S, self._sample, lambda: 0.0),
-            # Each tick falls somewhere in its tenth of a second, or what the server itself does
-            # in such a rhythm would be seen always or never.
+            # Each tick is at a random time in its tenth of a second, since periodic work of the
+            # server would otherwise be seen always or never.
             self._thread("pgdyno-waits", TICK_EVERY_S, self._tick, rng.random),
             threading.Thread(target=self._guard, name="pgdyno-guard", daemon=True),
         ]
@@ -111,7 +111,7 @@ class Probes:
             thread.start()
 
     def stop(self) -> None:
-        """End the threads, writes what they have gathered, disconnects. May be called twice."""
+        """End the threads, write their samples, disconnect. May be called twice."""
         self._stopping.set()
         give_up_s = time.monotonic() + PATIENCE_S
         for thread in self._threads:
@@ -136,7 +136,7 @@ class Probes:
             self._left_out = 0
 
     def sample_now(self) -> None:
-        """Sample everything at once, before it returns: for the edges of a slice.
+        """Sample everything now, before it returns, for the start and end of a slice.
 
         Call it just after a slice is opened and just before it is closed.
         """
@@ -149,7 +149,7 @@ class Probes:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Leave the server alone for a restart; what happens meanwhile is nobody's failure."""
+        """Disconnect from the server for a restart; nothing within the block counts as failure."""
         with _held(self._sampling), _held(self._ticking):
             self._resting = True
             self._waits.flush()
@@ -188,8 +188,8 @@ class Probes:
 
     @contextmanager
     def _recovering(self, probe: Probe, link: Link) -> Iterator[None]:
-        """Within, whatever goes wrong with a probe costs it its connection and a pause; only what
-        pgdyno raises on purpose passes: the run file cannot be written."""
+        """After any error within the block, close the probe's connection and pause. Only a
+        PgdynoError is raised: the run file cannot be written."""
         try:
             yield
             self._failures[probe] = 0
@@ -201,7 +201,7 @@ class Probes:
             link.rest(PAUSE_S[min(failures, len(PAUSE_S)) - 1])
 
     def _guard(self) -> None:
-        """Sets free whoever hangs on a server that does not answer, until nobody can any more."""
+        """Close connections to a server that does not answer, until both threads have ended."""
         first, second, _ = self._threads
         while not self._stopping.wait(GUARD_EVERY_S) or first.is_alive() or second.is_alive():
             self._link.disconnect_if_stuck()
@@ -210,20 +210,20 @@ class Probes:
                 time.sleep(TICK_EVERY_S)
 
     def _thread(
-        self, name: str, every_s: float, act: Callable[[], None], place: Callable[[], float]
+        self, name: str, every_s: float, act: Callable[[], None], offset: Callable[[], float]
     ) -> threading.Thread:
-        """A thread that acts once in each period, at ``place`` (0 to 1) within it."""
+        """Return a thread that acts once in each period, at ``offset`` (0 to 1) within it."""
 
         def run() -> None:
             began_s = time.monotonic()
             period = 0
             while not self._stopping.wait(
-                max(0.0, began_s + (period + place()) * every_s - time.monotonic())
+                max(0.0, began_s + (period + offset()) * every_s - time.monotonic())
             ):
                 try:
                     act()
                 except PgdynoError:
-                    return  # the run file cannot be written; the conductor hears of it too
+                    return  # The run file cannot be written; the recorder also reports it.
                 on_time = int((time.monotonic() - began_s) / every_s) + 1
                 if every_s == SAMPLE_EVERY_S:
                     self._left_out += max(0, on_time - period - 1)
@@ -234,7 +234,7 @@ class Probes:
 
 @contextmanager
 def _held(lock: threading.RLock) -> Iterator[bool]:
-    """The lock, unless a hanging server keeps it for too long: then False."""
+    """Acquire the lock; yields False if a thread waiting for the server holds it too long."""
     mine = lock.acquire(timeout=PATIENCE_S)
     try:
         yield mine

@@ -1,13 +1,13 @@
 """CPU, memory and writes of the server's processes by role, and of pgdyno itself, from /proc.
 
-What a process used since the sample before is added to its role, so a role's figure never falls
-when a process ends or turns out to be something else. What processes used that came and went
-between two samples, or used after the last one, the postmaster knows: the kernel adds it up for it
-when it collects a child that ended. That rest has the role 'exited'.
+The use of a process since the previous sample is added to its role, so a role's figure never falls
+when a process ends or changes its role. The use of processes between two samples, or after their
+last sample, is found in the postmaster's figures: the kernel adds the use of a child that ended
+when the postmaster collects it. That rest has the role 'exited'.
 
-Bytes written are those handed to write calls (wchar). The kernel's count of bytes that go to the
-disk (write_bytes) is of no use here: where the page cache uses large folios it counts a whole
-folio for each small write, more than ten times too much for WAL.
+Bytes written are those passed to write calls (wchar). The kernel's count of bytes written to disk
+(write_bytes) is not usable: where the page cache uses large folios it counts a whole folio for each
+small write, more than ten times too much for WAL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOGGER = re.compile(rb"postgres: (\S+: )?logger\b")
 
 @dataclass(frozen=True)
 class Amount:
-    """What was used: CPU time and bytes written (NaN where we may not know)."""
+    """Use of a process: CPU time and bytes written (NaN where not readable)."""
 
     user_ms: float = 0.0
     system_ms: float = 0.0
@@ -55,7 +55,7 @@ class Amount:
         )
 
     def at_least(self, other: Amount) -> Amount:
-        """The larger of each."""
+        """Return the larger of each figure."""
         return Amount(
             max(self.user_ms, other.user_ms),
             max(self.system_ms, other.system_ms),
@@ -65,7 +65,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Process:
-    """One process as it was at one time; ``parent`` and ``started`` tell who it is."""
+    """One process at one time, identified by ``parent`` and ``started``."""
 
     parent: int
     started: int
@@ -73,11 +73,11 @@ class Process:
     command: str
     own: Amount
     children: Amount
-    """Of children that ended and were collected; bytes written are not among it."""
+    """Use of collected children, without bytes written."""
 
 
 def parse_process_stat(text: str) -> Process:
-    """/proc/PID/stat. The command may hold spaces and brackets."""
+    """Parse /proc/PID/stat. The command may have spaces and brackets."""
     head, _, tail = text.rpartition(")")
     words = tail.split()
     user, system, children_user, children_system = (int(word) * TICK_MS for word in words[11:15])
@@ -91,7 +91,7 @@ def parse_process_stat(text: str) -> Process:
 
 
 def read_process(pid: int) -> Process | None:
-    """The process as it is now, without what it wrote; None if it is gone."""
+    """Read the process now, without bytes written; None if it has ended."""
     try:
         return parse_process_stat((PROC / str(pid) / "stat").read_text())
     except (OSError, ValueError, IndexError):
@@ -99,7 +99,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def written_bytes(directory: Path) -> float:
-    """Bytes handed to write calls, by a process or thread of /proc; NaN if we may not know."""
+    """Return the bytes passed to write calls by a process or thread; NaN if not readable."""
     try:
         found = WRITTEN.search((directory / "io").read_text())
     except OSError:
@@ -108,9 +108,9 @@ def written_bytes(directory: Path) -> float:
 
 
 def private_bytes(pid: int) -> int:
-    """Memory of the process that it shares with no other and that is in RAM; 0 if it is gone.
+    """Return the process's private memory in RAM; 0 if it has ended.
 
-    Shared memory is left out, or shared_buffers would count once for every backend.
+    Shared memory is excluded, since shared_buffers would count once for every backend.
     """
     try:
         words = (PROC / str(pid) / "statm").read_text().split()
@@ -120,7 +120,7 @@ def private_bytes(pid: int) -> int:
 
 
 def children_of(pid: int) -> list[int]:
-    """Process IDs of the children of a process."""
+    """Return the process IDs of a process's children."""
     with contextlib.suppress(OSError):
         return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
     numbers = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
@@ -129,9 +129,9 @@ def children_of(pid: int) -> list[int]:
 
 
 def own_row() -> dict[str, Any]:
-    """The metric_process row of this very process, all its threads together."""
+    """Return the metric_process row of pgdyno itself, all threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    # Thread by thread: the process's own count has its collected children's in it.
+    # By thread, since the process's count includes its collected children.
     counts = [written_bytes(thread) for thread in (PROC / "self" / "task").iterdir()]
     written = sum(count for count in counts if not isnan(count))
     return _row(
@@ -153,15 +153,15 @@ class ServerProcesses:
     _ended: Amount = Amount()
 
     def follow(self, postmaster_pid: int) -> None:
-        """Goes on with this postmaster; the roles' figures go on from where they were."""
+        """Continue with this postmaster, and with the present figures of the roles."""
         if postmaster_pid != self.postmaster_pid:
             self.postmaster_pid = postmaster_pid
             self._seen, self._collected, self._ended = {}, None, Amount()
 
     def sample(self, roles: Mapping[int, str]) -> list[dict[str, Any]]:
-        """Rows for metric_process; ``roles`` are the backend types of pg_stat_activity by pid.
+        """Return rows for metric_process; ``roles`` has pg_stat_activity's backend types by pid.
 
-        Empty if the postmaster is gone.
+        Empty if the postmaster has ended.
         """
         pid = self.postmaster_pid
         postmaster = _look_at(pid) if pid is not None else None
@@ -182,20 +182,20 @@ class ServerProcesses:
         return [_row(role, used, counts[role], memory[role]) for role, used in self._roles.items()]
 
     def _account_for_ended(self, postmaster: Process, now: Mapping[int, Process]) -> None:
-        """Give the role 'exited' what ended processes used beyond what was seen of them."""
+        """Add the use of ended processes beyond their last sample to the role 'exited'."""
         for pid, process in self._seen.items():
             if pid not in now or now[pid].started != process.started:
                 self._ended += process.own
         rest = self._roles[EXITED]
         if self._collected is None:
             self._collected = postmaster.children - rest
-        # Never falling: a child may be gone from the list before it is collected.
+        # Never falls: a child may disappear from the list before it is collected.
         beyond = postmaster.children - self._collected - self._ended
         self._roles[EXITED] = rest.at_least(beyond)
 
 
 def _look_at(pid: int) -> Process | None:
-    """The process with what it and, for the postmaster, its collected children wrote.
+    """Read the process with its bytes written, without those of collected children.
 
     The kernel adds a collected child's writes to its parent's, but not to those of its thread.
     """
@@ -234,11 +234,11 @@ def _row(role: str, used: Amount, count: int, rss_bytes: int) -> dict[str, Any]:
 
 
 def find_postmaster(backend_pid: int, started_unix_s: float) -> int | None:
-    """The postmaster of the backend with this process ID, if both run where we can see them.
+    """Return the postmaster of the backend with this process ID, if both are seen on this host.
 
-    ``started_unix_s`` is when that backend began, by pg_stat_activity: a process of another
-    machine's server could have the same number here, but hardly the same ten seconds of birth.
-    A backend says that it began a little after its process did, on a busy machine by seconds.
+    ``started_unix_s`` is when that backend started, by pg_stat_activity: a process on this host
+    could have the same ID as a backend on another machine, but hardly start in the same ten
+    seconds. A backend's start is recorded after that of its process, on a busy machine by seconds.
     """
     backend = read_process(backend_pid)
     if backend is None or not backend.command.startswith("postgres"):

@@ -1,13 +1,13 @@
-"""CPU time of every program on the machine but the server's own processes, by name and by whose.
+"""CPU time of every program on the machine except the server's processes, by name and owner.
 
-Whose it is comes from the tree of processes: what descends from the postmaster is the server's,
-what descends from this process is pgdyno's own, the kernel marks its threads, and the rest belongs
-to others. Only the command's name is kept (15 characters, proc(5)), never its arguments, which may
-hold passwords.
+The owner follows from the tree of processes: descendants of the postmaster are the server's,
+descendants of this process are pgdyno's, the kernel marks its threads, and the rest belongs to
+others. Only the command's name is kept (15 characters, proc(5)), never its arguments, which may
+have passwords.
 
-A process that came and went between two samples is known to whoever collected it: its parent's
-program gets the time. What cannot be seen (another container, hidepid) is in no row; the host's own
-count, less these rows, tells how much that is.
+The time of a process between two samples is counted for its parent's program, which collects it.
+Invisible processes (another container, hidepid) are in no row; their time is the host's count minus
+these rows.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Whose = Literal["server", "ours", "kernel", "other"]
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD of the kernel's include/linux/sched.h, in the flags of /proc/PID/stat."""
 _WORTH_A_ROW_MS = 100.0
-"""CPU time from which on a program is written down."""
+"""Least CPU time of a program with rows."""
 _PROGRAMS_MAX = 100
 _INTERRUPTS: tuple[Whose, str] = ("kernel", "(interrupts)")
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One process as it was at one time."""
+    """One process at one time."""
 
     parent: int
     started: int
@@ -41,7 +41,7 @@ class Seen:
     kernel: bool
     own_ms: float
     collected_ms: float
-    """Of children that ended and were collected."""
+    """CPU time of collected children."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Programs:
     _interrupts_before_ms: float = 0.0
 
     def sample(self, postmaster_pid: int | None) -> list[dict[str, Any]]:
-        """Rows for metric_program; a program's first two are its start from zero and its figure."""
+        """Return rows for metric_program; the first two of a program are zero and its figure."""
         now = processes()
         whose = {pid: _whose(pid, now, postmaster_pid) for pid in now}
         if self._before is not None:
@@ -81,7 +81,7 @@ class Programs:
             own_ms = each.own_ms - earlier.own_ms
             more_ms = each.collected_ms - earlier.collected_ms - ended.get(pid, 0.0)
             if pid == postmaster_pid:
-                continue  # metric_process has it, and its children's.
+                continue  # It is in metric_process, with its children.
             if each.parent == postmaster_pid:
                 own_ms = 0.0
             key = whose[pid], each.program
@@ -89,7 +89,7 @@ class Programs:
             self._used_ms[key] = self._used_ms.get(key, 0.0) + used_ms
 
     def _due(self) -> list[tuple[Whose, str]]:
-        """The programs that have rows: what used something, and what had rows before."""
+        """Return the programs to write: those that used CPU time, and those with earlier rows."""
         due = [key for key, used in self._used_ms.items() if used >= _WORTH_A_ROW_MS]
         return [key for key in due if key in self._written or len(self._written) < _PROGRAMS_MAX]
 
@@ -103,13 +103,13 @@ class Programs:
 
 
 def interrupts_ms(stat: str) -> float:
-    """/proc/stat: CPU time in hard and soft interrupts since boot."""
+    """Parse /proc/stat: CPU time in hard and soft interrupts since boot."""
     words = stat.partition("\n")[0].split()
     return sum(int(word) for word in words[6:8]) * TICK_MS
 
 
 def processes() -> dict[int, Seen]:
-    """Every process that can be seen, by process ID."""
+    """Return every visible process, by process ID."""
     found = {}
     for entry in PROC.iterdir():
         if entry.name.isdigit() and (seen := _look_at(entry)) is not None:
@@ -121,11 +121,11 @@ def _look_at(entry: Path) -> Seen | None:
     try:
         return parse((entry / "stat").read_bytes())
     except (OSError, ValueError, IndexError):
-        return None  # It is gone, or hidden.
+        return None  # It has ended, or is hidden.
 
 
 def parse(stat: bytes) -> Seen:
-    """/proc/PID/stat. A name may hold any bytes; those that cannot be shown become ``?``."""
+    """Parse /proc/PID/stat. Unprintable characters of a name become ``?``."""
     head, _, tail = stat.rpartition(b")")
     words = tail.split()
     user, system, children_user, children_system = (int(word) * TICK_MS for word in words[11:15])
@@ -156,7 +156,7 @@ def _whose(pid: int, now: Mapping[int, Seen], postmaster_pid: int | None) -> Who
 
 
 def _ended_ms_by_parent(before: Mapping[int, Seen], now: Mapping[int, Seen]) -> dict[int, float]:
-    """What is known of processes that ended, by the ancestor that has collected them by now."""
+    """Return the last figures of ended processes, by the ancestor that collected them."""
     lives = {pid for pid, each in before.items() if pid in now and now[pid].started == each.started}
     ended: dict[int, float] = {}
     for pid in before.keys() - lives:

@@ -1,8 +1,8 @@
 """The probes' SQL: one file per view and range of server versions, named ``view.FIRST-LAST.sql``.
 
-FIRST and LAST are major versions; an open LAST covers every later one, so a server newer than all
-that were known when the file was written is asked too, and answers or is reported as missing.
-Columns are named as those of the run file's table ``metric_view``, where there is one.
+FIRST and LAST are major versions; an open LAST covers every later version, so the query is also
+sent to newer servers, and answered or recorded as missing. Columns have the names of the run file's
+table ``metric_view``, if there is one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Query:
 
 @cache
 def all_queries() -> tuple[Query, ...]:
-    """Every SQL file of the room, by name and version. A file not named as above is an error."""
+    """Return every SQL file, by name and version. Raises ValueError for another file name."""
     found = []
     for entry in resources.files("pgdyno.probe").joinpath("sql").iterdir():
         parts = FILE_NAME.fullmatch(entry.name)
@@ -43,10 +43,10 @@ def all_queries() -> tuple[Query, ...]:
 
 
 def queries_for(major: int) -> dict[str, Query]:
-    """The queries for a server of this major version, by name."""
+    """Return the queries for a server of this major version, by name."""
     return {query.name: query for query in all_queries() if query.covers(major)}
 
 
 def first_version(name: str) -> int:
-    """The first major version whose servers can answer the query of this name."""
+    """Return the first major version that can answer the query of this name."""
     return min(query.first for query in all_queries() if query.name == name)

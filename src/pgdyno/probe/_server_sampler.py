@@ -1,4 +1,4 @@
-"""The server's own views, once a second, all in one round trip, and the events read from them."""
+"""Samples the server's views once a second, in one round trip, and derives events from them."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ PLAIN = (
     *("database", "checkpointer", "bgwriter", "wal", "io", "table", "replication", "vacuum"),
     *("age", "activity", "server"),
 )
-"""Queries whose rows go into the table metric_NAME as they are."""
+"""Queries whose rows are written unchanged to the table metric_NAME."""
 SLOW_NS = 500_000_000
 SIZES_EVERY = 10
-"""Samples; a table's size is a system call for each of its files."""
+"""In samples; a table's size needs a system call for each of its files."""
 IO_KEYS = ("backend_type", "object", "context")
 
 OFF = {
-    "track_io_timing": "so times of reads and writes of data files are zero",
+    "track_io_timing": "so read and write times of data files are zero",
     "track_wal_io_timing": "so times of WAL writes and flushes are zero",
-    "track_activities": "so states and waits of sessions are not to be seen",
-    "track_counts": "so tables and the database are not counted, and autovacuum never runs",
+    "track_activities": "so states and waits of sessions are not visible",
+    "track_counts": "so tables and the database have no statistics, and autovacuum never runs",
 }
 
 
 class ServerSampler:
-    """Reads through one link and writes the metric tables. For one thread at a time."""
+    """Reads through one link and writes the metric tables, for one thread at a time."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class ServerSampler:
         self._connections = 0
         self._seen: Row | None = None
         self.answered_ns = time.monotonic_ns()
-        """When the server answered last."""
+        """Time of the server's last answer, monotonic."""
 
     def start_session(self) -> int | None:
-        """Ask a new session what it may see; the postmaster's process ID if it is seen here."""
+        """Record what a new session may see; return the postmaster's process ID if seen here."""
         answers = self._link.fetch(["session"])
         if not answers:
             return None
@@ -72,21 +72,21 @@ class ServerSampler:
         if not session["sees_all"]:
             self._missing.add(
                 "other roles' sessions",
-                f"role {session['role']} lacks pg_monitor, so only its own sessions are seen at"
-                " work: no waits of background processes, no queries of others",
+                f"role {session['role']} lacks pg_monitor, so only its own sessions are visible: no"
+                " waits of background processes, no queries of other roles",
             )
         return find_postmaster(session["backend_pid"], session["started_unix_s"])
 
     @property
     def is_new(self) -> bool:
-        """Return whether the link connected anew since the last greeting."""
+        """True if the link has connected again since ``start_session``."""
         return self._connections != self._link.connections
 
     def sample(self, *, full: bool, with_roles: bool) -> dict[int, str] | None:
-        """One sampling of all views; None while the server is away.
+        """Sample all views; return None while the server is away.
 
-        ``full`` also writes what did not move yet and looks up sizes, as at a slice's edge. Gives
-        the backend types of processes that are not client backends, by pid, if asked for.
+        ``full`` also writes rows without activity and reads sizes, for the start and end of a
+        slice. ``with_roles`` returns backend types by pid, without client backends.
         """
         asked_ns = time.monotonic_ns()
         slice_id = self._recorder.current_slice
@@ -98,7 +98,7 @@ class ServerSampler:
         self.answered_ns = time.monotonic_ns()
         ns = (asked_ns + self.answered_ns) // 2
         if self.answered_ns - asked_ns > SLOW_NS:
-            ns = self.answered_ns  # the server did not look earlier: it was stopped, or overrun
+            ns = self.answered_ns  # The server answered late: it was stopped or overloaded.
         if full or self._samples % SIZES_EVERY == 0:
             self._look_up_sizes()
         self._samples += 1
@@ -109,7 +109,7 @@ class ServerSampler:
         return {row["pid"]: row["backend_type"] for row in answers.get("process", ())}
 
     def end(self) -> None:
-        """Write the events that are still under way, and forgets: what comes next is new."""
+        """Write the events still in progress, and start again from nothing."""
         ns = time.monotonic_ns()
         self._write_checkpoints(self._checkpoints.unfinished(ns))
         self._write_vacuums(self._vacuums.unfinished(ns))
@@ -136,7 +136,7 @@ class ServerSampler:
         return rows
 
     def _look_up_sizes(self) -> None:
-        """Keep the sizes known if a table is locked just now."""
+        """Read the tables' sizes; keep the previous ones if a table is locked."""
         answers = self._link.fetch(["table_size"]) or {}
         if "table_size" in answers:
             self._sizes = {row["relation"]: row["size_bytes"] for row in answers["table_size"]}
@@ -175,7 +175,7 @@ class ServerSampler:
 
 
 def _moved(row: Row) -> bool:
-    """Return whether any counter of a row of metric_io has left zero."""
+    """Return whether any counter of a row of metric_io is not zero."""
     return any(value for name, value in row.items() if name not in IO_KEYS)
 
 

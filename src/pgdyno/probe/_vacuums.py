@@ -1,8 +1,7 @@
-"""Tells which vacuums ran, from samples a second apart.
+"""Detects vacuums from samples a second apart.
 
-Long ones are seen at work in pg_stat_progress_vacuum. Those that came and went between two samples
-show only in the tables' counts of vacuums; a count that a vacuum seen at work explains is not told
-twice.
+Long ones are seen in pg_stat_progress_vacuum. Those that ran between two samples appear only in the
+tables' counts of vacuums; a count that belongs to a vacuum already seen is not reported twice.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 MS = 1_000_000
 COUNTS = {"vacuum_count": False, "autovacuum_count": True}
 UNCOUNTED_SAMPLES_MAX = 3
-"""A vacuum that ended and is not counted within so many samples was cancelled."""
+"""Samples after which a vacuum that ended and is not counted was cancelled."""
 
 Rows = Iterable[Mapping[str, Any]]
 
@@ -24,8 +23,8 @@ Rows = Iterable[Mapping[str, Any]]
 class Vacuum:
     """One vacuum of one relation; ``began_ns`` is monotonic, as first seen.
 
-    ``duration_ms`` is None when it was too short to be seen at work: it ended before ``began_ns``
-    and after the sample before.
+    ``duration_ms`` is None when it was too short to be seen: it ended before ``began_ns`` and after
+    the previous sample.
     """
 
     relation: str
@@ -37,13 +36,13 @@ class Vacuum:
 
     @property
     def label(self) -> str:
-        """Short enough for an axis."""
+        """A label short enough for an axis."""
         return f"{'autovacuum' if self.automatic else 'vacuum'} {self.relation}"
 
 
 @dataclass
 class VacuumWatch:
-    """Feed it each second's rows of metric_vacuum and metric_table; it gives vacuums."""
+    """Derives vacuums from each second's rows of metric_vacuum and metric_table."""
 
     _running: dict[tuple[int, str], Vacuum] = field(default_factory=dict)
     _counts: dict[tuple[str, bool], int] | None = None
@@ -51,15 +50,15 @@ class VacuumWatch:
     _patience: dict[tuple[str, bool], int] = field(default_factory=dict)
 
     def see(self, ns: int, progress: Rows, tables: Rows) -> list[Vacuum]:
-        """The vacuums that ended since the sample before."""
+        """Return the vacuums that ended since the previous sample."""
         return self._ended(ns, progress) + self._unseen(ns, tables)
 
     def unfinished(self, ns: int) -> list[Vacuum]:
-        """Those under way at ``ns``, the end of watching."""
+        """Return the vacuums in progress at ``ns``, the end of sampling."""
         return [_until(vacuum, ns, finished=False) for vacuum in self._running.values()]
 
     def forget(self) -> None:
-        """Start anew: the server was restarted."""
+        """Start again from nothing: the server was restarted."""
         self._running, self._counts = {}, None
         self._uncounted, self._patience = Counter(), {}
 
@@ -94,11 +93,11 @@ class VacuumWatch:
         return unseen
 
     def _unexplained(self, key: tuple[str, bool], counted: int) -> int:
-        """How many of the newly counted were never seen at work."""
+        """Return how many of the newly counted vacuums were never seen running."""
         self._uncounted[key] -= max(0, counted)
         left = self._uncounted[key]
-        at_work = any((v.relation, v.automatic) == key for v in self._running.values())
-        if left < 0 and not at_work:
+        running = any((v.relation, v.automatic) == key for v in self._running.values())
+        if left < 0 and not running:
             self._uncounted[key] = 0
             return -left
         if left > 0:

@@ -1,8 +1,8 @@
-"""What every process of the server was doing, ten times a second, summed up per second and slice.
+"""Samples states and waits of the server's processes ten times a second, per second and slice.
 
-The table keeps what matters for "average active sessions": client backends in every state, and
-background processes when they work or wait for anything but their next turn. Each batch has a row
-for active clients that wait for nothing, if only with count 0, so that every batch shows its ticks.
+The table has the rows needed for "average active sessions": client backends in every state, and
+background processes except when idle in their main loop. Each batch has a row for active clients
+that do not wait, even with count 0, so that every batch has its number of ticks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RUNNING: Key = ("client backend", "active", "", "", None)
 
 
 class WaitSampler:
-    """Takes ticks through one link and writes them to wait_sample. For one thread at a time."""
+    """Samples through one link and writes to wait_sample, for one thread at a time."""
 
     def __init__(self, link: Link, recorder: Recorder, watch: CheckpointWatch, gaps: Gaps) -> None:
         self._link = link
@@ -36,7 +36,7 @@ class WaitSampler:
         self._slice_id: int | None = None
 
     def tick(self) -> None:
-        """One sampling. Nothing while the server is away, or if the slice changed meanwhile."""
+        """Take one sample, unless the server is away or the slice changed meanwhile."""
         slice_id = self._recorder.current_slice
         asked_ns = time.monotonic_ns()
         answers = self._link.fetch(["wait"])
@@ -56,7 +56,7 @@ class WaitSampler:
         self._gaps.back("waits")
 
     def flush(self) -> None:
-        """Write what was gathered since the last flush."""
+        """Write the samples since the last flush."""
         if self._ticks:
             self._counts.setdefault(RUNNING, 0)
             rows = [self._row(key, count) for key, count in self._counts.items()]

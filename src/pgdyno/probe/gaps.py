@@ -1,7 +1,7 @@
-"""Stretches in which a probe had no answer: each is an event with its reason, and told at the end.
+"""Gaps: periods in which a probe had no answer, recorded as events and reported at the end.
 
-Figures of a period that nobody looked at are figures of the rest; how much of a measurement that
-may be is decided where its trust is, from these events in the run file.
+Figures of a measurement with gaps are those of the rest; from these events in the run file it is
+decided whether a measurement is trusted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pgdyno.record import Recorder
 Probe = Literal["server", "waits"]
 WHAT: dict[Probe, str] = {
     "server": "the server's views were not read",
-    "waits": "what sessions wait for was not sampled",
+    "waits": "wait events were not sampled",
 }
 
 
@@ -28,7 +28,7 @@ class _Gap:
 
 
 class Gaps:
-    """Gaps of all probes of one run. Threads may share it."""
+    """Gaps of all probes of one run, for use by several threads."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -38,7 +38,7 @@ class Gaps:
         self._reasons: dict[Probe, str] = {}
 
     def lost(self, probe: Probe, reason: str) -> None:
-        """The probe has no answer from now on, if it had until now."""
+        """Begin a gap of the probe, unless it already has one."""
         with self._lock:
             if probe in self._open:
                 return
@@ -48,17 +48,17 @@ class Gaps:
         self._recorder.add_event("probe", f"{probe} away", detail, ns=gap.began_ns)
 
     def back(self, probe: Probe) -> None:
-        """The probe has an answer, maybe again."""
+        """End the gap of the probe, if it has one."""
         if probe in self._open:
             self._close(probe, "back")
 
     def close(self) -> None:
-        """End what is open; what was lost while something was measured is told by sentences."""
+        """End all gaps; ``sentences`` reports those within slices."""
         for probe in list(self._open):
             self._close(probe, "still away")
 
     def sentences(self) -> list[str]:
-        """A sentence for each probe with gaps in what was measured."""
+        """Return a sentence for each probe with gaps within slices."""
         return [
             f"{WHAT[probe]} for {lost_ms / 1000:.1f} s: {self._reasons[probe]}"
             for probe, lost_ms in self._lost_ms.items()
@@ -79,7 +79,7 @@ class Gaps:
 
 
 def _one_line(reason: str) -> str:
-    """Of libpq's text its first line; what follows is advice on every lost connection."""
+    """Return the first line of libpq's text; the others are general advice."""
     first = next((line for line in reason.splitlines() if line.strip()), "")
     shown = "".join(letter if letter.isprintable() else " " for letter in first)
     return " ".join(shown.split())[:200].rstrip(".")

@@ -1,7 +1,7 @@
-"""How full the file systems of data and WAL are, and a warning before one is full.
+"""Free space of the file systems of data and WAL, with a warning before one is full.
 
-A WAL that cannot be written ends a server with a PANIC, so this is said while it can still be
-helped; whether a disk fills is worked out in ``pgdyno.stats.filling``.
+A server ends with a PANIC when WAL cannot be written, so the warning is given while this can still
+be prevented; ``pgdyno.stats.filling`` computes whether a disk fills.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pgdyno.record import Recorder
 from pgdyno.stats.filling import Space, forecast, steady_growth, wal_wanted
 
 WARN_SECONDS = 60.0
-"""A disk that will be full within this is worth a warning."""
+"""Time within which a disk that will be full causes a warning."""
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
 _REMEMBERED = 12
 _MB = 1e6
@@ -45,7 +45,7 @@ class SpaceSampler:
         self._warned: set[str] = set()
 
     def sample(self) -> None:
-        """One sampling. OSError when the data directory cannot be looked at."""
+        """Take one sample. Raises OSError when the data directory is not accessible."""
         now_s = time.monotonic()
         rows = sample_space(self._data_dir)
         self._recorder.add_rows("metric_space", rows)
@@ -65,7 +65,7 @@ class SpaceSampler:
         self._warned.add(holds)
         what = " and ".join("WAL" if role == "wal" else role for role in holds.split(","))
         text = (
-            f"the disk of the {what} ({row['filesystem']}) is full in about"
+            f"the disk of the {what} ({row['filesystem']}) will be full in about"
             f" {filling.seconds:.0f} s at this rate: {row['free_bytes'] / _MB:,.0f} of"
             f" {row['size_bytes'] / _MB:,.0f} MB are free"
         )
@@ -92,10 +92,10 @@ class SpaceSampler:
 
 
 def sample_space(data_dir: Path) -> list[dict[str, Any]]:
-    """Rows for metric_space: one for each file system, with what it holds.
+    """Return rows for metric_space: one for each file system, with data, WAL or both.
 
-    Where the WAL's directory cannot be looked at, what holds it is not told. OSError when not even
-    the data directory can.
+    Without access to the WAL directory, its file system is omitted. Raises OSError when the data
+    directory is not accessible.
     """
     wal_dir = wal_directory(data_dir)
     try:
@@ -109,31 +109,31 @@ def sample_space(data_dir: Path) -> list[dict[str, Any]]:
 
 
 def _row(holds: str, path: Path, wal_bytes: int | None) -> dict[str, Any]:
-    room = os.statvfs(path)
+    stat = os.statvfs(path)
     return {
         "holds": holds,
         "filesystem": _kind(path, path.stat().st_dev),
-        "size_bytes": room.f_blocks * room.f_frsize,
-        # What is kept back for root is not free for a server.
-        "free_bytes": room.f_bavail * room.f_frsize,
+        "size_bytes": stat.f_blocks * stat.f_frsize,
+        # Blocks reserved for root are not free for a server.
+        "free_bytes": stat.f_bavail * stat.f_frsize,
         "wal_dir_bytes": wal_bytes,
     }
 
 
 @cache
 def _kind(path: Path, device: int) -> str:
-    """The file system of ``path``, looked up once for each ``device`` that it is on."""
+    """Return the file system of ``path``, found once for each ``device`` that it is on."""
     mount = mount_of(path)
     return mount.kind if mount else ""
 
 
 def _wal_bytes(wal_dir: Path) -> int:
-    """All segments are of one size, so that one look at a file is enough."""
+    """Return the size of all segments, which have the same size."""
     with os.scandir(wal_dir) as entries:
         segments = [entry for entry in entries if _SEGMENT.fullmatch(entry.name)]
     for segment in segments:
         try:
             return len(segments) * segment.stat().st_size
         except FileNotFoundError:
-            continue  # Recycled in this moment.
+            continue  # Just recycled.
     return 0

@@ -1,9 +1,9 @@
-"""Names of wait events that mean the same on every supported server, and of statements.
+"""Names of wait events that are the same for every supported server, and shapes of statements.
 
 PostgreSQL renamed wait events between versions, mostly in capitals only: version 17 writes WalSync
 for WALSync and BuffileRead for BufFileRead; BufferIO moved from LWLock to IPC in version 14 and
-became BufferIo in 17. The run file keeps the names as the server gives them; whoever compares them
-does so through ``canonical`` and the sets here.
+became BufferIo in 17. The run file has the names that the server reports; compare them with
+``canonical`` and the sets here.
 Source: "Wait Events" in chapter 27.2 of the manuals of versions 14 to 18, and pg_wait_events.
 """
 
@@ -15,7 +15,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=1024)
 def canonical(wait_event_type: str, wait_event: str) -> str:
-    """One spelling, ``type:event`` in small letters, of a wait event of any server version.
+    """Return ``type:event`` in lower case, the same for every server version.
 
     '' for a backend that does not wait.
     """
@@ -27,11 +27,11 @@ def _set(wait_event_type: str, *events: str) -> frozenset[str]:
 
 
 WAL_FLUSH = _set("IO", "WALSync") | _set("LWLock", "WALWrite")
-"""Waiting for WAL to be durable: the flush itself, or the queue behind the one who flushes."""
+"""Waiting for WAL to be durable: the flush itself, or the queue for it."""
 WAL_SYNC = _set("IO", "WALSync", "WALInitSync")
 """Within a sync of a WAL file."""
 WAL_WRITE = _set("IO", "WALWrite", "WALInitWrite")
-"""Handing WAL to the kernel, new segments included."""
+"""Writing WAL to the kernel, including new segments."""
 SYNC_REPLICATION = _set("IPC", "SyncRep") | _set("LWLock", "SyncRep")
 """Waiting for a standby to confirm a commit."""
 CHECKPOINT_SYNC = _set("IO", "DataFileSync", "SLRUSync")
@@ -39,7 +39,7 @@ CHECKPOINT_SYNC = _set("IO", "DataFileSync", "SLRUSync")
 CHECKPOINT_PACE = _set("Timeout", "CheckpointWriteDelay")
 """The checkpointer sleeping between writes to spread them."""
 SYNC_QUEUE = _set("Timeout", "RegisterSyncRequest") | _set("LWLock", "CheckpointerComm")
-"""Waiting to hand a sync request to the checkpointer: its queue is full."""
+"""Waiting to send a sync request to the checkpointer: its queue is full."""
 BUFFER_IO = _set("IPC", "BufferIO")
 """Waiting for a page that another backend is reading or writing."""
 SNAPSHOT = _set("LWLock", "ProcArray") | _set("IPC", "ProcArrayGroupUpdate")
@@ -49,16 +49,16 @@ TRANSACTION_STATUS = _set("LWLock", "XactSLRU", "XactBuffer", "SubtransSLRU", "S
 )
 """Transaction numbers and their status, subtransactions included."""
 ROW_LOCK = _set("Lock", "transactionid", "tuple")
-"""Waiting for another transaction to let go of a row."""
+"""Waiting for another transaction to release a row."""
 SPIN_DELAY = _set("Timeout", "SpinDelay")
 """Contending for a spinlock."""
 
 NOT_SHAPE = re.compile(
     r"""
-      (?P<name> " (?: [^"] | "" )* (?: " | \Z ) )                   # quoted name: stays
+      (?P<name> " (?: [^"] | "" )* (?: " | \Z ) )                   # quoted name: kept
     | (?P<comment> -- [^\n]* | /\* .*? (?: \*/ | \Z ) )
     | \$(?P<tag>\w*)\$ .*? (?: \$(?P=tag)\$ | \Z )                 # dollar-quoted text
-    | [eEbBxXnN]? ' (?: [^'\\] | \\. | '' )* (?: ' | \\? \Z )     # text, perhaps cut short
+    | [eEbBxXnN]? ' (?: [^'\\] | \\. | '' )* (?: ' | \\? \Z )     # text, possibly truncated
     | (?<! [\w$.] ) [0-9]+ (?: \.[0-9]* )? (?: [eE][+-]?[0-9]+ )? (?! \w )   # number, not $1
     """,
     re.VERBOSE | re.DOTALL,
@@ -68,10 +68,10 @@ SPACE = re.compile(r"\s+")
 
 @lru_cache(maxsize=4096)
 def statement_shape(text: str) -> str:
-    """A statement with ``?`` for each literal, no comments and single spaces.
+    """Return a statement with ``?`` for each literal, no comments and single spaces.
 
-    Statements that differ in their values only have one shape, and it tells no value. Parameters
-    of prepared statements (``$1``) stay. A text cut short within a literal is cut there.
+    Statements that differ only in their values have the same shape, which has no values. Parameters
+    of prepared statements (``$1``) are kept. A text truncated within a literal ends there.
     """
     return SPACE.sub(" ", NOT_SHAPE.sub(_without_value, text)).strip()
 

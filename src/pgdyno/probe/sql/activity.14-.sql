@@ -1,4 +1,4 @@
--- Client backends by state, zero-filled; pgdyno's own control and probe sessions are left out.
+-- Client backends by state, zero-filled; without pgdyno's own control and probe sessions.
 select s.state, count(a.pid) as count,
        extract(epoch from max(clock_timestamp() - a.xact_start))::float8 * 1000 as xact_age_ms_max
   from (values ('active'), ('idle'), ('idle in transaction'), ('idle in transaction (aborted)'),

@@ -1,7 +1,7 @@
--- Per database: how old its oldest transaction ID and multixact are, and who holds back vacuum
--- with the oldest xmin. Slots and standbys hold back every database, backends and prepared
--- transactions their own. The probe's own snapshot is left out, and so are all but the ten oldest
--- databases beside the one under load.
+-- Per database: the age of its oldest transaction ID and multixact, and the kind of the oldest
+-- xmin, which holds back vacuum. Slots and standbys hold back every database, backends and prepared
+-- transactions their own. Without the probe's own snapshot; only the database under load and the
+-- ten oldest databases.
 with holder (datname, kind, age) as (
     select datname, 'backend', age(backend_xmin)
       from pg_stat_activity

@@ -1,6 +1,6 @@
--- Load that is not pgdyno's, by database: sessions of others at work this instant and, of databases
--- other than the one under load, what their statistics count. Clients of a load have the name
--- 'pgdyno'; in another database they are another one's. state is NULL where we may not see it.
+-- Load that is not pgdyno's, by database: active sessions of others and, for databases other than
+-- the one under load, their statistics. Clients of a load have the name 'pgdyno'; in another
+-- database they belong to another load. state is NULL where this role may not see it.
 with others as (
     select datid, count(*) as at_work
       from pg_stat_activity

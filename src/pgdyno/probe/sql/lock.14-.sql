@@ -1,7 +1,7 @@
--- Heavyweight locks that somebody waits for, and who holds or awaits them; no row when nobody
--- waits. pg_locks takes every lock partition in turn, so it is read only when pg_stat_activity,
--- which takes none, shows a waiter. A row lock held by a waiter is shown too: it tells which
--- table the row is in, when the waiter itself waits for a transaction to end.
+-- Heavyweight locks that backends wait for, with their holders and waiters; no row when none waits.
+-- pg_locks locks every lock partition in turn, so it is read only when pg_stat_activity, which
+-- locks none, shows a waiter. A row lock held by a waiter is also returned: it gives the table of
+-- the row when the waiter itself waits for a transaction to end.
 with locks as materialized (
     select *, concat_ws('/', locktype, database, relation, page, tuple, virtualxid, transactionid,
                         classid, objid, objsubid) as target

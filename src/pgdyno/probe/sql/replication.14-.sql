@@ -1,5 +1,5 @@
--- One row per standby or other receiver of WAL; bytes of WAL that it has not yet replayed, or, if
--- it never replays any, not yet kept.
+-- One row per standby or other receiver of WAL; lag_bytes is WAL not yet replayed or, if the
+-- receiver does not replay, not yet flushed.
 select coalesce(application_name, '') as application_name, state, sync_state,
        extract(epoch from write_lag)::float8 * 1000 as write_lag_ms,
        extract(epoch from flush_lag)::float8 * 1000 as flush_lag_ms,

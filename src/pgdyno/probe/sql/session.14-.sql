@@ -1,4 +1,4 @@
--- What this session may see and what the server measures; read once per connection.
+-- Rights of this session and measurements enabled in the server; read once per connection.
 select pg_backend_pid() as backend_pid,
        (select extract(epoch from backend_start)::float8
           from pg_stat_activity where pid = pg_backend_pid()) as started_unix_s,

@@ -1,4 +1,4 @@
--- Vacuums under way. Names of relations can be told only within the database under load.
+-- Vacuums in progress. Names of relations are known only in the database under load.
 select p.pid,
        coalesce(n.nspname || '.' || c.relname, p.datname || '/' || p.relid::text,
                 'relation ' || coalesce(p.relid::text, '?')) as relation,

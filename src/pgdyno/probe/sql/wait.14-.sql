@@ -1,7 +1,6 @@
--- What every process is doing this instant, grouped, without the idle main loops of background
--- processes, except the checkpointer's, whose comings and goings frame a checkpoint. Statement
--- texts are taken of the database under load only; pgdyno's control and probe sessions are left
--- out.
+-- State and wait event of every process, grouped, without background processes idle in their main
+-- loop, except the checkpointer, whose idle times delimit checkpoints. Statement texts only of the
+-- database under load; without pgdyno's control and probe sessions.
 select coalesce(backend_type, '') as backend_type, coalesce(state, '') as state,
        coalesce(wait_event_type, '') as wait_event_type, coalesce(wait_event, '') as wait_event,
        case when state = 'active' and datname = current_database()
