@@ -1,7 +1,7 @@
--- Per database: the age of its oldest transaction ID and multixact, and the kind of the oldest
--- xmin, which holds back vacuum. Slots and standbys hold back every database, backends and prepared
--- transactions their own. Without the probe's own snapshot; only the database under load and the
--- ten oldest databases.
+-- Per database: the age of its oldest transaction ID and multixact, and the kind of holder of the
+-- oldest xmin, which holds back vacuum. Slots and standbys hold back every database, backends and
+-- prepared transactions their own. Without the probe's own snapshot; only the database under load
+-- and the ten oldest databases.
 with holder (datname, kind, age) as (
     select datname, 'backend', age(backend_xmin)
       from pg_stat_activity
