@@ -197,7 +197,9 @@ def test_folders_that_cannot_be_used(open_dir: Path, tmp_path: Path) -> None:
 
 @needs_root
 def test_a_tmpfs_larger_than_memory_is_refused(open_dir: Path) -> None:
-    with pytest.raises(UsageError, match=r"tmpfs:900TB: more than the [\d,]+ MB of available memory"):
+    with pytest.raises(
+        UsageError, match=r"tmpfs:900TB: more than the [\d,]+ MB of available memory"
+    ):
         OpenDisks(DiskSpec(wal="tmpfs:900TB"), open_dir)
 
 
