@@ -28,7 +28,7 @@ def test_unknown_command(pgdyno: Pgdyno) -> None:
             """\
 error: no such command 'rnu'
 
-hint: pgdyno --help
+hint: see pgdyno --help
 """,
         )
     )
@@ -43,7 +43,7 @@ def test_unknown_option(pgdyno: Pgdyno) -> None:
             """\
 error: no such option '--clinets'. (Did you mean one of: '--client', '--clients', '--connect'?)
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -58,7 +58,7 @@ def test_unknown_workload(pgdyno: Pgdyno) -> None:
             """\
 error: "tpcb" is not a workload; tpcb-like is
 
-hint: workloads are tpcb-like, simple-update, select-only, mixed; a database of that name is given with -d tpcb
+hint: workloads are tpcb-like, simple-update, select-only, mixed; use -d for a database of that name: -d tpcb
 """,
         )
     )
@@ -73,7 +73,7 @@ def test_clients_of_zero(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '-c' / '--clients' / '--client': 0 is not in the range x>=1
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -88,7 +88,7 @@ def test_a_number_with_rubbish(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '-c' / '--clients' / '--client': '8x' is not a valid integer range
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -103,7 +103,7 @@ def test_a_time_with_rubbish(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '-T' / '--time': "10 parsecs": "parsecs" is not a unit of duration (us, ms, s, min, h, d)
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -153,7 +153,7 @@ def test_nothing_to_compare(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: nothing to compare: say what the other side has
+error: nothing to compare: no change is given
 
 hint: --set NAME=VALUE, --pool-max N or --vary KEY=VALUE
 """,
@@ -241,9 +241,9 @@ def test_an_output_that_exists(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: run.db: there is a file of this name
+error: run.db: a file with this name already exists
 
-hint: runs are never overwritten; choose another name or move it away
+hint: run files are never overwritten; choose another name or move it
 """,
         )
     )

@@ -28,7 +28,7 @@ def test_scenarios_are_copied_once(pgdyno: Pgdyno, tmp_path: Path) -> None:
     assert said.status == 0
     assert pgdyno("spec", "check", str(to / "microservices.toml")).status == 0
     again = pgdyno("demo", "--copy", str(to))
-    assert (again.status, again.err) == (1, f"error: --copy {to}: it is there already\n")
+    assert (again.status, again.err) == (1, f"error: --copy {to}: already exists\n")
 
 
 def test_an_unknown_scenario(pgdyno: Pgdyno) -> None:
@@ -43,7 +43,7 @@ def test_an_unknown_scenario(pgdyno: Pgdyno) -> None:
 def test_a_budget_is_for_investigations(pgdyno: Pgdyno) -> None:
     said = pgdyno("demo", "wal-on-ram", "--budget", "10s")
     assert said.status == 1
-    assert "--budget is for an investigation" in said.err
+    assert "--budget is for investigations" in said.err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

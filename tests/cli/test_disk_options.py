@@ -35,11 +35,11 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
         ),
         (
             ("run", "-d", "mine", "--wal-disk", "tmpfs"),
-            "--wal-disk is for a server that pgdyno starts; you named one that runs",
+            "--wal-disk cannot be used with a running server, only with one started by pgdyno",
         ),
         (
             ("run", "-d", "mine", "--no-checksums"),
-            "--checksums is for a server that pgdyno starts; you named one that runs",
+            "--checksums cannot be used with a running server, only with one started by pgdyno",
         ),
         (
             ("compare", "--vary", "disk.wal=plain:"),

@@ -106,13 +106,13 @@ def test_two_servers_are_compared(
         (["--fault", "kill", "--set", "synchronous_comit=off"], "synchronous_comit"),
         (["--fault", "kill", "--cuts", "0"], "0 is not in the range"),
         (["--fault", "disk-full", "--data-disk", "plain:/tmp"], "which is not pgdyno's own"),
-        (["--fault", "kill", *["--pg-bindir=/x"] * 3], "given once, or twice"),
+        (["--fault", "kill", *["--pg-bindir=/x"] * 3], "at most twice"),
         (["--fault", "kill", "--cut", "2"], "--cut is for cuts of a recorded load"),
         (["--fault", "power", "--cuts", "3", "--cut", "4"], "there is no cut 4 of 3"),
         (["--fault", "kill", "--sector", "512"], "--sector is for cuts of a recorded load"),
         (["--fault", "kill", "--minimise"], "--minimise is for cuts of a recorded load"),
-        (["--fault", "kill", "--load", "0"], '"0" is no time to do anything in'),
-        (["--fault", "kill", "--budget", "0.1ms"], '"0.1ms" is no time to do anything in'),
+        (["--fault", "kill", "--load", "0"], '"0" must be greater than 0'),
+        (["--fault", "kill", "--budget", "0.1ms"], '"0.1ms" must be greater than 0'),
         (["--fault", "kill", "--acks", "acks"], "a drill keeps its clients' records for itself"),
         (["--fault", "power", "--data-disk", "tmpfs:1GB"], "power cuts need disks that record"),
         ([], "missing option '--fault'"),
@@ -159,7 +159,7 @@ def test_what_one_of_two_servers_lacks_is_said_before_either_starts(
         assert lacking.err.startswith("error: io_method: PostgreSQL 15 has no such setting")
     Path("x-against.db").touch()
     there = pgdyno(*words, eighteen, fifteen, "-o", "x.db")
-    assert there.err.startswith("error: x-against.db: there is a file of this name\n")
+    assert there.err.startswith("error: x-against.db: a file with this name already exists\n")
     unwritable = pgdyno(*words, eighteen, "-o", "/proc/x.db")
     assert unwritable.err.startswith("error: cannot write the run file /proc/x.db: ")
 

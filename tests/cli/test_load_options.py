@@ -26,9 +26,9 @@ def test_a_rate_with_rubbish(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: invalid value for '-R' / '--rate': "100abc" is not a rate: a number of transactions per second, as 500
+error: invalid value for '-R' / '--rate': "100abc" is not a rate: a number of transactions per second, such as 500
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -41,9 +41,9 @@ def test_a_rate_of_zero(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: -R 0: at this rate nothing would ever be sent
+error: -R 0: the rate must be greater than 0
 
-hint: without -R the clients run in a closed loop, as fast as they can
+hint: leave -R out for a closed loop without a rate limit
 """,
         )
     )
@@ -56,9 +56,9 @@ def test_a_negative_rate(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: invalid value for '-R' / '--rate': "-5" is not a rate: a number of transactions per second, as 500
+error: invalid value for '-R' / '--rate': "-5" is not a rate: a number of transactions per second, such as 500
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -73,7 +73,7 @@ def test_a_limit_with_rubbish(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '-L' / '--latency-limit': "abc" is not a duration such as 50ms or 500us
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -86,9 +86,9 @@ def test_a_limit_of_zero(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: invalid value for '-L' / '--latency-limit': "0" is no time to do anything in
+error: invalid value for '-L' / '--latency-limit': "0" must be greater than 0
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -103,7 +103,7 @@ def test_a_negative_time(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '--think': "-5s" is not a duration such as 10s, 200ms or 5min
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -138,7 +138,7 @@ def test_a_builtin_that_is_not_one(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: -b s: "s" fits more than one script
+error: -b s: "s" matches more than one script
 
 hint: built-in scripts are tpcb-like, simple-update, select-only
 """,
@@ -153,9 +153,9 @@ def test_a_workload_and_a_mix(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: tpcb-like is one workload, and -f and -b make another
+error: the workload tpcb-like cannot be combined with -f or -b
 
-hint: a mix of both: -b tpcb-like@1 -f FILE@1
+hint: to mix them: -b tpcb-like@1 -f FILE@1
 """,
         )
     )
@@ -183,9 +183,9 @@ def test_processors_backwards(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: invalid value for '--cpus': "1-0" runs backwards
+error: invalid value for '--cpus': "1-0": the first CPU is greater than the last
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -198,7 +198,7 @@ def test_a_process_without_a_rate(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: --process is for an open loop, which needs a rate
+error: --process requires an open loop, with -R
 
 hint: for example -R 500
 """,
@@ -237,7 +237,9 @@ def test_binary_values_in_text(pgdyno: Pgdyno) -> None:
 
 def test_transactions_and_a_time(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-t", "5", "-T", "3")
-    assert (said.status, said.out, said.err) == snapshot((1, "", "error: give either -t or -T\n"))
+    assert (said.status, said.out, said.err) == snapshot(
+        (1, "", "error: -t and -T exclude each other\n")
+    )
 
 
 def test_transactions_of_none(pgdyno: Pgdyno) -> None:
@@ -249,7 +251,7 @@ def test_transactions_of_none(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '-t' / '--transactions': 0 is not in the range x>=1
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -264,7 +266,7 @@ def test_a_seed_with_rubbish(pgdyno: Pgdyno) -> None:
             """\
 error: invalid value for '--seed' / '--random-seed': "12x" is neither time nor rand nor a whole number
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
         )
     )
@@ -277,9 +279,9 @@ def test_what_belongs_to_the_log_needs_one(pgdyno: Pgdyno) -> None:
             1,
             "",
             """\
-error: --aggregate-interval is for the log of transactions
+error: --aggregate-interval requires a transaction log
 
-hint: -l writes one
+hint: add -l
 """,
         )
     )
@@ -288,20 +290,20 @@ hint: -l writes one
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-P", "0"], '"0" is no time'),
+        (["-P", "0"], '"0" must be greater than 0'),
         (["-D", "1x=5"], 'invalid variable name "1x"'),
         (["-D", "a b=5"], 'invalid variable name "a b"'),
         (["-D", "x="], "is not NAME=VALUE"),
         (["-D", "=5"], "is not NAME=VALUE"),
-        (["--max-tries", "0", "-t", "5"], "tried for ever"),
-        (["--sampling-rate", "0.5"], "--sampling-rate is for the log"),
+        (["--max-tries", "0", "-t", "5"], "retried forever"),
+        (["--sampling-rate", "0.5"], "--sampling-rate requires"),
         (["-l", "--sampling-rate", "0"], "0"),
         (["-l", "--sampling-rate", "0.5", "--aggregate-interval", "5"], "used together"),
         (["-l", "--aggregate-interval", "7", "-T", "30"], "must be a multiple"),
         (["-l", "--aggregate-interval", "1.5"], "whole seconds"),
         (["--seed", str(1 << 64)], "whole number"),
         (["--show-script", "none-such"], "is not a built-in script"),
-        (["-b", "s"], "fits more than one script"),
+        (["-b", "s"], "matches more than one script"),
         (["-b", "tpcb-like@0"], "weight above 0"),
     ],
 )
@@ -396,7 +398,7 @@ def test_standbys(pgdyno: Pgdyno) -> None:
                 """\
 error: invalid value for '--standby': "on:two": "two" is not a number of standbys, as in on:2
 
-hint: pgdyno run --help
+hint: see pgdyno run --help
 """,
             ),
             (
@@ -407,7 +409,7 @@ hint: pgdyno run --help
             (
                 1,
                 "",
-                "error: --standby is for a server that pgdyno starts; you named one that runs\n",
+                "error: --standby cannot be used with a running server, only with one started by pgdyno\n",
             ),
         ]
     )

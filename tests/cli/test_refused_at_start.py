@@ -18,14 +18,14 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("investigate --budget 0", '"0" is no time to do anything in'),
-        ("compare --set fsync=off --budget 0", '"0" is no time to do anything in'),
-        ("price --budget 0", '"0" is no time to do anything in'),
+        ("investigate --budget 0", '"0" must be greater than 0'),
+        ("compare --set fsync=off --budget 0", '"0" must be greater than 0'),
+        ("price --budget 0", '"0" must be greater than 0'),
         (
             "compare --set fsync=off --slice 10min --budget 20s",
             "a pair of slices takes 20min, and the budget is 20s",
         ),
-        ("compare --set fsync=off --slice 0", '"0" is no time to do anything in'),
+        ("compare --set fsync=off --slice 0", '"0" must be greater than 0'),
         ("run -c 10000000", "10000000: input should be less than or equal to 100000"),
         ("run -T 0", "hold must be longer than 0"),
         ("run -T 1000000000d", "must not be longer than a year"),
@@ -33,7 +33,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run -R nan", '"nan" is not a rate'),
         ("run -R 1e300", "less than or equal to"),
         ("run -C --pool-max 1", "a pool keeps its connections"),
-        ("run -o absent/x.db", "absent: no such folder"),
+        ("run -o absent/x.db", "absent: no such directory"),
         ("investigate --report /proc/x.html", "cannot write the report /proc/x.html"),
     ],
 )

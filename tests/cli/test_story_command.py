@@ -64,7 +64,7 @@ N  A shutdown, and the WAL gone
 page    run.html
 """)
     assert numberless(said.err) == snapshot("""\
-error: chapter N A shutdown, and the WAL gone: ended otherwise than expected: stopped/start refused, stopped/resetwal clean
+error: chapter N A shutdown, and the WAL gone: unexpected outcome: stopped/start refused, stopped/resetwal clean
 
 hint: pgdyno show run-Ndb
 """)

@@ -46,7 +46,7 @@ def test_a_full_disk_behind_stdout_is_told(arguments: list[str]) -> None:
     done = shell(arguments, ">/dev/full")
     assert done.stderr == (
         "error: cannot write the result: No space left on device\n\n"
-        "hint: lead stdout to a place that can be written to\n"
+        "hint: redirect stdout to a writable file\n"
     )
     assert done.returncode == 2
 

@@ -33,8 +33,8 @@ def test_a_bare_word_is_a_database(words: tuple[str, ...], asked: Asked) -> None
 
 
 _ELSE = {
-    "": "an empty word names neither a workload nor a database",
-    "  ": "an empty word names neither a workload nor a database",
+    "": "an empty argument is neither a workload nor a database",
+    "  ": "an empty argument is neither a workload nor a database",
     "tpcb_like": '"tpcb_like" is not a workload; tpcb-like is',
     "select": '"select" is not a workload; select-only is',
     "localhost": '"localhost" looks like a host',
@@ -60,18 +60,18 @@ def test_no_two_of_a_kind(words: tuple[str, ...]) -> None:
 
 
 _REFUSED = {
-    ("bench", "-d", "shop"): "two databases are named: bench and, with -d, shop",
+    ("bench", "-d", "shop"): "two databases are given: bench and, with -d, shop",
     ("-d", ""): "-d is empty",
     ("-h", "", "-d", "shop"): "-h is empty",
-    ("-i",): "-i makes tables on a server that you name, and none is named",
-    ("-W",): "-W goes with a server that you name",
+    ("-i",): "-i requires a named server",
+    ("-W",): "-W requires a named server",
     ("-i", "shop", "-I", "dtx"): 'workload.init.steps: "x" is not an initialization step; steps'
     " are d (drop pgbench's four tables), t (create them), g (fill them with rows made by pgdyno), G"
     " (fill them with rows made by the server), v (vacuum and analyze them), p (add primary keys), f"
     " (add foreign keys)",
     ("-i", "shop", "--partition-method", "hash"): "workload.init: partition_method can"
     " only be used with partitions above 0",
-    ("-i", "shop", "-n", "-v"): "-n wants no vacuum, and -v one of all tables",
+    ("-i", "shop", "-n", "-v"): "-n and -v exclude each other",
 }
 
 
@@ -102,12 +102,12 @@ def test_options_of_an_initialisation_are_keys_of_the_spec() -> None:
     [
         ({}, None),
         ({"PGUSER": "me", "PGPASSWORD": "x"}, None),
-        ({"PGHOST": "db 1"}, "PGHOST names a server, which is left alone: this run starts one of"
-         " its own; to load that one, add -h 'db 1'"),
+        ({"PGHOST": "db 1"}, "PGHOST names a server, which is not used: this run starts its own; to"
+         " load the named server, add -h 'db 1'"),
         ({"PGHOST": "db1", "PGDATABASE": "shop"}, "PGDATABASE and PGHOST name a server, which is"
-         " left alone: this run starts one of its own; to load that one, add -d shop"),
-        ({"PGSERVICE": "prod"}, "PGSERVICE names a server, which is left alone: this run starts"
-         " one of its own; to load that one, add -d service=prod"),
+         " not used: this run starts its own; to load the named server, add -d shop"),
+        ({"PGSERVICE": "prod"}, "PGSERVICE names a server, which is not used: this run starts"
+         " its own; to load the named server, add -d service=prod"),
     ],
 )  # fmt: skip
 def test_a_server_that_only_the_environment_names(
@@ -121,7 +121,7 @@ def test_a_server_that_only_the_environment_names(
 
 
 @pytest.mark.parametrize("words", [("-c", "8", "shop"), ("orders",), ("bench", "-i")])
-def test_who_forgets_run_is_told(pgdyno: Pgdyno, words: tuple[str, ...]) -> None:
+def test_a_forgotten_run_is_suggested(pgdyno: Pgdyno, words: tuple[str, ...]) -> None:
     said = pgdyno(*words)
     assert said.status == 1
     assert "pgdyno run -c 8 -T 60 DATABASE" in said.err

@@ -110,7 +110,7 @@ def test_what_we_made_goes_and_nothing_else(made: Cluster) -> None:
     """From within the database that goes, as the role's default leads there."""
     shown = cleanup(made.conninfo, "--dry-run")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "stays: public.kept in the database shop was made by pgdyno, but has been renamed" in (
+    assert "kept: public.kept in the database shop was made by pgdyno, but has been renamed" in (
         shown.stdout
     )
     assert "to remove: the database pgdyno\n" in shown.stdout
@@ -122,7 +122,7 @@ def test_what_we_made_goes_and_nothing_else(made: Cluster) -> None:
     before = tables(made, "shop")
     unasked = cleanup(made.conninfo)
     assert unasked.returncode == 1
-    assert "nothing was removed, for nobody was asked" in unasked.stderr
+    assert "nothing was removed: no terminal to confirm on" in unasked.stderr
     assert tables(made, "shop") == before
     done = cleanup(made.conninfo, "-y")
     assert (done.returncode, done.stderr) == (0, "")
@@ -131,7 +131,7 @@ def test_what_we_made_goes_and_nothing_else(made: Cluster) -> None:
     assert "pgdyno" not in databases(made)
     again = cleanup(replace(made.conninfo, database="shop"), "-y")
     assert again.returncode == 0
-    assert again.stdout.endswith("nothing of pgdyno's is there\n")
+    assert again.stdout.endswith("nothing to remove\n")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_our_database_stays_where_something_else_is_in_it(
     at(made, "pgdyno", foreign)
     said = cleanup(made.conninfo, "-y")
     assert (
-        f"stays: the database pgdyno contains objects that pgdyno did not make: {shown}\n"
+        f"kept: the database pgdyno contains objects that pgdyno did not make: {shown}\n"
         in said.stdout
     )
     assert (said.returncode, "pgdyno" in databases(made)) == (0, True)
@@ -193,8 +193,8 @@ def test_what_a_killed_run_left_changed_is_put_back(server: Cluster) -> None:
     ):  # The postmaster reads its files some time later.
         time.sleep(0.05)
     shown = cleanup(postgres, "--dry-run")
-    assert "to put back: work_mem, left changed by a pgdyno that was killed\n" in shown.stdout
+    assert "to restore: work_mem, left changed by a killed pgdyno\n" in shown.stdout
     done = cleanup(postgres, "-y")
     assert (done.returncode, done.stderr) == (0, "")
     assert shown_at(postgres, "work_mem") == "4MB"
-    assert cleanup(postgres).stdout.endswith("nothing of pgdyno's is there\n")
+    assert cleanup(postgres).stdout.endswith("nothing to remove\n")

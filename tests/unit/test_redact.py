@@ -75,7 +75,7 @@ def test_free_text_is_blanked(text: str) -> None:
         "12:30@noon",
         "update users set password = $1 where id = $2",
         "see https://host:5432/docs and ask joe@db",
-        "error: /etc/passwd: there is a file of this name",
+        "error: /etc/passwd: a file with this name already exists",
         "/etc/passwd:3: expected a table",
         "./my-passwd: 'x' is no setting",
         "~/.config/app.password: no such file",

@@ -1,7 +1,7 @@
 """The command line: ``main`` dispatches to one file per command, each imported only when used.
 
-Results go to stdout, everything else to stderr. Whatever a user can cause ends in one message and
-the exit status of the error tree (``pgdyno.errors``).
+Results go to stdout, everything else to stderr. An error that a user can cause ends with one
+message and the exit status of the error tree (``pgdyno.errors``).
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from pgdyno.redact import blank
 from pgdyno.visible import visible
 
 _COMMANDS = {
-    "demo": "The main job on a PostgreSQL that it starts: a scenario that comes with pgdyno",
-    "run": "One run with its diagnosis",
-    "compare": "Is it better with this change? Interleaved pairs, with an interval",
-    "investigate": "Find the limit, prove it, price the remedies",
-    "drill": "What a crash costs: break the server again and again, and look",
-    "price": "What each setting buys, and what a crash takes under it",
-    "story": "Carry out the chapters of a spec: comparisons and drills",
-    "show": "Read a run file: a summary in the terminal",
-    "report": "Read a run file: one self-contained HTML page",
-    "diff": "Two run files side by side, without a verdict",
-    "cleanup": "Remove what pgdyno has made on a server of yours",
-    "server": "PostgreSQL servers that pgdyno can start",
-    "spec": "Check a spec file, or print the schema of specs",
-    "completion": "Completion of commands and options in your shell",
+    "demo": "Run a scenario that comes with pgdyno, on a server started by pgdyno",
+    "run": "Load a server once and diagnose it",
+    "compare": "Measure the effect of one change in interleaved pairs",
+    "investigate": "Find the bottleneck, prove it, and price the remedies",
+    "drill": "Crash a server repeatedly and count what is lost",
+    "price": "Measure what each setting gains, and what it loses in a crash",
+    "story": "Run the chapters of a spec: comparisons and drills",
+    "show": "Print the summary of a run file",
+    "report": "Write a run file as one self-contained HTML page",
+    "diff": "Show the differences between two run files",
+    "cleanup": "Remove what pgdyno created on your server",
+    "server": "List the servers that pgdyno can start; clean up after killed runs",
+    "spec": "Check a spec file, or print the JSON schema of specs",
+    "completion": "Print the shell completion script",
 }
 
 
 class _LazyGroup(click.Group):
-    """Commands known by name and one line of help; their modules are imported when asked for."""
+    """Commands by name and one line of help; their modules are imported when needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -82,21 +82,21 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 def cli() -> None:
     """A dynamometer for PostgreSQL under write load.
 
-    Loads a server, finds what holds it back, proves it by changing one thing and measuring again,
-    and says what each remedy buys and what it costs.
+    Loads a server, finds the bottleneck, proves it by changing one thing and measuring again, and
+    reports the gain and the cost of each remedy.
 
     \b
-      pgdyno demo                                           a story, on a server pgdyno starts
-      pgdyno investigate postgresql://host/db               your own server
-      pgdyno run tpcb-like -c 16 -T 30                      one run, diagnosed
+      pgdyno demo                                   a scenario, on a server started by pgdyno
+      pgdyno investigate postgresql://host/db       your own server
+      pgdyno run tpcb-like -c 16 -T 30              one run with a diagnosis
       pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
-      pgdyno drill --fault kill --set synchronous_commit=off      what that may lose
+      pgdyno drill --fault kill --set synchronous_commit=off
     """
 
 
 def main() -> NoReturn:
     """Entry point of the ``pgdyno`` command."""
-    os.umask(0o077)  # What a run knows of a server is its user's alone.
+    os.umask(0o077)  # Only the user may read what a run records.
     streams.prepare()
     arguments.hide_passwords()
     threading.excepthook = _in_a_thread
@@ -119,7 +119,10 @@ def _status() -> int:
 
 
 def _failed(problem: Exception | Interrupted, printed: Printed) -> int:
-    """Tell what ended a command, on stderr and to who asked for JSON and has none; its status."""
+    """Print the error on stderr, and as JSON if that was requested and not yet printed.
+
+    Returns the exit status.
+    """
     if isinstance(problem, Interrupted):
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_IGN)  # One message is enough.
@@ -142,9 +145,9 @@ def _ending_of(problem: BaseException) -> Ending:
 
 
 def _of_the_server(problem: BaseException) -> Ending:
-    """What a server said, or did not, where nobody expected it: a connection that broke."""
+    """Return the ending for an error of psycopg that no command handles: a broken connection."""
     said = " ".join(str(problem).split()) or type(problem).__name__
-    hint = "the connection broke, or what lies between damages it; the server's log may say more"
+    hint = "the connection was lost or damaged on the way; see the server's log"
     return Ending(RunError.exit_status, "server-gone", f"the server: {said}", hint)
 
 
@@ -153,7 +156,7 @@ def _command_of(words: list[str]) -> str | None:
 
 
 def _print_traceback(problem: BaseException) -> None:
-    """Where it happened, if that is asked for."""
+    """Print the traceback if PGDYNO_TRACEBACK is set."""
     if os.environ.get("PGDYNO_TRACEBACK"):
         import traceback
 
@@ -161,7 +164,7 @@ def _print_traceback(problem: BaseException) -> None:
 
 
 def _in_a_thread(arguments: threading.ExceptHookArgs) -> None:
-    """A fault in a thread whose end nobody awaits: told, and the command goes on."""
+    """Print an error in a thread that is not joined; the command continues."""
     if arguments.exc_value is not None:
         _print_traceback(arguments.exc_value)
         problem = f"{type(arguments.exc_value).__name__}: {arguments.exc_value}"
@@ -169,23 +172,23 @@ def _in_a_thread(arguments: threading.ExceptHookArgs) -> None:
 
 
 def _nowhere(unraisable: Any) -> None:
-    """A fault while something was cleared away, which nobody can act on."""
+    """Ignore an error in a finalizer, except for its traceback."""
     if isinstance(unraisable.exc_value, Exception):
         _print_traceback(unraisable.exc_value)
 
 
 def _of_click(problem: click.ClickException) -> tuple[str, str | None]:
-    """click's complaint in the voice of ours, and a hint."""
+    """Return click's message in pgdyno's style, and a hint."""
     if isinstance(problem, click.NoSuchOption):
         from pgdyno.cli.pgbench_words import instead_of
 
         if hint := instead_of(problem.option_name):
-            return f"{problem.option_name} is pgbench's and not pgdyno's", hint
+            return f"{problem.option_name} is an option of pgbench that pgdyno does not have", hint
     return _lowered(problem.format_message()), _usage_hint(problem)
 
 
 def _lowered(message: str) -> str:
-    """click's sentences in the voice of ours: no capital, no stop."""
+    """Return click's sentence in pgdyno's style: no capital, no final period."""
     return (message[:1].lower() + message[1:]).rstrip(".")
 
 
@@ -194,12 +197,12 @@ def _usage_hint(problem: click.ClickException) -> str | None:
     if context is None:
         return None
     if context.command is cli and _as_pgbench(sys.argv[1:]):
-        return "pgbench's words come after run: pgdyno run -c 8 -T 60 DATABASE; or pgdyno --help"
-    return f"{context.command_path} --help"
+        return "pgbench's options follow run: pgdyno run -c 8 -T 60 DATABASE; or see pgdyno --help"
+    return f"see {context.command_path} --help"
 
 
 def _as_pgbench(words: list[str]) -> bool:
-    """Whether the command line begins with an option or a database, as pgbench's may."""
+    """True if the command line begins with an option or a database, as for pgbench."""
     known = difflib.get_close_matches(words[0], _COMMANDS, 1) if words else ["--help"]
     return not known
 
@@ -211,5 +214,5 @@ def _print_error(message: str, hint: str | None) -> None:
 
 
 def _fit(text: str) -> str:
-    """A text for the terminal, which may quote a server, a file or what was typed."""
+    """Return text that may quote a server, a file or user input, made safe for the terminal."""
     return visible(blank(text))

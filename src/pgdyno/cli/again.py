@@ -1,4 +1,4 @@
-"""The words of the present command line that its spec does not have: kept to repeat the run."""
+"""Options of the current command line that are not in its spec, recorded to repeat the run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _PATHS = ("recording", "pg_bindir")
 
 
 def words_of(*names: str) -> list[str]:
-    """Option and value of each of the parameters ``names`` that was given; the others have their
-    defaults then as now."""
+    """Return option and value of each of the parameters ``names`` that was given."""
     context = click.get_current_context()
     given = (
         parameter

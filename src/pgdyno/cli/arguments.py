@@ -1,7 +1,7 @@
-"""Passwords among the command's arguments, which everybody on the machine could read.
+"""Hide passwords in the command's arguments, which every user of the machine can read.
 
-A process list shows the arguments as they stand in the process's own memory (proc(5), arg_start and
-arg_end in stat), so they are blanked there, as soon as pgdyno runs.
+A process list shows the arguments from the process's own memory (proc(5), arg_start and arg_end in
+stat), so they are blanked there as soon as pgdyno starts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ARG_START, _ARG_END = 48, 49
 
 
 def hide_passwords() -> None:
-    """Blank them where the system lets us find them; elsewhere they stay, as with psql."""
+    """Blank passwords in the process list where /proc allows it; elsewhere they remain visible."""
     try:
         after_name = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
         # The fields after the name begin with the third.
@@ -30,7 +30,7 @@ def hide_passwords() -> None:
 
 
 def _blanked(arguments: bytes) -> list[tuple[int, bytes]]:
-    """(offset, as it is to be shown, of the same length) of each argument with a password."""
+    """Return (offset, replacement of the same length) of each argument with a password."""
     changed, offset = [], 0
     for each in arguments.split(b"\0"):
         shown = os.fsencode(blank(os.fsdecode(each)))

@@ -1,4 +1,4 @@
-"""``pgdyno cleanup``: removes what pgdyno has made on a server of yours."""
+"""``pgdyno cleanup``: remove what pgdyno created on your server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 @click.command("cleanup")
 @click.argument("what", nargs=-1, metavar="[DATABASE|CONNINFO]")
 @connection_options
-@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def command(**given: Any) -> None:
-    """Remove what pgdyno has made on a server of yours.
+    """Remove what pgdyno created on your server.
 
-    These are tables that bear pgdyno's comment, in every database that you may enter; the database
-    pgdyno, if pgdyno made it and nothing else is in it. Settings that a killed pgdyno has left
-    changed are put back. Roles stay.
+    Removes tables with pgdyno's comment, in every database that you can connect to, and the
+    database pgdyno, if pgdyno created it and it contains nothing else. Restores settings that a
+    killed pgdyno left changed. Keeps roles.
     """
     from pgdyno.server import only_one, settings_left
     from pgdyno.workload.cleanup import plan_cleanup
@@ -52,7 +52,7 @@ def _server(given: dict[str, Any]) -> ConnInfo:
     text = conninfo_of(asked, given)
     if asked.builtin or asked.spec_path or text is None:
         raise UsageError(
-            "cleanup needs a server: a database or connection string, -h or -d",
+            "cleanup requires a server: a database, a connection string, -h or -d",
             code="no-server-named",
         )
     entrance = resolve_conninfo(conninfo_for(text, given["prompt"]))
@@ -61,13 +61,13 @@ def _server(given: dict[str, Any]) -> ConnInfo:
 
 def _show(left: list[str], plan: Plan) -> None:
     for line in plan.kept:
-        _say(f"stays: {line}")
+        _say(f"kept: {line}")
     if left:
-        _say(f"to put back: {', '.join(left)}, left changed by a pgdyno that was killed")
+        _say(f"to restore: {', '.join(left)}, left changed by a killed pgdyno")
     for removal in plan.removals:
         _say(f"to remove: {removal.what}")
     if not (left or plan.removals):
-        _say("nothing of pgdyno's is there")
+        _say("nothing to remove")
 
 
 def _confirm(*, yes: bool) -> None:
@@ -75,14 +75,14 @@ def _confirm(*, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(
-            "nothing was removed, for nobody was asked", code="not-confirmed", hint="add -y"
+            "nothing was removed: no terminal to confirm on", code="not-confirmed", hint="add -y"
         )
     if not click.confirm("Remove all of it?"):
         raise UsageError("nothing was removed", code="not-confirmed")
 
 
 def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
-    """All that can be done is; what cannot is told, and ends with status 2."""
+    """Remove as much as possible, then raise RunError with everything that failed."""
     from pgdyno.server import settle
     from pgdyno.workload.cleanup import remove
 
@@ -102,12 +102,12 @@ def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
             problems.append(problem)
     if problems:
         raise RunError(
-            f"not all was removed: {'; '.join(problem.message for problem in problems)}",
+            f"not everything was removed: {'; '.join(problem.message for problem in problems)}",
             code="not-removed",
             hint=next((problem.hint for problem in problems if problem.hint), None),
         )
 
 
 def _say(line: str) -> None:
-    """One line, whatever is in the names."""
+    """Print one line; names may contain control characters."""
     click.echo(visible(line).replace("\n", "\\n"))

@@ -1,4 +1,4 @@
-"""``pgdyno compare``: one question, answered by interleaved pairs."""
+"""``pgdyno compare``: the effect of one change, measured in interleaved pairs."""
 
 from __future__ import annotations
 
@@ -20,31 +20,36 @@ from pgdyno.errors import UsageError
 
 @click.command("compare")
 @load_options
-@settings_option("--set", text="What the other side has: a setting of the server.")
+@settings_option("--set", text="Server setting of the changed side.")
 @click.option(
     "--base-set",
     "base_settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Setting to start the server with, on both sides.",
+    help="Server setting of both sides, for a server started by pgdyno.",
 )
 @click.option(
     "--vary",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What the other side has: a key of the spec, as load.protocol=simple.",
+    help="Spec key of the changed side, such as load.protocol=simple.",
 )
 @click.option(
     "--budget", type=Duration(positive=True), default="90", help="Time to spend (default 90 s)."
 )
-@click.option("--slice", "slice_ms", type=Duration(positive=True), help="Length of a slice.")
-@click.option("--pairs", type=click.IntRange(6, 1000), help="At most so many pairs.")
-@click.option("--apply", "may_apply", is_flag=True, help="Settings of your server may change.")
+@click.option("--slice", "slice_ms", type=Duration(positive=True), help="Duration of each slice.")
+@click.option("--pairs", type=click.IntRange(6, 1000), help="Maximum number of pairs.")
+@click.option(
+    "--apply",
+    "may_apply",
+    is_flag=True,
+    help="Allow changes to the settings of your server; they are restored at the end.",
+)
 @output_options
 def command(**given: Any) -> None:
-    """Is it better with this change? Interleaved random pairs, with an interval.
+    """Measure the effect of one change in interleaved pairs.
 
-    The other side has what --set, --pool-max and --vary say.
+    --set, --pool-max and --vary define the change. The result is a ratio with a 95 % interval.
 
     \b
       pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
@@ -58,7 +63,7 @@ def command(**given: Any) -> None:
     _check_times(given["slice_ms"], given["budget"])
     asked = sort_out(given["what"])
     settings = parse_assignments(given["settings"], "--set")
-    # The pool is what differs, not what both sides have.
+    # --pool-max applies to the changed side only.
     base = {**given, "settings": given["base_settings"], "pool_max": None}
     spec, spec_text = build_spec(asked, base)
     change = _change(spec, given, settings)
@@ -78,7 +83,7 @@ def command(**given: Any) -> None:
 
 
 def _check_times(slice_ms: int | None, budget_ms: int) -> None:
-    """Not one pair of slices would end in time."""
+    """Raise UsageError if the time is too short for a single pair of slices."""
     if slice_ms and 2 * slice_ms > budget_ms:
         from pgdyno.spec.units import format_duration
 
@@ -86,7 +91,7 @@ def _check_times(slice_ms: int | None, budget_ms: int) -> None:
             f"a pair of slices takes {format_duration(2 * slice_ms)}, and the budget is"
             f" {format_duration(budget_ms)}",
             code="contradiction",
-            hint="a verdict takes at least 6 pairs, and as many for the noise",
+            hint="a verdict requires at least 6 pairs, and as many to measure the noise",
         )
 
 
@@ -99,7 +104,7 @@ def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> An
     change = Change(pool_max=pools).over(change_of(settings=settings, keys=keys, spec=spec))
     if not change:
         raise UsageError(
-            "nothing to compare: say what the other side has",
+            "nothing to compare: no change is given",
             code="nothing-to-compare",
             hint="--set NAME=VALUE, --pool-max N or --vary KEY=VALUE",
         )

@@ -1,4 +1,4 @@
-"""Completion of arguments in the shell, where their type does not say what may stand there."""
+"""Shell completion of arguments whose type does not define their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def workloads(
 def scripts(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Built-in scripts that may be part of a mix."""
+    """Built-in scripts that can be part of a mix."""
     from pgdyno.spec.mix import MIXABLE_SCRIPTS
 
     return [CompletionItem(name) for name in MIXABLE_SCRIPTS if name.startswith(begun)]
@@ -30,8 +30,8 @@ def files(_context: click.Context, _parameter: click.Parameter, begun: str) -> l
     return [CompletionItem(begun, type="file")]
 
 
-def folders(
+def directories(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Any folder."""
+    """Any directory."""
     return [CompletionItem(begun, type="dir")]

@@ -10,7 +10,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.command("completion")
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> None:
-    """Print what makes your shell complete pgdyno's commands and options.
+    """Print the script that completes pgdyno's commands and options in your shell.
 
     \b
       eval "$(pgdyno completion bash)"                                     in ~/.bashrc

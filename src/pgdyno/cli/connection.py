@@ -1,4 +1,4 @@
-"""The server that is named on the command line, as one connection string."""
+"""The server named on the command line, as one connection string."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pgdyno.errors import UsageError
 
 
 def conninfo_of(asked: Asked, given: Mapping[str, Any]) -> str | None:
-    """libpq's connection string of a positional one, or a bare word, and -h -p -U -d.
+    """Return the connection string of the positional arguments and -h -p -U -d.
 
-    ``None`` where nothing names a server. Raises UsageError for what contradicts itself.
+    ``None`` if no server is named. Raises UsageError for contradictions.
     """
     parts = {
         "host": given["host"],
@@ -30,17 +30,17 @@ def conninfo_of(asked: Asked, given: Mapping[str, Any]) -> str | None:
 
 
 def _database(asked: Asked, option: str | None) -> str | None:
-    """The database of -d or of a bare word, which are not given both."""
+    """Return the database of -d or of a bare word. Raises UsageError if both are given."""
     if asked.database is not None and option is not None:
         raise UsageError(
-            f"two databases are named: {asked.database} and, with -d, {option}",
+            f"two databases are given: {asked.database} and, with -d, {option}",
             code="contradiction",
         )
     return option if asked.database is None else asked.database
 
 
 def _joined(conninfo: str | None, parts: dict[str, Any]) -> str:
-    """All in one; -d may be a connection string too."""
+    """Return one connection string; -d may be a connection string too."""
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 

@@ -1,4 +1,4 @@
-"""``pgdyno demo``: the scenarios that come with pgdyno, carried out or copied."""
+"""``pgdyno demo``: run or copy the scenarios that come with pgdyno."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _FIRST = "write-heavy-web"
 @click.command("demo")
 @click.argument("name", default=_FIRST, metavar="[SCENARIO]")
 @click.option("--list", "listing", is_flag=True, help="List the scenarios.")
-@click.option("--copy", metavar="DIR", help="Copy all scenarios to a new folder, to be changed.")
-@click.option("--budget", type=Duration(positive=True), help="Time to spend, where it is asked.")
+@click.option("--copy", metavar="DIR", help="Copy all scenarios to a new directory, for editing.")
+@click.option("--budget", type=Duration(positive=True), help="Time to spend on an investigation.")
 @click.pass_context
 def command(
     context: click.Context, name: str, listing: bool, copy: str | None, budget: int | None
 ) -> None:
-    """Carry out a scenario on a PostgreSQL that pgdyno starts and removes again.
+    """Run a scenario on a server that pgdyno starts for it and removes at the end.
 
-    Without a name it is write-heavy-web: a pool too small, then the commit flush, then checkpoints.
-    It takes three to four minutes.
+    The default scenario, write-heavy-web, shows a pool that is too small, then the commit flush,
+    then checkpoints. It takes three to four minutes.
 
     \b
       pgdyno demo
@@ -40,13 +40,13 @@ def command(
         _carry_out(context, _path_of(name), budget)
 
 
-def folder() -> Path:
-    """Where the scenarios are."""
+def scenarios_dir() -> Path:
+    """Return the directory of the scenarios."""
     return Path(__file__).parents[1] / "scenarios"
 
 
 def _paths() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(folder().glob("*.toml"))}
+    return {path.stem: path for path in sorted(scenarios_dir().glob("*.toml"))}
 
 
 def _path_of(name: str) -> Path:
@@ -61,12 +61,12 @@ def _path_of(name: str) -> Path:
 
 
 def _carry_out(context: click.Context, path: Path, budget_ms: int | None) -> None:
-    """By the command that the scenario is made for, as if it had been typed."""
+    """Run the scenario with its command, as if typed by the user."""
     words = [_verb(path), str(path)]
     if budget_ms is not None:
         if words[0] != "investigate":
             raise UsageError(
-                f"--budget is for an investigation, and {path.stem} is none",
+                f"--budget is for investigations, and {path.stem} is not one",
                 code="contradiction",
             )
         words += ["--budget", f"{budget_ms}ms"]
@@ -103,9 +103,9 @@ def _print_list() -> None:
 
 def _copy(to: Path) -> None:
     try:
-        shutil.copytree(folder(), to)
+        shutil.copytree(scenarios_dir(), to)
     except FileExistsError:
-        raise UsageError(f"--copy {to}: it is there already", code="file-exists") from None
+        raise UsageError(f"--copy {to}: already exists", code="file-exists") from None
     except OSError as problem:
         raise SetupError(f"--copy {to}: {problem.strerror}", code="not-writable") from None
     click.echo(f"{to}: {', '.join(path.name for path in sorted(to.glob('*.toml')))}")

@@ -1,4 +1,4 @@
-"""``pgdyno diff``: two run files side by side."""
+"""``pgdyno diff``: show the differences between two run files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pgdyno.cli.printed import print_json
     "output_format",
     type=click.Choice(["text", "json"]),
     default="text",
-    help="Of the result on stdout.",
+    help="Format of the result on stdout (default text).",
 )
 def command(a: Path, b: Path, output_format: str) -> None:
-    """Two run files side by side: in what they differ, and their figures.
+    """Show the differences between two run files.
 
-    Says what differs in spec, settings, server, host and engine, and shows throughput, percentiles,
-    statements, waits and failures with their ratios. It gives no verdict: two runs are not
-    interleaved pairs. pgdyno compare answers whether a change helps.
+    Lists differences in spec, settings, server, host and engine, and shows throughput, percentiles,
+    statements, waits and failures with their ratios. It gives no verdict, because two runs are not
+    interleaved pairs; pgdyno compare measures whether a change helps.
 
     \b
       pgdyno diff monday.db tuesday.db

@@ -1,4 +1,4 @@
-"""``pgdyno drill``: break a server again and again, and say what was lost."""
+"""``pgdyno drill``: crash a server repeatedly and count what is lost."""
 
 from __future__ import annotations
 
@@ -25,42 +25,48 @@ _OWN = (
     *("fault", "variant", "cuts", "load", "budget", "sham", "sector", "minimise", "cut"),
     *("recording", "seed"),
 )
-"""Options that are of the drill, and not of its spec."""
+"""Options of the drill that are not keys of the spec."""
 
 
 @click.command("drill")
 @load_options_of_several
-@click.option("--fault", required=True, metavar="NAME", help="What to break; see above.")
-@click.option("--variant", metavar="NAME", help="Only this variant of a fault that has several.")
+@click.option("--fault", required=True, metavar="NAME", help="Fault to inject; see above.")
+@click.option("--variant", metavar="NAME", help="Use only this variant of the fault.")
 @click.option(
-    "--cuts", type=click.IntRange(1, 100_000), default=20, help="Repetitions (default 20)."
+    "--cuts", type=click.IntRange(1, 100_000), default=20, help="Number of cuts (default 20)."
 )
 @click.option(
-    "--load", type=Duration(positive=True), help="How long the load runs before a fault, about."
+    "--load",
+    type=Duration(positive=True),
+    help="Approximate duration of the load before each fault.",
 )
-@click.option("--budget", type=Duration(positive=True), help="Begin no new cut after so long.")
-@click.option("--sham", is_flag=True, help="Everything but the fault: a check of the drill itself.")
+@click.option("--budget", type=Duration(positive=True), help="Start no new cut after this time.")
+@click.option(
+    "--sham", is_flag=True, help="Do everything except the fault, to check the drill itself."
+)
 @click.option(
     "--sector",
     type=click.Choice(["512", "4096"]),
-    help="Bytes that a disk writes as a whole, for power cuts (default either, by seed).",
+    help="Sector size in bytes, for power cuts (default: either, by seed).",
 )
-@click.option("--minimise", is_flag=True, help="Reduce failing power cuts to what makes them fail.")
-@click.option("--cut", type=click.IntRange(1), help="Only this one of the power cuts.")
+@click.option(
+    "--minimise", is_flag=True, help="Find the fewest sectors that make a power cut fail."
+)
+@click.option("--cut", type=click.IntRange(1), help="Make only power cut number N.")
 @click.option(
     "--recording",
     metavar="DIR",
-    help="Keep the recorded load there; make cuts of the one that is there already (power).",
+    help="Keep the recorded load in DIR, or use the recording that is already there (power only).",
 )
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @output_options
 def command(**given: Any) -> None:
-    """What a crash costs: break the server again and again, and look.
+    """Crash a server repeatedly and count what is lost.
 
-    Each cut: load, fault, proof that it happened, verification. Faults are kill, immediate, stop,
-    during-recovery, disk-full, power and wal-device; docs/guides/drills.md says what each is.
-    Only for servers that pgdyno starts. The load is tpcb-like at scale 10 with 16 clients unless
-    something else is asked for. --seed chooses the moments.
+    Each cut consists of load, fault, proof of the fault, and verification. Faults are kill,
+    immediate, stop, during-recovery, disk-full, power and wal-device; see docs/guides/drills.md.
+    Drills only use servers started by pgdyno. The default load is tpcb-like at scale 10 with 16
+    clients. --seed determines the times of the faults.
 
     \b
       pgdyno drill --fault kill --set synchronous_commit=off
@@ -134,7 +140,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _judge(result: DrillResult) -> None:
-    """Raise TrustError when the drill says nothing, ThresholdError for what no document allows."""
+    """Raise TrustError for an untrusted drill, ThresholdError for a loss worse than documented."""
     from pgdyno.drill.trust import beyond_bound, untrusted
     from pgdyno.record import RunFile
 

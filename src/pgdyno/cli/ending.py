@@ -1,5 +1,5 @@
-"""How a command that comes to no result ends for a program that asked for JSON: one object, with
-the error as stderr has it and what is known of the run."""
+"""JSON output of a command that failed: one object with the error as on stderr and the data
+recorded so far."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pgdyno.errors import Ending, PgdynoError, left_by
 
 
 def asked_for_json(words: Sequence[str]) -> bool:
-    """Whether ``--format json`` is among the words, which may be wrong in other respects."""
+    """True if ``--format json`` is among the arguments, which may be invalid otherwise."""
     return "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
 def print_ending(problem: BaseException, how: Ending, command: str | None) -> None:
-    """Print the object on stdout, if that is still there."""
+    """Print the object on stdout if it is still open."""
     from pgdyno.record.plain import plain
 
     with suppress(OSError, PgdynoError):

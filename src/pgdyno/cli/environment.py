@@ -1,7 +1,7 @@
-"""The server that PG* variables name, where nothing on the command line says that it is meant.
+"""A server that is named by PG* variables only, and is therefore not used.
 
-Such variables stand in many a profile, for other programs. A load on a server that nobody named is
-worse than one line that says how to name it.
+Many profiles set such variables for other programs. A server that is not named on the command line
+must not be loaded by accident, so one line says which option selects it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ _SERVER_VARIABLES = ("PGSERVICE", "PGDATABASE", "PGHOST", "PGHOSTADDR", "PGPORT"
 
 
 def note_of_server_left_alone() -> str | None:
-    """One line about the server that the environment names; ``None`` where it names none."""
+    """Return a note about the server named by the environment; ``None`` if there is none."""
     named = [name for name in _SERVER_VARIABLES if os.environ.get(name)]
     if not named:
         return None
     verb = "names" if len(named) == 1 else "name"
     return (
-        f"{' and '.join(named)} {verb} a server, which is left alone: this run starts one of its"
-        f" own; to load that one, add {_to_mean_it()}"
+        f"{' and '.join(named)} {verb} a server, which is not used: this run starts its own;"
+        f" to load the named server, add {_option_for_it()}"
     )
 
 
-def _to_mean_it() -> str:
-    """The option that makes the rest of the environment count."""
+def _option_for_it() -> str:
+    """Return the option that selects the server of the environment."""
     value = {name: shlex.quote(os.environ.get(name, "")) for name in _SERVER_VARIABLES}
     if os.environ.get("PGSERVICE"):
         return f"-d service={value['PGSERVICE']}"

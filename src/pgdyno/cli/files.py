@@ -1,4 +1,4 @@
-"""Where run files and reports go, and what of an earlier run stands in the way."""
+"""Paths of run files and reports, checked before a run begins."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pgdyno.errors import SetupError, UsageError
 
 RUNS_DIR = Path("pgdyno-runs")
 STDOUT = "-"
-"""In place of a file's name."""
+"""Used instead of a file name."""
 
 
 def run_path(output: str | None, name: str) -> Path:
-    """The path of a new run file: the one asked for, or one named after spec and time."""
+    """Return the path of a new run file: ``output``, or a name made of spec and time."""
     if output is None:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = RUNS_DIR / f"{name}-{stamp}.db"
@@ -21,31 +21,31 @@ def run_path(output: str | None, name: str) -> Path:
         return _unused(path)
     if output == STDOUT:
         raise UsageError(
-            "-o -: a run file is a database, which cannot go to stdout",
+            "-o -: a run file is a database and cannot be written to stdout",
             code="output-stdout",
-            hint="name a file; --format json or csv prints the result",
+            hint="name a file; use --format json or csv to print the result",
         )
     path = Path(output)
     if path.exists():
-        kind = "folder" if path.is_dir() else "file"
+        kind = "directory" if path.is_dir() else "file"
         raise UsageError(
-            f"{path}: there is a {kind} of this name",
+            f"{path}: a {kind} with this name already exists",
             code="output-exists",
-            hint="runs are never overwritten; choose another name or move it away",
+            hint="run files are never overwritten; choose another name or move it",
         )
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such folder", code="output-folder")
+        raise UsageError(f"{path.parent}: no such directory", code="output-folder")
     _try_to_write(path)
     return path
 
 
 def page_path(output: str | None, run_file: Path) -> Path:
-    """Where the page of ``run_file`` goes: as asked, or beside it. Refused now if it cannot."""
+    """Return the path of the page of ``run_file``. Raises now if it cannot be written."""
     from pgdyno.report import check_page_place
 
     if output == STDOUT:
         raise UsageError(
-            "--report -: stdout is for the result",
+            "--report -: stdout is used for the result",
             code="output-stdout",
             hint="pgdyno report RUN -o - writes the page to stdout",
         )
@@ -55,7 +55,7 @@ def page_path(output: str | None, run_file: Path) -> Path:
 
 
 def _try_to_write(path: Path) -> None:
-    """Find out now, and not when a server has been started and filled."""
+    """Check that ``path`` can be written, before a server is started and filled."""
     try:
         path.touch(exist_ok=False)
         path.unlink()
@@ -63,7 +63,7 @@ def _try_to_write(path: Path) -> None:
         raise SetupError(
             f"cannot write the run file {path}: {problem.strerror}",
             code="run-file-unwritable",
-            hint="name a place that you may write to with -o",
+            hint="choose a writable directory with -o",
         ) from None
 
 
@@ -77,7 +77,7 @@ def _make_dir(path: Path) -> None:
 
 
 def _unused(path: Path) -> Path:
-    """``path``, or with a number when two runs begin within a second."""
+    """Return ``path``, with a number appended if two runs begin within the same second."""
     candidate, number = path, 2
     while candidate.exists():
         candidate = path.with_stem(f"{path.stem}-{number}")

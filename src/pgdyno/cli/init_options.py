@@ -1,4 +1,4 @@
-"""pgbench's options for making its tables, and their keys in a spec."""
+"""pgbench's options for creating its tables, and their keys in a spec."""
 
 from __future__ import annotations
 
@@ -14,29 +14,49 @@ INIT_OPTIONS = [
         "-i",
         "--initialize",
         is_flag=True,
-        help="Make pgbench's tables in the database that you name; its four are dropped first.",
+        help="Create pgbench's tables in your database; existing ones are dropped first.",
     ),
     click.option(
-        "-I", "--init-steps", "init_steps", metavar="STEPS", help="Of dtgGvpf (default dtgvp)."
+        "-I",
+        "--init-steps",
+        "init_steps",
+        metavar="STEPS",
+        help="Initialization steps, from dtgGvpf (default dtgvp).",
     ),
     click.option(
-        "-F", "--fillfactor", type=click.IntRange(10, 100), metavar="N", help="Of the tables."
+        "-F",
+        "--fillfactor",
+        type=click.IntRange(10, 100),
+        metavar="N",
+        help="Fillfactor of the tables.",
     ),
-    click.option("--partitions", type=click.IntRange(0), metavar="N", help="Of pgbench_accounts."),
-    click.option("--partition-method", type=click.Choice(["range", "hash"]), help="Default range."),
-    click.option("--foreign-keys", is_flag=True, help="Foreign keys between the tables."),
-    click.option("--tablespace", metavar="NAME", help="Of the tables."),
-    click.option("--index-tablespace", metavar="NAME", help="Of the primary keys."),
-    click.option("--unlogged-tables", is_flag=True, help="Tables without WAL."),
-    click.option("-n", "--no-vacuum", is_flag=True, help="No vacuum before the load."),
     click.option(
-        "-v", "--vacuum-all", is_flag=True, help="Vacuum and analyze pgbench's tables before it."
+        "--partitions",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Number of partitions of pgbench_accounts.",
+    ),
+    click.option(
+        "--partition-method",
+        type=click.Choice(["range", "hash"]),
+        help="Partitioning method (default range).",
+    ),
+    click.option("--foreign-keys", is_flag=True, help="Create foreign keys between the tables."),
+    click.option("--tablespace", metavar="NAME", help="Tablespace of the tables."),
+    click.option("--index-tablespace", metavar="NAME", help="Tablespace of the primary keys."),
+    click.option("--unlogged-tables", is_flag=True, help="Create unlogged tables."),
+    click.option("-n", "--no-vacuum", is_flag=True, help="Do not vacuum before the load."),
+    click.option(
+        "-v",
+        "--vacuum-all",
+        is_flag=True,
+        help="Vacuum and analyze pgbench's tables before the load.",
     ),
 ]
 
 
 def init_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a spec's table workload that these options say."""
+    """Return the fields of a spec's table ``workload`` that these options set."""
     init = {
         "steps": given["init_steps"],
         "fillfactor": given["fillfactor"],
@@ -49,6 +69,6 @@ def init_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     init = {name: value for name, value in init.items() if value is not None}
     if given["no_vacuum"] and given["vacuum_all"]:
-        raise UsageError("-n wants no vacuum, and -v one of all tables", code="contradiction")
+        raise UsageError("-n and -v exclude each other", code="contradiction")
     vacuum = "none" if given["no_vacuum"] else "all" if given["vacuum_all"] else None
     return {"init": init or None, "initialize": given["initialize"] or None, "vacuum": vacuum}

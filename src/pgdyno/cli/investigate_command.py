@@ -1,4 +1,4 @@
-"""``pgdyno investigate``: find the limit, prove it, price the remedies."""
+"""``pgdyno investigate``: find the bottleneck, prove it, and price the remedies."""
 
 from __future__ import annotations
 
@@ -28,28 +28,31 @@ if TYPE_CHECKING:
 @click.option(
     "--allow",
     type=click.Choice(["D0", "D1", "D2", "D3"]),
-    help="Durability class up to which remedies may be kept (default D0: nothing may be lost).",
+    help="Highest durability class of remedies to keep (default D0: no loss).",
 )
 @click.option(
     "--apply",
     "may_apply",
     is_flag=True,
-    help="Settings of your server may change during the trials; they are put back at the end.",
+    help="Allow changes to the settings of your server during trials; they are restored at the"
+    " end.",
 )
 @click.option(
     "--drill/--no-drill",
     default=True,
-    help="Price what is kept or offered and may lose data by crashing servers of pgdyno's own"
-    " (default --drill; up to 75 s for each, beyond the budget).",
+    help="Price remedies that may lose data by crashing servers started by pgdyno (default"
+    " --drill; up to 75 s each, in addition to the budget).",
 )
 @settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option("--report", metavar="FILE", help="HTML report (default beside the run file).")
+@click.option(
+    "--report", metavar="FILE", help="HTML report to write (default: beside the run file)."
+)
 @output_options
 def command(**given: Any) -> None:
-    """Find the limit, prove it, price the remedies.
+    """Find the bottleneck, prove it, and price the remedies.
 
-    Loads the server, diagnoses what holds it back, tries the most promising remedy in interleaved
-    pairs, keeps it if it helps, and goes on until nothing helps or the time is over.
+    Loads the server, diagnoses the bottleneck, tries the most promising remedy in interleaved
+    pairs, keeps it if it helps, and repeats until nothing helps or the budget is used up.
     """
     from pgdyno.cli.session import session_for
     from pgdyno.investigate import investigate

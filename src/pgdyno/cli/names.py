@@ -1,6 +1,6 @@
-"""Names and values in a spec that only other rooms know: settings, faults, candidates, keys.
+"""Names and values in a spec that other modules define: settings, faults, candidates, keys.
 
-A run that needs them would find them wrong when it comes to them; ``spec check`` says so now.
+A run would report them only when it needs them; ``spec check`` reports them at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pgdyno.spec import Spec
 
 
 def check_names(spec: Spec) -> None:
-    """Raises UsageError, or SetupError where the server that it names is not there."""
+    """Raise UsageError for an invalid name, SetupError if the server is not installed."""
     from pgdyno.conduct import check_binaries, check_settings
     from pgdyno.dimension import change_of, spec_with
     from pgdyno.drill.fault import find_fault
@@ -29,7 +29,7 @@ def check_names(spec: Spec) -> None:
 
 
 def _changes(spec: Spec) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
-    """Keys and settings of everything that the spec would change."""
+    """Yield keys and settings of everything that the spec would change."""
     from pgdyno.price.candidates import choose
 
     for event in spec.events:

@@ -1,7 +1,7 @@
-"""Options that several commands share; what they come to is worked out in ``asked``.
+"""Options that several commands share; ``spec_options`` makes a spec of them.
 
 pgbench's letters keep their meaning: -c -j -t -T -P -s -M -f -b -N -S -D -R -L -C -i -I -F -n -v;
-psql's keep theirs: -h -p -U -d -w -W.
+psql's too: -h -p -U -d -w -W.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pgdyno.cli.completing import files, folders, scripts, workloads
+from pgdyno.cli.completing import directories, files, scripts, workloads
 from pgdyno.cli.init_options import INIT_OPTIONS
 from pgdyno.cli.types import (
     Cpus,
@@ -42,7 +42,7 @@ _LOAD_OPTIONS = [
         "clients",
         type=click.IntRange(1),
         metavar="N",
-        help="Clients.",
+        help="Number of clients.",
     ),
     click.option(
         "-j",
@@ -51,10 +51,10 @@ _LOAD_OPTIONS = [
         "threads",
         type=click.IntRange(1),
         metavar="N",
-        help="Threads of the load engine.",
+        help="Number of load engine threads.",
     ),
-    click.option("--ramp", type=Duration(), help="Linear ramp from no load to all of it."),
-    click.option("--think", type=Duration(), help="Pause of a client after each transaction."),
+    click.option("--ramp", type=Duration(), help="Increase the load linearly over this time."),
+    click.option("--think", type=Duration(), help="Pause of each client after a transaction."),
 ]
 
 _ARRIVAL_OPTIONS = [
@@ -63,41 +63,52 @@ _ARRIVAL_OPTIONS = [
         "--rate",
         type=Rate(),
         metavar="TPS",
-        help="Open loop: so many transactions per second come due, over all clients.",
+        help="Open loop: start this many transactions per second, over all clients.",
     ),
     click.option(
         "-L",
         "--latency-limit",
         type=LatencyLimit(),
-        help="Later than this counts as late (a bare number is in ms); with -R, what is later"
-        " before it is sent is skipped.",
+        help="Count transactions above this latency as late (a bare number is in ms); with -R,"
+        " skip those that are late before they are sent.",
     ),
     click.option(
         "--process",
         type=click.Choice(["poisson", "constant"]),
-        help="How arrivals of an open loop are spaced (default poisson).",
+        help="Spacing of arrivals with -R (default poisson).",
     ),
     click.option(
         "--when-busy",
         type=click.Choice(["queue", "skip"]),
-        help="What comes due with no client free (default queue).",
+        help="With -R, queue or skip transactions that are due while all clients are busy (default"
+        " queue).",
     ),
     click.option(
-        "--queue-max", type=click.IntRange(1), metavar="N", help="Longest queue; beyond, skip."
+        "--queue-max",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Maximum length of that queue; transactions beyond it are skipped.",
     ),
 ]
 
 _CONNECTION_OPTIONS = [
-    click.option("-C", "--connect", is_flag=True, help="A new connection for each transaction."),
     click.option(
-        "--pool-max", type=click.IntRange(1), metavar="N", help="Clients share a pool of N."
+        "-C", "--connect", is_flag=True, help="Open a new connection for each transaction."
     ),
-    click.option("--pool-max-wait", type=Duration(), help="How long a client waits for one."),
+    click.option(
+        "--pool-max",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Let clients share a pool of N connections.",
+    ),
+    click.option(
+        "--pool-max-wait", type=Duration(), help="Maximum wait for a connection from the pool."
+    ),
     click.option(
         "--connecting-max",
         type=click.IntRange(1, 100_000),
         metavar="N",
-        help="Connections made at once (default 100); as many as clients for a storm.",
+        help="Maximum number of connections being opened at the same time (default 100).",
     ),
 ]
 
@@ -107,7 +118,7 @@ _SCRIPT_OPTIONS = [
         "--scale",
         type=click.IntRange(1),
         metavar="N",
-        help="Scale of pgbench's tables (default as many as clients, up to 100).",
+        help="Scale factor of pgbench's tables (default: number of clients, up to 100).",
     ),
     click.option(
         "-f",
@@ -116,7 +127,7 @@ _SCRIPT_OPTIONS = [
         multiple=True,
         metavar="FILE[@W]",
         shell_complete=files,
-        help="Script with weight; - is standard input.",
+        help="Add a script with weight W; - reads standard input.",
     ),
     click.option(
         "-b",
@@ -125,7 +136,7 @@ _SCRIPT_OPTIONS = [
         multiple=True,
         metavar="NAME[@W]",
         shell_complete=scripts,
-        help="Built-in script with weight; list shows them.",
+        help="Add a built-in script with weight W; -b list shows them.",
     ),
     click.option(
         "-N",
@@ -133,7 +144,7 @@ _SCRIPT_OPTIONS = [
         "builtins",
         multiple=True,
         flag_value="simple-update",
-        help="As -b simple-update.",
+        help="Same as -b simple-update.",
     ),
     click.option(
         "-S",
@@ -141,40 +152,42 @@ _SCRIPT_OPTIONS = [
         "builtins",
         multiple=True,
         flag_value="select-only",
-        help="As -b select-only.",
+        help="Same as -b select-only.",
     ),
     click.option(
-        "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Variable for scripts."
+        "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Set a variable for scripts."
     ),
     click.option(
         "-M",
         "--protocol",
         type=click.Choice(["simple", "extended", "prepared"]),
-        help="How statements are sent (default prepared).",
+        help="Query protocol (default prepared).",
     ),
     click.option(
         "--parameters",
         type=click.Choice(["text", "binary"]),
-        help="How values are sent with -M extended or prepared (default text).",
+        help="Format of parameter values with -M extended or prepared (default text).",
     ),
     click.option(
         "--max-tries",
         type=click.IntRange(0),
         metavar="N",
-        help="Tries of a transaction that a serialization failure or a deadlock ends (default 10;"
-        " 0 is no limit, with -L or -T).",
+        help="Maximum number of tries of a transaction after serialization failures and deadlocks"
+        " (default 10; 0 means no limit, and with -t requires -L).",
     ),
     click.option(
         "--max-failures",
         type=FailuresLimit(),
         metavar="N%|N",
-        help="Failed transactions up to which a measurement is trusted (default 1%).",
+        help="Maximum number or share of failed transactions for a trusted measurement (default"
+        " 1%).",
     ),
     click.option(
         "--exit-on-abort",
         is_flag=True,
         default=None,
-        help="End with the first transaction that fails for good, or connection that is lost.",
+        help="End the run at the first transaction that fails permanently, or at the first lost"
+        " connection.",
     ),
     click.option(
         "--seed",
@@ -182,7 +195,7 @@ _SCRIPT_OPTIONS = [
         "seed",
         type=Seed(),
         metavar="N|time|rand",
-        help="Seed of all randomness.",
+        help="Seed of the random number generators.",
     ),
 ]
 
@@ -192,15 +205,23 @@ _ENGINE_OPTIONS = [
         type=click.Choice(["auto", "mio", "io_uring"]),
         help="Event loop of the load engine (default auto).",
     ),
-    click.option("--cpus", type=Cpus(), metavar="LIST", help="Processors for its threads: 0,2-3."),
     click.option(
-        "--nice", type=click.IntRange(-20, 19), metavar="N", help="Nice level of its threads."
+        "--cpus",
+        type=Cpus(),
+        metavar="LIST",
+        help="CPUs for the load engine's threads, such as 0,2-3.",
+    ),
+    click.option(
+        "--nice",
+        type=click.IntRange(-20, 19),
+        metavar="N",
+        help="Nice level of the load engine's threads.",
     ),
     click.option(
         "--acks",
         metavar="DIR",
-        shell_complete=folders,
-        help="Folder for a record of every transaction, kept by clients.",
+        shell_complete=directories,
+        help="Directory for the ack ledger, the clients' record of every transaction.",
     ),
 ]
 
@@ -210,34 +231,36 @@ _TRUST_OPTIONS = [
         type=Share(),
         metavar="SHARE",
         envvar="PGDYNO_MAX_OTHER_PROGRAMS",
-        help="Part of the server's cores that other programs may use before the measurement is not"
-        " trusted (default 33%).",
+        help="Maximum share of the server's cores that other programs may use for a trusted"
+        " measurement (default 33%).",
     ),
 ]
 
 _CONNECT_OPTIONS = [
-    click.option("-h", "--host", metavar="HOST", help="Your server's host or socket folder."),
-    click.option("-p", "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Its port."),
-    click.option("-U", "--username", metavar="NAME", help="User to connect as."),
+    click.option("-h", "--host", metavar="HOST", help="Host or socket directory of your server."),
+    click.option(
+        "-p", "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Port of your server."
+    ),
+    click.option("-U", "--username", metavar="NAME", help="User name to connect as."),
     click.option("-d", "--dbname", metavar="DB|CONNINFO", help="Database or connection string."),
     click.option(
         "-w",
         "--no-password",
         "prompt",
         flag_value="never",
-        help="Never ask for a password.",
+        help="Never prompt for a password.",
     ),
     click.option(
         "-W",
         "--password",
         "prompt",
         flag_value="always",
-        help="Ask for a password before connecting (else where the server wants one).",
+        help="Prompt for a password before connecting (default: only if the server requires one).",
     ),
     click.option(
         "--control",
         metavar="CONNINFO",
-        help="The server behind the pooler that you named, for set-up and probes.",
+        help="Connection string of the server behind the pooler, for set-up and probes.",
     ),
 ]
 
@@ -246,22 +269,26 @@ _SERVER_OPTIONS = [
     click.option(
         "--server-wait",
         type=Duration(),
-        help="How long to wait while another pgdyno loads your server (default 1 min; 0: not).",
+        help="How long to wait while another pgdyno loads your server (default 1 min; 0 means no"
+        " wait).",
     ),
-    click.option("--pg-version", type=int, metavar="N", help="Major version to start."),
+    click.option(
+        "--pg-version", type=int, metavar="N", help="Major version of PostgreSQL to start."
+    ),
 ]
 
 _DISK_OPTIONS = [
     click.option(
         "--data-disk",
         metavar="DISK",
-        help="Disk of the server to start: plain, plain:/dir, tmpfs:1GB, slow:flush=2ms, blackout.",
+        help="Data disk of the server to start: plain, plain:/dir, tmpfs:1GB, slow:flush=2ms,"
+        " blackout.",
     ),
-    click.option("--wal-disk", metavar="DISK", help="Another one for its WAL."),
+    click.option("--wal-disk", metavar="DISK", help="Separate disk for its WAL."),
     click.option(
         "--checksums/--no-checksums",
         default=None,
-        help="Data checksums (default as its version does).",
+        help="Data checksums (default depends on the version).",
     ),
 ]
 
@@ -273,20 +300,23 @@ _STANDBY_OPTIONS = [
         help="Standbys of the server to start, and what commits wait for: async, remote_write, on,"
         " remote_apply, local.",
     ),
-    click.option("--standby-delay", type=Duration(), help="Delay of their link, each way."),
+    click.option(
+        "--standby-delay", type=Duration(), help="Network delay to and from each standby."
+    ),
 ]
 
 _ONE_BINDIR = click.option(
     "--pg-bindir",
     metavar="DIR",
-    shell_complete=folders,
-    help="Programs of the server to start.",
+    shell_complete=directories,
+    help="Directory with the binaries of the server to start.",
 )
 _BINDIRS = click.option(
     "--pg-bindir",
     multiple=True,
     metavar="DIR",
-    help="Programs of the server to start; given twice: the same on both servers, compared.",
+    help="Directory with the binaries of the server to start; given twice, both servers are tested"
+    " and compared.",
 )
 
 _OUTPUT_OPTIONS = [
@@ -295,28 +325,30 @@ _OUTPUT_OPTIONS = [
         "--output",
         metavar="FILE",
         shell_complete=files,
-        help="Run file (default in pgdyno-runs/).",
+        help="Run file to write (default: a new file in pgdyno-runs/).",
     ),
     click.option(
         "--format",
         "output_format",
         type=click.Choice(["text", "json", "csv"]),
         default="text",
-        help="Of the result on stdout.",
+        help="Format of the result on stdout (default text).",
     ),
     click.option(
         "-P",
         "--progress",
         type=Duration(positive=True),
         default="5",
-        help="Time between lines of progress, when stderr is no terminal (default 5 s).",
+        help="Interval of progress lines when stderr is not a terminal (default 5 s).",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="No progress; warnings and errors stay."),
+    click.option(
+        "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
+    ),
 ]
 
 
 def all_of(options: list[Callable[[Any], Any]]) -> Callable[[_Command], _Command]:
-    """A decorator that gives a command these options, in this order."""
+    """Return a decorator that adds these options to a command, in this order."""
 
     def decorate(command: _Command) -> _Command:
         for option in reversed(options):
@@ -345,12 +377,12 @@ output_options = all_of(_OUTPUT_OPTIONS)
 
 
 def settings_option(*names: str, text: str) -> Callable[[_Command], _Command]:
-    """An option that takes NAME=VALUE pairs of server settings."""
+    """Return an option that takes NAME=VALUE pairs of server settings."""
     return click.option(*names, "settings", multiple=True, metavar="NAME=VALUE", help=text)
 
 
 def parse_assignments(pairs: tuple[str, ...], option: str) -> dict[str, str]:
-    """``("a=1", "b=2")`` as a mapping. Raises :class:`UsageError` for anything else."""
+    """Return ``("a=1", "b=2")`` as a mapping. Raises :class:`UsageError` for anything else."""
     values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

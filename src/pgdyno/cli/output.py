@@ -1,4 +1,4 @@
-"""Printing results: text for people, JSON and CSV for programs; and the status they end with."""
+"""Output of results as text, JSON or CSV, and the check that decides the exit status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.visible import visible_within
 def print_result(
     output_format: str, path: Path, result: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Print ``result`` as asked: a summary of the run file, the JSON, or ``rows`` as CSV."""
+    """Print ``result`` in ``output_format``: the run file's summary, JSON, or ``rows`` as CSV."""
     try:
         if output_format == "json":
             print_json(plain(result))
@@ -33,7 +33,7 @@ def print_result(
 
 
 def print_summary(path: Path) -> None:
-    """The terminal summary of a run file."""
+    """Print the terminal summary of a run file."""
     from pgdyno.record import RunFile
     from pgdyno.report import stdout_console, terminal_summary
 
@@ -41,7 +41,7 @@ def print_summary(path: Path) -> None:
 
 
 def print_statements(path: Path) -> None:
-    """Latency and failures of every statement, as pgbench's -r prints them."""
+    """Print latency and failures of every statement, as pgbench -r does."""
     from pgdyno.record import RunFile
     from pgdyno.report import statement_lines, stdout_console
 

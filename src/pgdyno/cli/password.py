@@ -1,6 +1,6 @@
-"""Asks for a password on the terminal, once: what connects later has it from the spec in memory.
+"""Password prompt, shown once; later connections use the password from the spec in memory.
 
-It is read from the terminal itself and never from stdin, and is not echoed.
+The password is read from the terminal, never from stdin, and is not echoed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TERMINAL = "/dev/tty"
 
 
 def with_password(spec: Spec, prompt: str | None) -> Spec:
-    """``spec`` with the password of its server, if it is to be asked for."""
+    """Return ``spec`` with its server's password, prompting for it if necessary."""
     if spec.server.kind != "existing":
         return spec
     conninfo = conninfo_for(spec.server.conninfo or "", prompt)
@@ -28,10 +28,10 @@ def with_password(spec: Spec, prompt: str | None) -> Spec:
 
 
 def conninfo_for(conninfo: str, prompt: str | None) -> str:
-    """``conninfo`` with a password from the terminal, if it is to be asked for.
+    """Return ``conninfo`` with a password from the terminal, if necessary.
 
-    ``prompt`` is ``always``, ``never`` or ``None``: where the server wants a password that nothing
-    else holds. Raises UsageError when it must be asked for and there is no terminal.
+    ``prompt`` is ``always``, ``never`` or ``None``: prompt only if the server requires a password
+    and none is configured. Raises UsageError if a prompt is required and there is no terminal.
     """
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -47,9 +47,9 @@ def conninfo_for(conninfo: str, prompt: str | None) -> str:
 def _ask(prompt: str) -> str:
     if not _has_terminal():
         raise UsageError(
-            "-W asks for a password on the terminal, and there is none",
+            "-W requires a terminal to prompt for a password",
             code="no-terminal",
-            hint="PGPASSWORD or ~/.pgpass can hold the password",
+            hint="set PGPASSWORD or use ~/.pgpass",
         )
     try:
         return getpass.getpass(prompt)
@@ -68,7 +68,7 @@ def _has_terminal() -> bool:
 
 
 def _is_missing(conninfo: str) -> bool:
-    """Whether the server wants a password and libpq has none."""
+    """True if the server requires a password and libpq has none."""
     from pgdyno.server import resolve_conninfo
 
     try:

@@ -1,8 +1,7 @@
-"""What positional words name: a built-in workload, a spec or run file, a connection string, a
-database.
+"""Positional arguments: a built-in workload, a spec or run file, a connection string, a database.
 
-A bare word is a database, as for pgbench and psql, unless it is the name of a workload, or looks
-like something that is given in another way.
+A bare word is a database, as for pgbench and psql, unless it is the name of a workload. A word that
+looks like a host, a script or a misspelt workload is refused.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from typing import Any
 from pgdyno.errors import UsageError
 
 _LIKENESS = 0.75
-"""From here on a word is taken for a workload that is misspelt (``difflib``'s ratio)."""
+"""Similarity (``difflib``'s ratio) from which a word counts as a misspelt workload."""
 _LETTERS_MIN = 3
 _SCRIPT_ENDINGS = (".sql", ".pgbench", ".bench")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the positional words name: at most one workload or spec, at most one server."""
+    """Positional arguments by kind: at most one workload or spec, at most one server."""
 
     builtin: str | None = None
     spec_path: Path | None = None
     conninfo: str | None = None
     database: str | None = None
-    """The database of a bare word; then there is no ``conninfo``."""
+    """A bare word; then ``conninfo`` is ``None``."""
 
 
 def sort_out(what: tuple[str, ...]) -> Asked:
-    """Tell workloads, spec files, connection strings and databases apart."""
+    """Sort arguments into workloads, spec files, connection strings and databases."""
     found: dict[str, Any] = {}
     for word in what:
         kind = _kind_of(word)
@@ -71,34 +70,33 @@ def _kind_of(word: str) -> str:
 
 
 def _not_a_database(word: str, workloads: tuple[str, ...]) -> tuple[str, str] | None:
-    """What a bare word is taken for instead of a database, and what to do about it."""
+    """Return message and hint if a bare word is probably not meant as a database."""
     quoted = shlex.quote(word)
     if not word.strip():
-        return "an empty word names neither a workload nor a database", (
-            "leave it out for a server that pgdyno starts; your server is given as -d DATABASE or"
-            " -h HOST"
+        return "an empty argument is neither a workload nor a database", (
+            "leave it out to use a server started by pgdyno, or name your server with -d DATABASE"
+            " or -h HOST"
         )
     if word.endswith(_SCRIPT_ENDINGS) or ("/" in word and Path(word).is_file()):
-        return f'"{word}" looks like a script', f"a script file is given with -f: -f {quoted}"
-    if ":" in word.rpartition("@")[0]:  # not repeated: it has a password in it
-        return "what looks like USER:PASSWORD@HOST is no connection string", (
+        return f'"{word}" looks like a script', f"use -f for a script file: -f {quoted}"
+    if ":" in word.rpartition("@")[0]:  # not quoted: it contains a password
+        return "an argument of the form USER:PASSWORD@HOST is not a connection string", (
             "a URI begins with postgresql://"
         )
     if word.startswith("/") or word == "localhost" or "." in word or ":" in word:
         return f'"{word}" looks like a host', (
-            f"a host or socket folder is given with -h: -h {quoted}; a database of that name with"
-            f" -d {quoted}"
+            f"use -h for a host or socket directory: -h {quoted}, or -d for a database of that"
+            f" name: -d {quoted}"
         )
     if alike := _alike(word, workloads):
         return f'"{word}" is not a workload; {alike} is', (
-            f"workloads are {', '.join(workloads)}; a database of that name is given with"
-            f" -d {quoted}"
+            f"workloads are {', '.join(workloads)}; use -d for a database of that name: -d {quoted}"
         )
     return None
 
 
 def _alike(word: str, workloads: tuple[str, ...]) -> str | None:
-    """The workload that ``word`` may be meant for: its beginning, or nearly it."""
+    """Return the workload that ``word`` abbreviates or misspells, if any."""
     lower = word.lower()
     if len(lower) >= _LETTERS_MIN:
         for name in workloads:

@@ -1,4 +1,4 @@
-"""``pgdyno price``: what each setting buys, and what a crash takes under it."""
+"""``pgdyno price``: the gain of each setting, and its loss in a crash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CLIENTS = 16
 _SCALE = 10
 _OWN = ("own", "ladder", "cuts", "budget")
-"""Options that are of the price list, and not of its spec."""
+"""Options of the price list that are not keys of the spec."""
 
 
 @click.command("price")
@@ -31,29 +31,31 @@ _OWN = ("own", "ladder", "cuts", "budget")
     "own",
     multiple=True,
     metavar="NAME=VALUE,…",
-    help="Settings, or keys of the spec, to price together; may be given several times.",
+    help="Settings or spec keys to price together; may be repeated.",
 )
 @click.option(
     "--ladder",
     metavar="NAME,…",
-    help="Which of the default list to price (default all, or none beside --candidate).",
+    help="Candidates of the default list to price (default: all, or none with --candidate).",
 )
-@click.option("--cuts", type=click.IntRange(0, 1000), help="Of each drill, at most (default 6).")
+@click.option(
+    "--cuts", type=click.IntRange(0, 1000), help="Maximum number of cuts per drill (default 6)."
+)
 @click.option(
     "--budget",
     type=Duration(positive=True),
-    help="Time for gains and drills (default 65 s a candidate).",
+    help="Time to spend on gains and drills (default 65 s per candidate).",
 )
-@settings_option("--set", "--setting", text="Setting to start the server with, in all of it.")
+@settings_option("--set", "--setting", text="Setting to start every server with.")
 @output_options
 def command(**given: Any) -> None:
-    """What each setting buys, and what a crash takes under it.
+    """Measure what each setting gains, and what it loses in a crash.
 
     Measures each candidate against the same server without it, in interleaved pairs on this
-    machine's own disk, then crashes servers that run under it and counts what is gone.
+    machine's disk, then crashes servers with the candidate applied and counts what is lost.
 
     \b
-      pgdyno price                          the whole ladder, on tpcb-like
+      pgdyno price                          all candidates, on tpcb-like
       pgdyno price --ladder async-200ms,fpw-off
       pgdyno price --candidate full_page_writes=off,wal_compression=on
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
@@ -105,7 +107,7 @@ def _check_bounds(result: PriceResult) -> None:
 
     if titles := broken_promises(result.prices):
         raise ThresholdError(
-            f"more was lost than is documented: {'; '.join(titles)}",
+            f"lost more than documented: {'; '.join(titles)}",
             code="worse-than-documented",
             hint=f"pgdyno report {result.run_file} shows which cuts",
         )

@@ -1,4 +1,4 @@
-"""JSON on stdout, and whether there is any yet: a program that asked for it reads one document."""
+"""JSON output on stdout, limited to one document for each command."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import click
 
 @dataclass
 class Printed:
-    """What the present command has printed; click's object."""
+    """State of the current command's output; click's context object."""
 
     json: bool = False
 
 
 def print_json(value: object) -> None:
-    """JSON in ASCII, as any program reads it and any terminal shows it."""
+    """Print JSON in ASCII, which is safe in every encoding and terminal."""
     context = click.get_current_context(silent=True)
     printed = context.find_object(Printed) if context is not None else None
     if printed is not None:

@@ -1,4 +1,4 @@
-"""``pgdyno report``: a run file as one HTML page, or the chapters of a story as one."""
+"""``pgdyno report``: write a run file, or the chapters of a story, as one HTML page."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pgdyno.visible import visible
     "-o",
     "--output",
     metavar="FILE",
-    help="The page (default beside the run file; - is stdout).",
+    help="Page to write (default: beside the run file; - writes to stdout).",
 )
 def command(runs: tuple[Path, ...], output: str | None) -> None:
-    """Read a run file: one self-contained HTML page.
+    """Write a run file as one self-contained HTML page.
 
-    Several run files are the chapters of a story, which have one page together.
+    Several run files are the chapters of a story and are written to one page.
     """
     from pgdyno.cli.files import STDOUT, page_path
     from pgdyno.record import RunFile, making_sense_of
@@ -47,7 +47,7 @@ def command(runs: tuple[Path, ...], output: str | None) -> None:
 
 
 def _print_page(page: str) -> None:
-    """To stdout, in the encoding that the page says it has."""
+    """Print the page on stdout in UTF-8, the encoding that it declares."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     click.echo(page, nl=False)

@@ -1,4 +1,4 @@
-"""``pgdyno run``: one run with its diagnosis."""
+"""``pgdyno run``: load a server once and diagnose it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ run_options = all_of(RUN_OPTIONS)
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @output_options
 def command(**given: Any) -> None:
-    """One run with its diagnosis.
+    """Load a server once and diagnose it.
 
-    WORKLOAD is tpcb-like (the default), simple-update, select-only or mixed; without DATABASE,
-    CONNINFO, -h or -d the load goes to a PostgreSQL that pgdyno starts and removes again. With -i
-    tables are made, and the load follows only where -t or -T says how long.
+    WORKLOAD is tpcb-like (the default), simple-update, select-only or mixed. Without DATABASE,
+    CONNINFO, -h or -d, pgdyno starts a PostgreSQL server for the run and removes it at the end.
+    With -i, tables are created, and a load follows only if -t or -T is given.
 
     \b
-      pgdyno run -i -s 10 shop        as pgbench -i -s 10 shop
-      pgdyno run -c 8 -T 60 shop      as pgbench -c 8 -T 60 shop
+      pgdyno run -i -s 10 shop        same as pgbench -i -s 10 shop
+      pgdyno run -c 8 -T 60 shop      same as pgbench -c 8 -T 60 shop
     """
     from pgdyno.cli.session import only_initialise, session_for
     from pgdyno.investigate import observe
@@ -42,9 +42,9 @@ def command(**given: Any) -> None:
     if given["initialize"] and given["transactions"] is None and given["time"] is None:
         if given["output_format"] != "text":
             raise UsageError(
-                "-i alone has no result but its tables, so --format is for a load",
+                "--format requires a load: -i alone only creates tables",
                 code="contradiction",
-                hint="-t or -T says how long the load is that follows",
+                hint="add -t or -T to run a load after the initialization",
             )
         only_initialise(spec, given)
         return

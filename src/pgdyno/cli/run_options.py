@@ -1,4 +1,4 @@
-"""Options of ``pgdyno run`` alone: how long, pgbench's log, and what it prints besides."""
+"""Options of ``pgdyno run`` only: duration, pgbench's log, and additional output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG_PREFIX = "pgbench_log"
 
 
 def _print_script(_ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
-    """Print a built-in script and leave."""
+    "Print a built-in script and exit."
     if name is None:
         return
     from pgdyno._engine import builtin_scripts
@@ -31,48 +31,55 @@ RUN_OPTIONS = [
         "--transactions",
         type=click.IntRange(1),
         metavar="N",
-        help="Transactions of each client, instead of a time.",
+        help="Number of transactions per client, instead of -T.",
     ),
-    click.option("-T", "--time", type=Duration(), help="How long to measure, after the ramp."),
+    click.option(
+        "-T", "--time", type=Duration(), help="Duration of the measurement, after the ramp."
+    ),
     click.option(
         "-r",
         "--report-per-command",
         "--report-latencies",
         "report_per_command",
         is_flag=True,
-        help="Print the latency and the failures of every statement.",
+        help="Print the latency and failures of each statement.",
     ),
     click.option(
-        "-l", "--log", is_flag=True, help=f"Write pgbench's log: {LOG_PREFIX}.PID[.THREAD]."
+        "-l",
+        "--log",
+        is_flag=True,
+        help=f"Write a log in pgbench's format: {LOG_PREFIX}.PID[.THREAD].",
     ),
     click.option(
-        "--log-prefix", metavar="PREFIX", help=f"Its name, with -l (default {LOG_PREFIX})."
+        "--log-prefix",
+        metavar="PREFIX",
+        help=f"Prefix of the log file, with -l (default {LOG_PREFIX}).",
     ),
     click.option(
         "--sampling-rate",
         type=click.FloatRange(0, 1, min_open=True),
         metavar="SHARE",
-        help="Share of the transactions that it has, with -l: 0.01 for one of a hundred.",
+        help="Share of the transactions to log, with -l: 0.01 for 1 in 100.",
     ),
     click.option(
         "--aggregate-interval",
         type=Duration(positive=True),
-        help="One line for so many seconds instead of each transaction, with -l.",
+        help="Log one line per interval instead of one per transaction, with -l.",
     ),
     click.option(
         "--failures-detailed",
         is_flag=True,
-        help="Tell serialization failures and deadlocks apart in the log, as results always do.",
+        help="Log serialization failures and deadlocks separately, with -l.",
     ),
     click.option(
         "--verbose-errors",
         is_flag=True,
-        help="Tell every error while the load runs, and not the first of each kind.",
+        help="Print every error during the load, not only the first of each kind.",
     ),
     click.option(
         "--progress-timestamp",
         is_flag=True,
-        help="Progress with the time of day, in seconds since 1970.",
+        help="Print progress with Unix timestamps.",
     ),
     click.option(
         "--show-script",
@@ -80,13 +87,13 @@ RUN_OPTIONS = [
         is_eager=True,
         expose_value=False,
         callback=_print_script,
-        help="Print a built-in script and leave.",
+        help="Print a built-in script and exit.",
     ),
 ]
 
 
 def log_fields(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the options say of the log; ``None`` without one. Raises :class:`UsageError`."""
+    """Return the spec fields of the log; ``None`` without a log. Raises :class:`UsageError`."""
     wanted = {
         "prefix": given.get("log_prefix"),
         "sampling_rate": given.get("sampling_rate"),
@@ -96,10 +103,10 @@ def log_fields(given: Mapping[str, Any]) -> dict[str, Any] | None:
     if not given.get("log"):
         for name in present:
             raise UsageError(
-                f"--{name.replace('_', '-') if name != 'prefix' else 'log-prefix'} is for the log"
-                " of transactions",
+                f"--{name.replace('_', '-') if name != 'prefix' else 'log-prefix'} requires"
+                " a transaction log",
                 code="contradiction",
-                hint="-l writes one",
+                hint="add -l",
             )
         return None
     if "aggregate_interval" in present:
@@ -109,11 +116,11 @@ def log_fields(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def check_tries(given: Mapping[str, Any]) -> None:
-    """Tries without end need another end. Raises :class:`UsageError`."""
+    """Check that unlimited tries have another limit. Raises :class:`UsageError`."""
     bounded = given["latency_limit"] is not None or given.get("transactions") is None
     if given["max_tries"] == 0 and not bounded:
         raise UsageError(
-            "--max-tries 0: with -t a transaction that always fails would be tried for ever",
+            "--max-tries 0 with -t: a transaction that always fails would be retried forever",
             code="contradiction",
-            hint="bound its tries with -L, or the run with -T",
+            hint="limit the retries with -L, or the run with -T",
         )

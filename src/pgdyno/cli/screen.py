@@ -1,6 +1,6 @@
 """Progress on stderr: a live line and bars on a terminal, plain lines otherwise.
 
-Results are not printed here; stdout is theirs.
+Results go to stdout and are not printed here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watcher_for(*, quiet: bool, every_s: float, timestamps: bool = False) -> Iterator[Watcher]:
-    """The watcher that suits stderr; whatever it draws is gone or complete at the end."""
+    """Yield the watcher for stderr, a terminal or not; its display is removed at the end."""
     if quiet:
         yield _Notes()
     elif sys.stderr.isatty() and not timestamps:
@@ -33,10 +33,10 @@ def watcher_for(*, quiet: bool, every_s: float, timestamps: bool = False) -> Ite
 
 
 class _Notes(Silent):
-    """What is worth keeping on the screen, and nothing else."""
+    """Prints notes only."""
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         print(fit(text), file=sys.stderr, flush=True)
 
 
@@ -53,26 +53,26 @@ class _Lines:
         self._progress_s = 0.0
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
-        """A line of its own."""
+        """Print a line."""
         self._write(text)
 
     def step(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         self._write(text)
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line."""
         self._write(text)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """A line a second, and one at the end."""
+        """Print one line per second, and one at the end."""
         now_s = time.monotonic()
         if done >= total or now_s - self._progress_s >= 1.0:
             self._progress_s = now_s
             self._write(f"{what}: {done:,} of {total:,}")
 
     def tick(self, tick: Tick) -> None:
-        """Gathers intervals until a line is due."""
+        """Collect intervals until the next line."""
         with self._lock:
             self._ticks.append(tick)
             if self._last_s is None:
@@ -90,7 +90,7 @@ class _Lines:
 
 
 class _Bars:
-    """A live display: what goes on, how far it is, what the load does."""
+    """A live display: phase, progress bar and figures of the load."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -99,7 +99,7 @@ class _Bars:
         self._progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
-            # Without colours nothing but these tells how far the bar is to go.
+            # Without colours, only the brackets show the full length of the bar.
             TextColumn("[", markup=False),
             BarColumn(bar_width=20),
             TextColumn("]", markup=False),
@@ -117,29 +117,29 @@ class _Bars:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # The terminal may be gone.
+        with suppress(OSError):  # The terminal may be closed.
             self._progress.stop()
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
-        """The display's description; a bar that time fills."""
+        """Set the description, and a bar that advances with time."""
         self._phase_began_s, self._phase_lasts_s = time.monotonic(), lasts_s
         self._progress.update(self._task, description=fit(text), total=lasts_s, completed=0)
 
     def step(self, text: str) -> None:
-        """A line above the display."""
+        """Print a line above the display."""
         self.note(text)
 
     def note(self, text: str) -> None:
-        """A line above the display."""
+        """Print a line above the display."""
         self._progress.console.print(fit(text), highlight=False, markup=False)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """The bar."""
+        """Update the bar."""
         self._phase_lasts_s = None
         self._progress.update(self._task, description=fit(what), completed=done, total=total)
 
     def tick(self, tick: Tick) -> None:
-        """The figures beside the bar, and a second more in it."""
+        """Update the figures beside the bar, and a bar that advances with time."""
         self._progress.update(self._task, figures=_line([tick]))
         if self._phase_lasts_s is not None:
             passed_s = min(time.monotonic() - self._phase_began_s, self._phase_lasts_s)
@@ -147,12 +147,12 @@ class _Bars:
 
 
 def fit(text: str) -> str:
-    """A text for stderr, which may quote a server, a file or what was typed."""
+    """Return text that may quote a server, a file or user input, made safe for stderr."""
     return visible(blank(text))
 
 
 def _line(ticks: list[Tick]) -> str:
-    """Throughput over the ticks, the last one's latencies and clients, failures if any."""
+    """Return mean throughput, the last latencies and number of clients, and failures if any."""
     last = ticks[-1]
     throughput_tps = sum(tick.throughput_tps for tick in ticks) / len(ticks)
     failed = sum(tick.failed for tick in ticks)

@@ -1,4 +1,4 @@
-"""Scripts and their variables as options name them: -f, -b, -D."""
+"""Scripts and their variables, given by the options -f, -b and -D."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DESCRIBED = {
     "simple-update": "<builtin: simple update>",
     "select-only": "<builtin: select only>",
 }
-"""Built-in scripts, in pgbench's words."""
+"""Built-in scripts with pgbench's descriptions."""
 
 _VARIABLE = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*")
 
@@ -25,20 +25,20 @@ _VARIABLE = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*")
 def script_parts(
     given: Mapping[str, Any], workload: str | None
 ) -> str | list[dict[str, Any]] | None:
-    """The mix of -f and -b, or the workload that was named."""
+    """Return the mix of -f and -b, or the named workload."""
     parts = [_file_part(each) for each in given["files"]]
     parts += [_builtin_part(each) for each in given["builtins"]]
     if parts and workload:
         raise UsageError(
-            f"{workload} is one workload, and -f and -b make another",
+            f"the workload {workload} cannot be combined with -f or -b",
             code="contradiction",
-            hint=f"a mix of both: -b {workload}@1 -f FILE@1",
+            hint=f"to mix them: -b {workload}@1 -f FILE@1",
         )
     return parts or workload
 
 
 def _file_part(text: str) -> dict[str, Any]:
-    """``file@weight``; ``-`` is standard input."""
+    """Parse ``file@weight``; ``-`` is standard input."""
     part = _weighted(text, "-f", "file")
     if part["file"] == "-":
         return {**part, "file": "stdin", "text": _standard_input()}
@@ -47,7 +47,7 @@ def _file_part(text: str) -> dict[str, Any]:
 
 @cache
 def _standard_input() -> str:
-    """All of standard input, which can be read only once."""
+    """Return all of standard input, which can be read only once."""
     try:
         return sys.stdin.buffer.read().decode()
     except (UnicodeDecodeError, OSError) as problem:
@@ -57,7 +57,7 @@ def _standard_input() -> str:
 
 
 def _builtin_part(text: str) -> dict[str, Any]:
-    """``name@weight``; as in pgbench, the beginning of a name will do, and ``list`` shows them."""
+    """Parse ``name@weight``; as in pgbench, a prefix is enough, and ``list`` prints all names."""
     if text == "list":
         click.echo("Available builtin scripts:")
         for name, described in DESCRIBED.items():
@@ -68,10 +68,10 @@ def _builtin_part(text: str) -> dict[str, Any]:
 
 
 def builtin_named(beginning: str, option: str) -> str:
-    """The one built-in script whose name begins like this."""
+    """Return the built-in script whose name has this prefix. Raises UsageError if not unique."""
     matching = [name for name in DESCRIBED if name.startswith(beginning)]
     if len(matching) != 1 or not beginning:
-        problem = "fits more than one script" if matching else "is not a built-in script"
+        problem = "matches more than one script" if matching else "is not a built-in script"
         raise UsageError(
             f'{option}: "{beginning}" {problem}',
             code="unknown-builtin",
@@ -81,7 +81,7 @@ def builtin_named(beginning: str, option: str) -> str:
 
 
 def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
-    """``name@weight``, pgbench's way."""
+    """Parse ``name@weight`` as pgbench does."""
     name, at, weight = text.rpartition("@")
     if not at:
         name, weight = text, "1"
@@ -93,7 +93,7 @@ def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
 
 
 def variables_of(definitions: tuple[str, ...]) -> dict[str, str]:
-    """``-D name=value`` as a mapping, checked as pgbench does. Raises :class:`UsageError`."""
+    """Return ``-D name=value`` as a mapping, checked as by pgbench. Raises :class:`UsageError`."""
     values = {}
     for definition in definitions:
         name, _, value = definition.partition("=")

@@ -22,10 +22,16 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--pg-bindir", metavar="DIR", help="Another folder with a server's programs.")
-@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text")
+@click.option("--pg-bindir", metavar="DIR", help="Another directory with PostgreSQL binaries.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the result on stdout (default text).",
+)
 def list_servers(pg_bindir: str | None, output_format: str) -> None:
-    """Versions, paths, and what each build has."""
+    """List the PostgreSQL installations with version, path and build options."""
     from pgdyno.server import discover_installations
 
     found = discover_installations(Path(pg_bindir) if pg_bindir else None)
@@ -58,9 +64,9 @@ def list_servers(pg_bindir: str | None, output_format: str) -> None:
 @command.command("sweep")
 @click.argument("conninfo", required=False)
 def sweep_leftovers(conninfo: str | None) -> None:
-    """Remove what killed runs left, and undo what they changed on your servers.
+    """Remove what killed runs left, and restore settings that they changed on your servers.
 
-    With CONNINFO, the server that it leads to is reached by it, and not as the killed run was.
+    With CONNINFO, connect to that server with it instead of as the killed run did.
     """
     from pgdyno.disk import dismantle
     from pgdyno.server import sweep, undo_left
@@ -85,21 +91,21 @@ def _settled(conninfo: str) -> list[str]:
 
 
 def _not_undone(left: Sequence[Undone]) -> PgdynoError:
-    """The error for records that could not be carried out, with every way to mend it."""
+    """Return the error for undo records that could not be applied, with every remedy."""
     from pgdyno.errors import SetupError
 
     ways = [
-        f"as a superuser of that server: {' '.join(each.by_hand)} Then, or if that server is gone"
-        f" for good: rm {each.path}"
+        f"as a superuser of that server: {' '.join(each.by_hand)} Then, or if that server no"
+        f" longer exists: rm {each.path}"
         for each in left
         if each.by_hand
     ]
     return SetupError(
-        f"{len(left)} undo record{'s are' if len(left) > 1 else ' is'} left",
+        f"{len(left)} undo record{'s' if len(left) > 1 else ''} left",
         code="undo-pending",
         hint="\n".join(
             (
-                "pgdyno server sweep CONNINFO reaches a server in another way, or as another role",
+                "pgdyno server sweep CONNINFO connects in another way, or as another role",
                 *ways,
             )
         ),

@@ -1,6 +1,6 @@
-"""The same on one server or on two: what --pg-bindir means to commands that take it twice.
+"""One or two servers of a command that accepts --pg-bindir twice.
 
-Of two servers the second has its turn first, for the result of the first one is held against its.
+The second server is measured first, because the result of the first is compared with it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Turn:
-    """What is to be done on one of the servers."""
+    """The work to do on one of the servers."""
 
     spec: Spec
     spec_text: str
     run_path: Path
     words: Sequence[str]
-    """The command's own options, as they would be given again for this server."""
+    """The command's own options, to repeat it on this server."""
 
 
 @dataclass(frozen=True)
 class Servers:
-    """The servers that a command line asks for: one, or two that differ in their programs alone."""
+    """The servers of a command line: one, or two that differ only in their binaries."""
 
     specs: tuple[tuple[Spec, str], ...]
-    """With the spec file's text, '' without one; that of the first server comes first."""
+    """Spec and text of its file ('' without a file), first server first."""
 
     def turns(self, output: str | None, name: str, own: tuple[str, ...]) -> list[Turn]:
-        """For each server, with a new run file: as :func:`run_path`, the second one's beside it as
-        ``…-against.db``. ``own`` names the command's own options."""
+        """Return the turn of each server, with a new run file by :func:`run_path`; the second
+        server's has the suffix ``-against``. ``own`` names the command's own options."""
         path = run_path(output, name)
         paths = [path]
         if len(self.specs) > 1:
@@ -53,15 +53,16 @@ class Servers:
 
 
 def servers_of(asked: Asked, given: Mapping[str, Any], *, scale: int, clients: int) -> Servers:
-    """The servers of the command line, by :func:`build_spec`, for each --pg-bindir.
+    """Return the servers of the command line, by :func:`build_spec`, for each --pg-bindir.
 
-    Without a spec file, ``scale`` and ``clients`` stand in for what is not said. What one of two
-    servers lacks is an error now, and not when the other has had its turn.
+    Without a spec file, ``scale`` and ``clients`` are the defaults. Raises now for binaries that
+    one of two servers lacks, before the other is measured.
     """
     bindirs = given["pg_bindir"] or (None,)
     if len(bindirs) > 2:
         raise UsageError(
-            "--pg-bindir is given once, or twice to compare two servers", code="too-many-servers"
+            "--pg-bindir can be given at most twice, to compare two servers",
+            code="too-many-servers",
         )
     if asked.spec_path is None:
         given = {
@@ -78,8 +79,7 @@ def servers_of(asked: Asked, given: Mapping[str, Any], *, scale: int, clients: i
 
 
 def on_each(turns: list[Turn], do: Callable[[Turn, Result | None], Result]) -> Result:
-    """What ``do`` comes to on the first server, given what it came to on the second, if there is
-    one."""
+    """Return the result of ``do`` on the first server, given its result on the second, if any."""
     against = None
     for turn in reversed(turns[1:]):
         against = do(turn, against)

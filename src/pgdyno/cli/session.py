@@ -1,4 +1,4 @@
-"""A session as the command line opens it: with progress on stderr, by the shared options."""
+"""Sessions opened from the command line, with progress on stderr."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def session_for(
     asked: Sequence[str] = (),
     settings: Collection[str] = (),
 ) -> Iterator[Session]:
-    """The session of ``spec``, recorded in ``path``; ``given`` are the command's options,
-    ``asked`` those that are not in the spec, as words. ``settings`` are to be changed."""
+    """Open the session of ``spec``, recorded in ``path``.
+
+    ``given`` are the command's options, ``asked`` those that are not in the spec, as words, and
+    ``settings`` the settings that will be changed."""
     if command != "run" and spec.load.transactions is not None:
         raise UsageError(
-            "load.transactions ends the load by itself, and slices last a time",
+            f"load.transactions cannot be used with pgdyno {command}: its slices have a fixed time",
             code="contradiction",
-            hint=f"leave it out for pgdyno {command}",
+            hint="remove load.transactions from the spec; it is for pgdyno run",
         )
     spec = with_password(spec, given.get("prompt"))
     with watcher_for(
@@ -62,7 +64,7 @@ def session_for(
 
 
 def only_initialise(spec: Spec, given: Mapping[str, Any]) -> None:
-    """Make the tables, say where they are, and end."""
+    """Create the tables and print where they are."""
     spec = with_password(spec, given.get("prompt"))
     began_s = time.monotonic()
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:

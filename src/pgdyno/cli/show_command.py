@@ -1,4 +1,4 @@
-"""``pgdyno show``: a run file in the terminal."""
+"""``pgdyno show``: print a run file in the terminal."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pgdyno.visible import visible
     "output_format",
     type=click.Choice(["text", "json", "spec"]),
     default="text",
-    help="A summary, the JSON result, or the spec that repeats the run.",
+    help="Summary, JSON result, or the spec that repeats the run (default text).",
 )
 def command(run: str, output_format: str) -> None:
-    """Read a run file: a summary in the terminal."""
+    """Print the summary of a run file."""
     from pgdyno.record import making_sense_of
 
     with making_sense_of(Path(run)):
@@ -46,5 +46,5 @@ def _show(run: Path, output_format: str) -> None:
             )
     if output_format == "spec":
         spec = spec_to_toml(spec_from_fields(about.spec, where=str(run)))
-        # A file gets the spec to the letter.
+        # Redirected output must be the exact spec.
         click.echo(visible(spec) if sys.stdout.isatty() else spec, nl=False)

@@ -1,4 +1,4 @@
-"""``pgdyno spec``: check a spec file, print the schema of specs."""
+"""``pgdyno spec``: check a spec file, print the JSON schema of specs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pgdyno.cli.printed import print_json
 
 @click.group("spec", context_settings={"help_option_names": ["-?", "--help"]})
 def command() -> None:
-    """Check a spec file, or print the schema of specs."""
+    """Check a spec file, or print the JSON schema of specs."""
 
 
 @command.command("check")
 @click.argument("spec", metavar="SPEC.toml|RUN.db")
 def check(spec: str) -> None:
-    """Read a spec and its scripts without running them; print it with every default filled in.
+    """Check a spec and its scripts without running them, and print it with all defaults.
 
-    Settings are held against the server that would be started, and the names of faults, of
-    candidates and of what chapters change against what there is.
+    Also checks settings against the server that would be started, and the names of faults,
+    candidates and changed keys.
     """
     from pgdyno.cli.names import check_names
     from pgdyno.conduct import read_spec_or_run

@@ -1,6 +1,6 @@
-"""What arguments and options ask for, as a spec.
+"""Make a spec from arguments and options.
 
-Options go over what a spec file says.
+Options override a spec file.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _LOAD_KEYS = (
     "nice", "acks", "max_failures", "exit_on_abort", "max_other_programs",
 )  # fmt: skip
 
-# Options of the server to start, which one that runs cannot have.
+# Options for a server that pgdyno starts, not for a running server.
 _STARTED_ONLY = (
     "pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums", "standby", "standby_delay",
 )  # fmt: skip
 
 
 def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
-    """The spec that arguments and options ask for, and the spec file's text ('' without one)."""
+    """Return the spec of arguments and options, and the spec file's text ('' without one)."""
     from pgdyno.conduct import check_server_named, read_spec_or_run
     from pgdyno.spec import spec_from_fields
     from pgdyno.spec.mix import DEFAULT_SCRIPT
@@ -84,24 +84,24 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     if conninfo is None:
         if given["control"] is not None:
             raise UsageError(
-                "--control goes with a server that you name for the clients, with -h or -d",
+                "--control requires a server for the clients, named with -h or -d",
                 code="contradiction",
             )
         if given["server_wait"] is not None:
             raise UsageError(
-                "--server-wait goes with a server that you name, with -h or -d",
+                "--server-wait requires a server named with -h or -d",
                 code="contradiction",
             )
         if given["initialize"]:
             raise UsageError(
-                "-i makes tables on a server that you name, and none is named",
+                "-i requires a named server",
                 code="contradiction",
-                hint="for example -d DATABASE; a server that pgdyno starts has its tables made in"
-                " any case",
+                hint="for example -d DATABASE; on a server started by pgdyno the tables are always"
+                " created",
             )
         if given["prompt"] is not None:
             option = "-W" if given["prompt"] == "always" else "-w"
-            raise UsageError(f"{option} goes with a server that you name", code="contradiction")
+            raise UsageError(f"{option} requires a named server", code="contradiction")
         settings = parse_assignments(given.get("settings", ()), "--set")
         return _without_none(
             {
@@ -114,13 +114,13 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     for option in _STARTED_ONLY:
         if given[option] is not None:
             raise UsageError(
-                f"--{option.replace('_', '-')} is for a server that pgdyno starts; you named one"
-                " that runs",
+                f"--{option.replace('_', '-')} cannot be used with a running server, only"
+                " with one started by pgdyno",
                 code="contradiction",
             )
     if given.get("settings"):
         raise UsageError(
-            "--set is for a server that pgdyno starts; you named one that runs",
+            "--set cannot be used with a running server, only with one started by pgdyno",
             code="contradiction",
             hint="pgdyno compare --set NAME=VALUE --apply tries a setting on your server",
         )
@@ -135,7 +135,7 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _each_group(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options say of every client group."""
+    """Return the fields that the options set in every client group."""
     pool = _without_none({"max": given["pool_max"], "max_wait": _ms(given["pool_max_wait"])})
     limit_us = given["latency_limit"]
     return _without_none(
@@ -156,29 +156,29 @@ def _arrival(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_arrival(given: Mapping[str, Any]) -> None:
-    """What only an open loop has needs a rate."""
+    """Raise UsageError for options of an open loop without a rate."""
     for key in ("process", "when_busy", "queue_max"):
         if given[key] is not None and given["rate"] is None:
             raise UsageError(
-                f"--{key.replace('_', '-')} is for an open loop, which needs a rate",
+                f"--{key.replace('_', '-')} requires an open loop, with -R",
                 code="rate-missing",
                 hint="for example -R 500",
             )
 
 
 def _threads(given: Mapping[str, Any]) -> int | None:
-    """As in pgbench, no more threads than clients."""
+    """Return the number of threads: as in pgbench, at most the number of clients."""
     threads: int | None = given["threads"]
     clients: int | None = given["clients"]
     return threads if threads is None or clients is None else min(threads, clients)
 
 
 def _hold(given: Mapping[str, Any]) -> str | None:
-    """How long to measure; until all is done, a day at most, where transactions are counted."""
+    """Return the duration of the load; with -t, a limit of one day."""
     if given.get("transactions") is None:
         return _ms(given.get("time"))
     if given.get("time") is not None:
-        raise UsageError("give either -t or -T", code="contradiction")
+        raise UsageError("-t and -T exclude each other", code="contradiction")
     return "1d"
 
 

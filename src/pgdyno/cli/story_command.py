@@ -1,4 +1,4 @@
-"""``pgdyno story``: the chapters of a spec, one after the other."""
+"""``pgdyno story``: run the chapters of a spec in order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pgdyno.errors import PgdynoError, ThresholdError, TrustError, left_by
 
 @click.command("story")
 @click.argument("spec_path", metavar="SPEC.toml|RUN.db", type=click.Path(path_type=Path))
-@click.option("--only", type=click.IntRange(1), metavar="N", help="Only this chapter.")
+@click.option("--only", type=click.IntRange(1), metavar="N", help="Run only chapter N.")
 @output_options
 def command(**given: Any) -> None:
-    """Carry out the story of a spec: comparisons and drills, and where luck had a part.
+    """Run the chapters of a spec: comparisons and drills.
 
-    Each chapter ([[story]]) has a run file of its own, named after -o and its number; all of them
-    together have one page. The exit
-    status is 3 when one ends otherwise than the spec expects, and 4 when one cannot be trusted.
+    Each chapter ([[story]]) has its own run file, named after -o and its number; one HTML page
+    shows all of them. The exit status is 3 if the outcome of a chapter differs from the one that
+    the spec expects, and 4 if a chapter cannot be trusted.
 
     \b
       pgdyno story scenarios/wal-on-ram.toml
@@ -48,7 +48,7 @@ def command(**given: Any) -> None:
     page = page_path(None, base)
 
     def finish() -> None:
-        """What ends a story leaves the chapters that were told, and their page."""
+        """Print and write the chapters that were finished, also after an error."""
         if not chapters:
             return
         result["page"] = str(_write_page(chapters, page))
@@ -104,12 +104,12 @@ def _rows(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _judge(result: Mapping[str, Any]) -> None:
-    """Raise TrustError for a chapter that cannot be trusted, ThresholdError for one that ended
-    otherwise than expected."""
+    """Raise TrustError for a chapter that cannot be trusted, ThresholdError for an unexpected
+    outcome."""
     for chapter in result["chapters"]:
         if not chapter["trustworthy"]:
             raise TrustError(
-                f"chapter {chapter['number']}, {chapter['title']}: it cannot be trusted:"
+                f"chapter {chapter['number']}, {chapter['title']}: the result cannot be trusted:"
                 f" {'; '.join(chapter['distrust'])}",
                 code="not-trustworthy",
                 hint=f"pgdyno show {chapter['run_file']}",
@@ -119,7 +119,7 @@ def _judge(result: Mapping[str, Any]) -> None:
         first = other[0]
         ended = ", ".join(f"{name} {end}".strip() for name, end in first["endings"].items())
         raise ThresholdError(
-            f"chapter {first['number']}, {first['title']}: ended otherwise than expected: {ended}",
+            f"chapter {first['number']}, {first['title']}: unexpected outcome: {ended}",
             code="story-otherwise",
             hint=f"pgdyno show {first['run_file']}",
         )

@@ -1,10 +1,9 @@
-"""stdout and stderr as commands use them, whatever they are and whatever becomes of them.
+"""stdout and stderr that handle write errors, missing encodings and closed streams.
 
-Results go to stdout: when they cannot be written, that is an error like any other, unless whoever
-read them has left, which changes nothing. Progress and messages go to stderr: what cannot be
-written there is lost, and changes nothing. What an encoding lacks is written as an escape. A stream
-that was closed before the start leads nowhere, and its number is taken, so that no file of ours
-ever answers to it.
+Results go to stdout. A write error there is an error of the command, except if the reader has
+closed the pipe, which is ignored. Progress and messages go to stderr; write errors there are
+ignored. Characters that the encoding lacks are written as escapes. A stream that was closed before
+the start is connected to /dev/null, so that no other file gets its descriptor.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ class _Messages(io.TextIOWrapper):
         try:
             return super().write(text)
         except OSError:
-            _lead_nowhere(self)
+            _discard(self)
             return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError:
-            _lead_nowhere(self)
+            _discard(self)
 
 
 def prepare() -> None:
-    """Make stdout and stderr what this module says. Before any file is opened."""
+    """Replace stdout and stderr. Must be called before any file is opened."""
     while (number := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
     os.close(number)
@@ -66,7 +65,7 @@ def prepare() -> None:
 def _as(kind: type[io.TextIOWrapper], stream: TextIO | None, number: int) -> TextIO:
     if stream is None:
         return kind(open(number, "wb"), encoding="utf-8")
-    # ASCII is what Python takes where no locale is set; click writes UTF-8 then, so all of us do.
+    # Python uses ASCII if no locale is set; click writes UTF-8 then, and so does pgdyno.
     encoding = "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else stream.encoding
     at_line_ends = number == 2 or stream.isatty()
     raw = stream.detach()  # type: ignore[attr-defined]
@@ -74,18 +73,18 @@ def _as(kind: type[io.TextIOWrapper], stream: TextIO | None, number: int) -> Tex
 
 
 def _give_up(stream: TextIO, problem: OSError) -> None:
-    """RunError, unless whoever read it, or the terminal, is gone: nobody is there to miss it."""
-    _lead_nowhere(stream)
+    """Raise RunError, except if the reader or the terminal is gone."""
+    _discard(stream)
     if problem.errno not in (errno.EPIPE, errno.EIO):
         raise RunError(
             f"cannot write the result: {problem.strerror}",
             code="result-unwritable",
-            hint="lead stdout to a place that can be written to",
+            hint="redirect stdout to a writable file",
         ) from None
 
 
-def _lead_nowhere(stream: TextIO) -> None:
-    """What is still to be written, and all that will be, is thrown away without another error."""
+def _discard(stream: TextIO) -> None:
+    """Connect the stream to /dev/null, so that further output causes no errors."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)

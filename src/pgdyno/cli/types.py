@@ -1,4 +1,4 @@
-"""Types of option values: what is accepted, to the letter, and what is said of the rest."""
+"""Types of option values, with their syntax and error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Duration(click.ParamType[int]):
     name = "time"
 
     def __init__(self, *, positive: bool = False) -> None:
-        """With ``positive``, less than a millisecond is refused."""
+        """With ``positive``, less than one millisecond is an error."""
         self._positive = positive
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -34,7 +34,7 @@ class Duration(click.ParamType[int]):
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
         if self._positive and duration_ms == 0:
-            self.fail(f'"{value}" is no time to do anything in', param, ctx)
+            self.fail(f'"{value}" must be greater than 0', param, ctx)
         return duration_ms
 
 
@@ -53,12 +53,12 @@ class LatencyLimit(click.ParamType[int]):
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
         if limit_us == 0:
-            self.fail(f'"{value}" is no time to do anything in', param, ctx)
+            self.fail(f'"{value}" must be greater than 0', param, ctx)
         return limit_us
 
 
 class Rate(click.ParamType[float]):
-    """Transactions per second, more than none."""
+    """Transactions per second, more than 0."""
 
     name = "rate"
 
@@ -69,19 +69,21 @@ class Rate(click.ParamType[float]):
             return value
         if not _NUMBER.fullmatch(value):
             self.fail(
-                f'"{value}" is not a rate: a number of transactions per second, as 500', param, ctx
+                f'"{value}" is not a rate: a number of transactions per second, such as 500',
+                param,
+                ctx,
             )
         if float(value) == 0:
             raise UsageError(
-                f"-R {value}: at this rate nothing would ever be sent",
+                f"-R {value}: the rate must be greater than 0",
                 code="bad-rate",
-                hint="without -R the clients run in a closed loop, as fast as they can",
+                hint="leave -R out for a closed loop without a rate limit",
             )
         return float(value)
 
 
 class FailuresLimit(click.ParamType[str]):
-    """Failed transactions that are allowed: ``1%`` or ``100``."""
+    """Maximum of failed transactions: ``1%`` or ``100``."""
 
     name = "failures"
 
@@ -112,7 +114,7 @@ class Share(click.ParamType[float]):
 
 
 class Seed(click.ParamType[int]):
-    """pgbench's --random-seed: a number, or ``time`` or ``rand`` for one made now."""
+    """pgbench's --random-seed: a number, or ``time`` or ``rand`` for a new one."""
 
     name = "seed"
 
@@ -131,7 +133,7 @@ class Seed(click.ParamType[int]):
 
 
 class Cpus(click.ParamType[list[int]]):
-    """Processors: ``0,2-3``."""
+    """A list of CPUs: ``0,2-3``."""
 
     name = "cpus"
 
@@ -144,16 +146,16 @@ class Cpus(click.ParamType[list[int]]):
         for part in value.split(","):
             match = _CPUS.fullmatch(part.strip())
             if match is None:
-                self.fail(f'"{value}" is not a list of processors such as 0,2-3', param, ctx)
+                self.fail(f'"{value}" is not a list of CPUs such as 0,2-3', param, ctx)
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first:
-                self.fail(f'"{part.strip()}" runs backwards', param, ctx)
+                self.fail(f'"{part.strip()}": the first CPU is greater than the last', param, ctx)
             cpus += range(first, last + 1)
         return cpus
 
 
 class Standbys(click.ParamType[dict[str, Any]]):
-    """Standbys: ``on``, ``remote_apply:2``; the mode, and how many of them."""
+    """Standbys: the mode and their number, as ``on`` or ``remote_apply:2``."""
 
     name = "standby"
 
