@@ -30,13 +30,13 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	@touch $@
 
 .PHONY: demo
-demo: $(VENV)/.installed ## The main job on a PostgreSQL that it starts: three to four minutes
+demo: $(VENV)/.installed ## Investigate a server started by pgdyno: three to four minutes
 	$(BIN)/pgdyno demo --budget $(BUDGET)
 
 BUDGET ?= 2min
 
 .PHONY: test
-test: $(VENV)/.installed-dev ## All tests, on real servers
+test: $(VENV)/.installed-dev ## Run all tests, on real servers
 	$(CARGO) test --workspace --quiet
 	$(BIN)/python -m pytest -m "not exam" --numprocesses $(WORKERS) --dist loadfile
 
@@ -44,16 +44,16 @@ test: $(VENV)/.installed-dev ## All tests, on real servers
 WORKERS ?= 3
 
 .PHONY: exam
-exam: $(VENV)/.installed-dev ## Bottlenecks injected on this machine, which should be quiet
+exam: $(VENV)/.installed-dev ## Tests with injected bottlenecks, for a quiet machine
 	$(BIN)/python -m pytest tests/exam
 
 .PHONY: wheel
-wheel: $(VENV)/.installed ## The package as a wheel, in dist/
+wheel: $(VENV)/.installed ## Build the package as a wheel, in dist/
 	rm -rf dist
 	$(PIP:install=wheel) --no-deps --no-build-isolation --wheel-dir dist .
 
 .PHONY: lint
-lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust
+lint: $(VENV)/.installed-dev ## Check formatting, lint and types, Python and Rust
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -61,12 +61,12 @@ lint: $(VENV)/.installed-dev ## Formatting, lint and types, Python and Rust
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## pgdyno against its peers, in pairs: about 30 minutes
+bench: $(VENV)/.installed-dev ## Compare pgdyno with its peers, in pairs: about 30 minutes
 	$(BIN)/python -m benches $(BENCH)
 
 # Each program says how to repeat what it found.
 .PHONY: fuzz
-fuzz: $(VENV)/.installed-dev ## Fuzzing: run files, specs, command lines, streams, signals; a minute each
+fuzz: $(VENV)/.installed-dev ## Fuzz run files, specs, command lines, streams, signals; a minute each
 	for each in $(FUZZ); do \
 	    $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed %) || exit 1; \
 	done
@@ -83,5 +83,5 @@ docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas
 	$(BIN)/python docs/generate.py
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove build results
 	rm -rf $(VENV) dist target fuzz/target src/pgdyno/*.so

@@ -1,0 +1,96 @@
+"""The words that user-visible text avoids: help, messages, hints and documentation.
+
+``_STILL`` lists the words that a room or page may still use. Remove a word there once it is gone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_PACKAGE = _ROOT / "src" / "pgdyno"
+_BANNED = {
+    "folder": r"\bfolders?\b",
+    "log-in": r"\blog-ins?\b",
+    "but for": r"\bbut for\b",
+    "anew": r"\banew\b",
+    "besides": r"\bbesides\b",
+    "processor": r"\bprocessors?\b",
+    "is to be": r"\b(?:is|are) to be\b",
+    "told": r"\btold\b",
+}
+_STILL: dict[str, set[str]] = {
+    "drill": {"folder", "is to be"},
+    "price": {"besides", "is to be"},
+    "record": {"anew", "told"},
+    "remedy": {"besides", "is to be"},
+    "docs/benchmarks.md": {"processor"},
+    "docs/guides/price.md": {"besides", "but for"},
+    "docs/reference/errors.md": {"anew", "besides", "folder", "is to be", "told"},
+}
+"""Room or page → the words that it still uses."""
+
+
+def _texts(module: Path) -> Iterator[str]:
+    """String literals with a space in them, except docstrings, of a Python file."""
+    tree = ast.parse(module.read_text())
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in bare:
+            value = node.value
+            if isinstance(value, str) and " " in value:
+                yield value
+
+
+_DECORATOR = re.compile(r"\w+\.(?:command|group)\(")
+
+
+def _help(module: Path) -> Iterator[str]:
+    """Docstrings of a module's commands, which click prints as their help."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.FunctionDef) and any(
+            _DECORATOR.match(ast.unparse(each)) for each in node.decorator_list
+        ):
+            yield ast.get_docstring(node) or ""
+
+
+def _rooms() -> dict[str, list[str]]:
+    """Room of the package, or page → its texts."""
+    rooms: dict[str, list[str]] = {}
+    for module in sorted(_PACKAGE.rglob("*.py")):
+        room = module.relative_to(_PACKAGE).parts[0]
+        rooms.setdefault(room, []).extend(_texts(module))
+    for module in (_PACKAGE / "cli").glob("*.py"):
+        rooms["cli"].extend(_help(module))
+    for page in (_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))):
+        rooms[str(page.relative_to(_ROOT))] = [page.read_text()]
+    return rooms
+
+
+def _banned_in(texts: list[str]) -> set[str]:
+    return {
+        word
+        for word, pattern in _BANNED.items()
+        if any(re.search(pattern, text, re.IGNORECASE) for text in texts)
+    }
+
+
+_ROOMS = _rooms()
+
+
+@pytest.mark.parametrize("room", _ROOMS)
+def test_a_room_uses_no_banned_word(room: str) -> None:
+    assert _banned_in(_ROOMS[room]) <= _STILL.get(room, set())
+
+
+def test_the_exceptions_name_rooms() -> None:
+    assert set(_STILL) <= set(_ROOMS)
+
+
+def test_a_banned_word_is_found() -> None:
+    assert _banned_in(["a Folder\nthat is to be made"]) == {"folder", "is to be"}
