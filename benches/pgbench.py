@@ -55,7 +55,7 @@ class Pgbench:
         """Run pgbench with further options."""
         conninfo = self.server.conninfo(case.transport)
         argv = [
-            *(str(self.server.cluster.installation.program("pgbench")), "-n"),
+            *(str(self.server.cluster.installation.binary("pgbench")), "-n"),
             *("-M", "prepared", "-b", case.script, "-s", str(self.server.scale)),
             *("-c", str(case.clients), "-j", str(min(self.threads, case.clients))),
             *("-h", conninfo.host, "-p", str(conninfo.port), "-U", conninfo.user),

@@ -18,7 +18,7 @@ from benches.sample import BenchError, Case, Contender, Sample
 from benches.server import SETTINGS, BenchServer, bench_server
 from pgdyno.disk import Device, make_image, mount_image, open_device, unmount_all
 from pgdyno.errors import SetupError
-from pgdyno.server import Places
+from pgdyno.server import DiskDirectories
 from pgdyno.server.local.account import give, server_account
 from pgdyno.stats import paired_effect
 
@@ -110,7 +110,7 @@ def _sides(child: EngineChild, clients: int, scale: int) -> Iterator[list[Conten
     """The plain disk and the one that can be recorded, each with a server of its own."""
     recording: list[RecordingDisk] = []
 
-    def recording_disk(folder: Path) -> Places:
+    def recording_disk(folder: Path) -> DiskDirectories:
         recording.append(RecordingDisk(folder))
         return recording[0]
 
@@ -129,6 +129,6 @@ def _sides(child: EngineChild, clients: int, scale: int) -> Iterator[list[Conten
 
 
 def _server(
-    disks: Callable[[Path], Places], clients: int, scale: int
+    disks: Callable[[Path], DiskDirectories], clients: int, scale: int
 ) -> AbstractContextManager[BenchServer]:
     return bench_server(clients_max=clients, scale=scale, settings=_SETTINGS, disks=disks)

@@ -15,8 +15,8 @@ from benches.sample import Transport
 from pgdyno.server import (
     Cluster,
     ConnInfo,
+    DiskDirectories,
     Installation,
-    Places,
     connect,
     discover_installations,
 )
@@ -64,14 +64,14 @@ def bench_server(
     clients_max: int,
     scale: int,
     settings: Mapping[str, str] = SETTINGS,
-    disks: Callable[[Path], Places] | None = None,
+    disks: Callable[[Path], DiskDirectories] | None = None,
 ) -> Iterator[BenchServer]:
     """A server that takes ``clients_max`` clients, twice while the ones before are leaving."""
     settings = {**settings, "max_connections": str(2 * clients_max + _CONNECTIONS_BESIDE)}
     workload = {"script": "tpcb-like", "scale": scale}
     spec = spec_from_fields({"name": "bench", "workload": workload})
     with Cluster.create(newest_installation(), settings, disks=disks) as cluster:
-        (cluster.folder / "pg_hba.conf").write_text(_TRUST)
+        (cluster.directory / "pg_hba.conf").write_text(_TRUST)
         with connect(cluster.conninfo) as conn:
             conn.execute("select pg_reload_conf()")
         prepare(cluster.conninfo, load_workloads(spec).values(), spec.workload, lambda *_: None)

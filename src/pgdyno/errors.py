@@ -1,6 +1,6 @@
 """The one error tree: a stable code, one message, an optional hint and an exit status.
 
-Whatever a user can cause is raised as one of these and printed by the command line as
+Every error that a user can cause is raised as one of these and printed by the command line as
 
     error: MESSAGE
 
@@ -9,14 +9,14 @@ Whatever a user can cause is raised as one of these and printed by the command l
 Messages name what is wrong and where, without a final period; hints name what to do next.
 
     PgdynoError
-    ├── UsageError      1    what was typed or written in a spec or script cannot be used
-    ├── SetupError      1    a server, disk, table or permission that the run needs is not there
+    ├── UsageError      1    an argument, a spec or a script cannot be used
+    ├── SetupError      1    a server, disk, table or permission that the run needs is missing
     ├── RunError        2    the run began and failed; what was recorded is kept
     ├── ThresholdError  3    a threshold or regression check failed
     └── TrustError      4    the measurement cannot be trusted
 
-    Interrupted       130    the user stopped it; beside the tree, so that nobody takes it for a
-                             failure and goes on. 143 by SIGTERM, 129 by SIGHUP
+    Interrupted       130    the user stopped the run; outside the tree, so that no handler of
+                             failures catches it. 143 by SIGTERM, 129 by SIGHUP
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class PgdynoError(Exception):
 
 
 class UsageError(PgdynoError):
-    """What the user typed, or wrote in a spec or script, cannot be used."""
+    """An argument, a spec or a script cannot be used."""
 
     exit_status = 1
 
 
 class SetupError(PgdynoError):
-    """Something that the run needs is missing or refuses: a server, a table, a permission."""
+    """Something that the run needs is missing or not usable: a server, a table, a permission."""
 
     exit_status = 1
 
@@ -68,7 +68,7 @@ class ThresholdError(PgdynoError):
 
 
 class TrustError(PgdynoError):
-    """The measurement was made but cannot be trusted, so no verdict rests on it."""
+    """The measurement was made but cannot be trusted, so it supports no verdict."""
 
     exit_status = 4
 
@@ -84,14 +84,14 @@ class Interrupted(BaseException):
 
     @classmethod
     def by(cls, number: int, *, hint: str | None = None) -> Self:
-        """By a signal, with the status that a shell gives to it."""
+        """The error for signal ``number``, with the exit status that a shell gives it."""
         name = signal.Signals(number).name
         return cls(f"interrupted by {name}", exit_status=128 + number, hint=hint)
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ends that comes to no result: the same on stderr, in JSON and in run files."""
+    """The end of a command without a result: the same on stderr, in JSON and in run files."""
 
     exit_status: int
     code: str
@@ -99,31 +99,31 @@ class Ending:
     hint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As ``docs/reference/result-unfinished.schema.json`` describes it."""
+        """Return the fields that ``docs/reference/result-unfinished.schema.json`` describes."""
         return asdict(self)
 
 
 def ending_of(problem: BaseException) -> Ending:
-    """What is told of whatever ended a command; of what is not in the tree, that it is a fault."""
+    """Return the ending for a problem; one outside the tree is reported as a bug of pgdyno."""
     if isinstance(problem, PgdynoError):
         return Ending(problem.exit_status, problem.code, problem.message, problem.hint)
     if isinstance(problem, Interrupted):
         return Ending(problem.exit_status, "interrupted", problem.message, problem.hint)
-    told = f"internal error: {type(problem).__name__}: {problem}"
-    return Ending(RunError.exit_status, INTERNAL, told, REPORT)
+    message = f"internal error: {type(problem).__name__}: {problem}"
+    return Ending(RunError.exit_status, INTERNAL, message, REPORT)
 
 
 @dataclass
 class Left:
-    """What a command leaves that was ended by a problem."""
+    """Results that a command leaves when a problem ends it."""
 
     run_file: Path | None = None
-    """The run that was under way."""
+    """The run file of the unfinished run."""
     so_far: Mapping[str, Any] | None = None
-    """The result as far as it had come, where it is in no run file."""
+    """The partial result, where it is in no run file."""
 
 
 def left_by(problem: BaseException) -> Left:
-    """What ``problem`` is known to leave; may be added to while it passes."""
+    """Return the results attached to ``problem``; handlers may add to them."""
     left: Left = vars(problem).setdefault("left", Left())
     return left

@@ -1,7 +1,7 @@
-"""Writing files as a whole: there is the old one or the new one, and never a part of either.
+"""Atomic writing of files: a reader sees either the old file or the new one, complete.
 
-What is written is first complete and on the disk beside its place, readable by its owner alone, and
-then takes the place in one step. A device or a pipe that a user names is written to as it is.
+The content is first flushed to a temporary file in the same directory, readable by its owner only,
+which then replaces the file. A device or a pipe that a user names is written directly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """``content`` in the file ``path``, mode 0600, instead of what was there; OSError if not."""
+    """Replace the file ``path`` by ``content``, mode 0600; OSError if that fails."""
     if is_special(path):
         path.write_bytes(content)
         return
@@ -25,11 +25,11 @@ def write_whole(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
-    _sync_folder(path.parent)
+    _sync_directory(path.parent)
 
 
-def check_place(path: Path) -> None:
-    """Find out now whether ``path`` can be written later; OSError if not. Folders are made."""
+def check_writable(path: Path) -> None:
+    """Raise OSError if ``path`` cannot be written later. Missing directories are made."""
     if path.is_dir():
         raise IsADirectoryError(21, "there is a directory of this name")
     if is_special(path):
@@ -40,7 +40,7 @@ def check_place(path: Path) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """Whether ``path`` is there and is no file: a device, a pipe, a socket."""
+    """True if ``path`` exists and is a device, a pipe or a socket."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -50,7 +50,7 @@ def is_special(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[tuple[int, Path]]:
-    """A new file in the folder of ``path``, open; whatever is left of it at the end is removed."""
+    """Yield a new open file in the directory of ``path``; remove it if it still exists."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=".pgdyno-", suffix=".partial")
     try:
         yield number, Path(name)
@@ -58,10 +58,10 @@ def _beside(path: Path) -> Iterator[tuple[int, Path]]:
         Path(name).unlink(missing_ok=True)
 
 
-def _sync_folder(folder: Path) -> None:
-    """So that a crash does not take the new name back; some file systems cannot."""
+def _sync_directory(directory: Path) -> None:
+    """Flush the directory, so that a crash keeps the new name; some file systems cannot."""
     with contextlib.suppress(OSError):
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(number)
         finally:

@@ -1,8 +1,7 @@
-"""Keeps passwords out of run files and messages: blanks them wherever they stand in a text.
+"""Removal of passwords from run files and messages.
 
-A spec as written, a statement seen in pg_stat_activity, a setting, a server's message can carry a
-password by no fault of ours. Rather too much is blanked than too little: where a password ends
-cannot always be told.
+A spec, a statement seen in pg_stat_activity, a setting or a server's message can contain a
+password. Where the end of a password cannot be determined, more text is blanked rather than less.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ _NAMES = (
     r"(?:ssl|pg)?passw(?:or)?d|passphrase|ssl_passphrase_command|pwd"
     r"|scram_(?:client|server)_key|oauth_client_secret"
 )
-"""libpq's parameters and variables, settings of the server, and their kin."""
+"""libpq's parameters and variables, server settings, and similar names."""
 
 BLANK = "***"
 
@@ -29,18 +28,17 @@ _IN_AUTHORITY = re.compile(
 )
 _IN_QUERY = re.compile(rf"([?&](?:{_NAMES})=)[^&\s]+?(?=&|{_END})", re.I)
 
-# What a password can stand in: a literal of SQL (one that goes on in the next line and one cut
-# short as well) or of TOML, JSON and conninfo strings; a conninfo string within a literal of SQL
-# has its quotes doubled.
+# A literal that can contain a password: of SQL (also continued on the next line, or truncated), of
+# TOML, JSON and conninfo strings; a conninfo string within an SQL literal has its quotes doubled.
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
-_LITERAL = (  # to be given a name for the tag of a dollar quote
+_LITERAL = (  # {0}: a name for the tag of a dollar quote
     r"(?:''(?=[^\s'])(?:[^'\\]|\\.|'(?!'))*(?:''|$)"
     r"|(?:e|n|u&)?'(?:[^'\\]|\\.|'')*(?:'|$)(?:[^\S\n]*\n\s*'(?:[^'\\]|\\.|'')*(?:'|$))*"
     r"|\"(?:[^\"\\]|\\.)*(?:\"|$)"
     r"|\$(?P<{0}>\w*)\$.*?(?:\$(?P={0})\$|$))"
 )
-# A path that ends in such a word and what is said of it: `/etc/passwd: Permission denied`,
-# `"/etc/passwd":3: …`. Only a path from a root is told from a key for sure.
+# A path that ends in such a word, with a message: `/etc/passwd: Permission denied`,
+# `"/etc/passwd":3: …`. Only an absolute path can be distinguished from a key.
 _PATH = (
     r"(?<![^\s'\"(=])(?:~|\.{1,2})?/(?:[\w.+-]+/)*[\w.+-]*?"
     rf"(?:{_NAMES})(?=:\s|:\d+:|['\"]:\s*[^\s'\"])"
@@ -54,15 +52,15 @@ _NAMED = re.compile(
     re.I | re.S,
 )
 _COMMAND = re.compile(r"(\bssl_passphrase_command\s*=\s*)(?=[^\s'\"])[^\n]+", re.I)
-# PASSWORD %L, PASSWORD ' || …: what follows may be the password, wherever it stands.
+# PASSWORD %L, PASSWORD ' || …: any of the following text may be the password.
 _COMPOSED = re.compile(rf"((?:{_NAMES})\b{_GAP}(?:%\d*\$?-?\d*[LsI]|'{_GAP}\|\|)).+", re.I | re.S)
-# What servers keep of a password (pg_authid.rolpassword).
+# Stored verifiers of passwords (pg_authid.rolpassword).
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$[^\s'\"]+|\bmd5[0-9a-f]{32}\b")
 _TELLTALE = re.compile(r":/|pass|pwd|scram|_secret|md5", re.I)
 
 
 def blank(text: str) -> str:
-    """``text`` with every password in it replaced by ``***``."""
+    """Return ``text`` with every password in it replaced by ``***``."""
     if not _TELLTALE.search(text):
         return text
     text = _COMPOSED.sub(rf"\g<1> {BLANK}", text)
@@ -74,12 +72,12 @@ def blank(text: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """Whether what goes by the name ``key`` is a secret."""
+    """True if ``key`` is the name of a secret."""
     return _SECRET_KEY.fullmatch(key) is not None
 
 
 def _blanked(found: re.Match[str]) -> str:
-    """The name as it was, and for the value a blank between the quotes that it had."""
+    """Return the name unchanged, with ``***`` between the quotes of its value."""
     if found["path"]:
         return found[0]
     name, value = found["name"] or found["word"], found["value"] or found["literal"]

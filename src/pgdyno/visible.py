@@ -1,9 +1,9 @@
-"""Text of others (servers, scripts, files, names) made fit to be shown.
+"""Escaping of control characters in text from servers, scripts, files and names.
 
-A control character in a server's message could move the cursor, colour the screen, turn the
-reading order round or end a field. Whatever shows such text, in whatever medium, shows it through
-``visible``: line ends and tabs stay, every other such character stands there escaped. Nothing that
-could be shown as it is is changed, so it may be applied twice.
+A control character in a server's message could move the cursor, colour the screen, reverse the
+reading order or end a field. All output of such text goes through ``visible``: line ends and tabs
+are kept, every other such character is escaped. Printable text is not changed, so applying it twice
+does no harm.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# C0 and C1; what changes the reading order or cannot be seen (Unicode's Bidi_Control and the
-# fillers and marks of no width); separators that some programs take for line ends; tags; halves of
-# surrogate pairs, as file names that are not UTF-8 have.
+# C0 and C1; characters that change the reading order or are invisible (Unicode's Bidi_Control,
+# fillers and zero-width marks); separators that some programs treat as line ends; tags; surrogates,
+# which occur in file names that are not UTF-8.
 _UNFIT = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -21,14 +21,14 @@ _UNFIT = re.compile(
 
 
 def visible(text: str) -> str:
-    """``text`` with every character escaped that a terminal or a page would obey, not show."""
+    """Return ``text`` with control characters and invisible characters escaped."""
     if text.isascii() and text.isprintable():
         return text
     return _UNFIT.sub(_escaped, text.replace("\r\n", "\n"))
 
 
 def visible_within(value: Any) -> Any:
-    """``value`` with all text in it made visible, through lists and mappings, keys as well."""
+    """Return ``value`` with ``visible`` applied to all text in it, including mapping keys."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):

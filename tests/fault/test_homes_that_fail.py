@@ -107,7 +107,7 @@ def test_a_name_that_has_to_be_quoted_or_is_long(
         socket_dir = Path(cluster.conninfo.host)
         assert cluster.running
     assert not socket_dir.exists()
-    assert not cluster.folder.exists()
+    assert not cluster.directory.exists()
 
 
 @as_root
@@ -123,7 +123,7 @@ def test_the_process_of_a_disk_is_killed(
 
     def killed(self: Drill, rng: Any) -> None:
         let_run(self, rng)
-        for pid in _leftovers._daemons(self.cluster.folder):
+        for pid in _leftovers._daemons(self.cluster.directory):
             os.kill(pid, signal.SIGKILL)
 
     monkeypatch.setattr(Drill, "let_run", killed)

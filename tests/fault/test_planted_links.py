@@ -22,8 +22,8 @@ from pgdyno.server import Cluster, Installation
 from pgdyno.server.local import controldata
 from pgdyno.server.local._sharedmem import _posix_handles, _recorded_segment
 from pgdyno.server.local.account import give, server_account
-from pgdyno.server.local.logtext import last_words, log_text
-from pgdyno.server.local.safefiles import acting, copy_tree, make_folder, remove_folder
+from pgdyno.server.local.logtext import last_line, log_text
+from pgdyno.server.local.safefiles import acting, copy_tree, make_directory, remove_directory
 from pgdyno.server.replication.standby import Standby
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account for servers")
@@ -131,7 +131,7 @@ def test_a_link_is_not_read(cluster: Cluster, roots: Roots, name: str) -> None:
     except SetupError as problem:
         said = f"{problem.message} {problem.hint}"
     assert "swordfish" not in said
-    assert "swordfish" not in contents(cluster.folder)
+    assert "swordfish" not in contents(cluster.directory)
 
 
 def test_a_link_in_place_of_the_configuration_is_named(cluster: Cluster, roots: Roots) -> None:
@@ -161,7 +161,7 @@ def test_of_a_log_without_end_only_the_end_is_read(open_dir: Path) -> None:
     log.write_text("first\n" + "x" * 100 + "\nlast\n")
     assert log_text(log, 6) == "x" * 100 + "\nlast\n"
     assert log_text(log, bytes_max=7) == "x\nlast\n"
-    assert last_words(log) == "last"
+    assert last_line(log) == "last"
 
 
 def test_what_a_standby_is_told_goes_into_no_planted_file(
@@ -194,7 +194,7 @@ def test_the_wal_s_link_leads_a_move_nowhere(
     (roots.folder / ("0" * 23 + "1")).touch()
     roots._before = roots._look()
     as_account('mv "$1" "$1.mine"; ln -s "$2" "$1"', cluster.data_dir / "pg_wal", roots.folder)
-    make_folder(open_dir / "there")
+    make_directory(open_dir / "there")
     for place in (open_dir / "there", None):
         with suppress(PgdynoError):
             cluster.move_wal(place)
@@ -203,7 +203,7 @@ def test_the_wal_s_link_leads_a_move_nowhere(
 @pytest.fixture
 def theirs(open_dir: Path) -> Path:
     """A directory of the account's, with a link ``way`` to ``real`` in it."""
-    make_folder(open_dir / "theirs")
+    make_directory(open_dir / "theirs")
     as_account('cd "$1"; mkdir real; ln -s real way', open_dir / "theirs")
     return open_dir / "theirs"
 
@@ -218,7 +218,7 @@ def test_what_a_wal_s_link_said_is_no_place_to_put_back(
 ) -> None:
     wal = cluster.data_dir / "pg_wal"
     as_account('mv "$1" "$2/real/evil"; ln -s "$2/way/evil" "$1"', wal, theirs)
-    pristine = Pristine(cluster, cluster.folder / "pristine")
+    pristine = Pristine(cluster, cluster.directory / "pristine")
     pristine.keep()
     point(theirs / "way", roots.folder)
     pristine.put_back()
@@ -234,27 +234,27 @@ def test_no_folder_is_made_or_removed_past_a_link_of_the_account_s(
     point(theirs / "above", roots.folder.parent)
     for way in (theirs / "way", theirs / "above" / roots.folder.name):
         with pytest.raises(SetupError, match="Permission denied"):
-            make_folder(way / "evil")
+            make_directory(way / "evil")
         with pytest.raises(SetupError, match="Permission denied"):
             copy_tree(theirs / "real", way / "evil")
-        remove_folder(way / "empty")
+        remove_directory(way / "empty")
 
 
 def test_a_link_of_root_s_leads_where_it_says(open_dir: Path) -> None:
     (open_dir / "there").mkdir(mode=0o755)
     for name, target in {"near": Path("there"), "far": open_dir / "near"}.items():
         (open_dir / name).symlink_to(target)
-        make_folder(open_dir / name / "made")
+        make_directory(open_dir / name / "made")
         account = server_account()
         assert account is not None
         assert (open_dir / "there/made").stat().st_uid == account.uid
-        remove_folder(open_dir / name / "made")
+        remove_directory(open_dir / name / "made")
         assert not (open_dir / "there/made").exists()
 
 
 def test_who_acts_as_the_account_makes_nothing_as_root(roots: Roots) -> None:
     with acting(), pytest.raises(SetupError, match="Permission denied"):
-        make_folder(roots.folder / "evil")
+        make_directory(roots.folder / "evil")
 
 
 def test_a_pipe_in_place_of_shared_memory_is_not_waited_for(
@@ -281,23 +281,23 @@ def test_a_kept_cluster_lies_in_a_folder_of_ours(
 
 
 def _copy(cluster: Cluster) -> None:
-    copy = cluster.folder / "copy"
+    copy = cluster.directory / "copy"
     with suppress(PgdynoError):
         copy_tree(cluster.data_dir, copy)
-    remove_folder(copy)
+    remove_directory(copy)
     with suppress(PgdynoError):
         copy_tree(cluster.data_dir, copy)
 
 
 def _put_back(cluster: Cluster) -> None:
-    pristine = Pristine(cluster, cluster.folder / f"pristine-{time.monotonic_ns()}")
+    pristine = Pristine(cluster, cluster.directory / f"pristine-{time.monotonic_ns()}")
     with suppress(PgdynoError):
         pristine.keep()
         pristine.put_back()
 
 
 def _move(cluster: Cluster) -> None:
-    for place in (cluster.folder / "wal", None):
+    for place in (cluster.directory / "wal", None):
         with suppress(PgdynoError):
             cluster.move_wal(place)
 
@@ -314,25 +314,25 @@ def _write(cluster: Cluster) -> None:
 def test_a_directory_swapped_for_a_link_while_pgdyno_works(
     cluster: Cluster, roots: Roots, deed: Callable[[Cluster], None], name: str
 ) -> None:
-    make_folder(cluster.folder / "wal")
+    make_directory(cluster.directory / "wal")
     with swapped(cluster.data_dir / name, roots.folder):
         for _ in range(2):
             deed(cluster)
-    assert "swordfish" not in contents(cluster.folder)
+    assert "swordfish" not in contents(cluster.directory)
 
 
 def test_a_whole_tree_swapped_while_it_is_removed(roots: Roots, open_dir: Path) -> None:
     """In a directory that the account owns, as the root of a disk."""
-    make_folder(open_dir / "disk")
+    make_directory(open_dir / "disk")
     for _ in range(8):
-        make_folder(open_dir / "disk/tree")
+        make_directory(open_dir / "disk/tree")
         with acting():
             for number in range(50):
                 (open_dir / f"disk/tree/{number}").mkdir()
         with swapped(open_dir / "disk/tree", roots.folder):
-            remove_folder(open_dir / "disk/tree")
-        remove_folder(open_dir / "disk/tree")
-        remove_folder(open_dir / "disk/tree.aside")
+            remove_directory(open_dir / "disk/tree")
+        remove_directory(open_dir / "disk/tree")
+        remove_directory(open_dir / "disk/tree.aside")
 
 
 def test_only_the_thread_that_acts_is_the_account(roots: Roots) -> None:

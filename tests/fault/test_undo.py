@@ -125,7 +125,7 @@ def test_kill_9_puts_everything_back(server: Cluster, begin: Begin) -> None:
 
 @pytest.mark.parametrize("by", ["the file", "ALTER SYSTEM", "a line taken out"])
 def test_what_the_user_has_not_loaded_is_not_loaded_for_them(server: Cluster, by: str) -> None:
-    conf = server.folder / "postgresql.conf"
+    conf = server.directory / "postgresql.conf"
     if by == "the file":
         with conf.open("a") as file:
             file.write("Work_Mem = '77MB'\nsynchronous_commit=off\nlog_timezone='utc'\n")
@@ -156,7 +156,7 @@ def test_what_the_user_changes_during_a_run_is_not_loaded_by_the_next_change(
     settings = Settings.of_user(server.conninfo, may_apply=True)
     settings.apply({"max_wal_size": "3GB"})
     settings.apply({"max_wal_size": "2GB"})
-    with (server.folder / "postgresql.conf").open("a") as file:
+    with (server.directory / "postgresql.conf").open("a") as file:
         file.write("work_mem = '77MB'\n")
     with pytest.raises(SetupError, match=r"^work_mem: .* not yet loaded"):
         settings.apply({"max_wal_size": "5GB"})
@@ -169,7 +169,7 @@ def test_what_the_user_changes_during_a_run_is_not_loaded_by_the_next_change(
 
 
 def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
-    with (server.folder / "postgresql.conf").open("a") as file:
+    with (server.directory / "postgresql.conf").open("a") as file:
         file.write("datestyle='iso, mdy'\nwork_mem='0.004GB'\nlog_file_mode=0600\nfsync=TRUE\n")
         file.write("archive_command='true'\nshop.mode='x'\nmax_connections=77\n")
     execute(server.conninfo, "select pg_reload_conf()")
@@ -177,11 +177,11 @@ def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
         lambda: execute(server.conninfo, "select current_setting('shop.mode', true)") == "x",
         "it is loaded",
     )
-    with (server.folder / "postgresql.conf").open("a") as file:
+    with (server.directory / "postgresql.conf").open("a") as file:
         file.write("datestyle='ISO,mdy'\nlog_file_mode=384\nfsync=1\n")
     settings = Settings.of_user(server.conninfo, may_apply=True)
     settings.apply({"max_wal_size": "3GB"})
-    with (server.folder / "postgresql.conf").open("a") as file:
+    with (server.directory / "postgresql.conf").open("a") as file:
         file.write("commit_delay=7\nshop.mode='y'\n")
     told = settings.restore_all().sentences()
     assert told[0] == "your server's settings are restored: max_wal_size"
@@ -189,7 +189,7 @@ def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
 
 
 def test_files_with_an_error_are_told_before_anything_is_changed(server: Cluster) -> None:
-    with (server.folder / "postgresql.conf").open("a") as file:
+    with (server.directory / "postgresql.conf").open("a") as file:
         file.write("work_men = 1\n")
     before = state(server)
     settings = Settings.of_user(server.conninfo, may_apply=True)
@@ -315,7 +315,7 @@ def test_the_role_that_changed_them_is_dropped(
     wait_until(lambda: not guardian_lives(path), "the guardian gives up")
     (left,) = undo_left(quick=True)
     assert left.failed
-    assert 'ALTER SYSTEM RESET "checkpoint_timeout";' in left.by_hand
+    assert 'ALTER SYSTEM RESET "checkpoint_timeout";' in left.manual_statements
     assert settle(server.conninfo)
     assert is_as(server, before)()
 

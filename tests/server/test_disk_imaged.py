@@ -46,7 +46,7 @@ def test_server_on_emulated_disks(
         facts = [device.stop_recording() for device in opened[0].recorded]
         assert [device.folder.name for device in opened[0].recorded] == recorded
         assert all(each["writes"] and each["flushes"] for each in facts)
-        assert mounts_below(cluster.folder)
-    assert not mounts_below(cluster.folder)
-    assert not loops_below(cluster.folder)
-    assert not cluster.folder.exists()
+        assert mounts_below(cluster.directory)
+    assert not mounts_below(cluster.directory)
+    assert not loops_below(cluster.directory)
+    assert not cluster.directory.exists()

@@ -32,7 +32,7 @@ from pgdyno.spec import DiskSpec
 disks = open_disks(DiskSpec(data=sys.argv[1], wal=sys.argv[2]))
 cluster = Cluster.create(find_installation(None, 18), {}, disks=disks)
 cluster.start()
-print(cluster.folder, flush=True)
+print(cluster.directory, flush=True)
 time.sleep(600)
 """
 
@@ -82,7 +82,7 @@ def test_tmpfs_for_data_and_wal(installation_of: Find, major: int) -> None:
             room = os.statvfs(path)
             assert room.f_blocks * room.f_frsize == size
         assert rows_after_a_crash(cluster) == 1000
-        folder = cluster.folder
+        folder = cluster.directory
     assert not folder.exists()
 
 
@@ -104,7 +104,7 @@ def test_emulated_disks_under_a_server(installation_of: Find, major: int) -> Non
     spec = DiskSpec(data="blackout:size=512MB", wal="slow:flush=1ms,size=256MB")
     with Cluster.create(installation_of(major), {}, disks=open_disks(spec)) as cluster:
         assert rows_after_a_crash(cluster) == 1000
-        folder = cluster.folder
+        folder = cluster.directory
         assert len(mounts_below(folder)) == 4  # Each a FUSE file and the file system on it.
     assert not folder.exists()
 

@@ -87,7 +87,7 @@ class Base:
             file.write(data)
 
     def without_checksums(self) -> None:
-        program = self.cluster.installation.program("pg_checksums")
+        program = self.cluster.installation.binary("pg_checksums")
         done = run_as(server_account(), [program, "--disable", "-D", self.cluster.data_dir])
         assert done.returncode == 0, done.stderr
 

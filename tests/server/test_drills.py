@@ -27,7 +27,7 @@ from pgdyno.price.candidates import of_change
 from pgdyno.record import Recorder, RunFile
 from pgdyno.remedy import Circumstances
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.local.safefiles import make_folder
+from pgdyno.server.local.safefiles import make_directory
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 LOAD_S = 0.6
@@ -208,7 +208,7 @@ def test_wal_on_a_disk_of_its_own_is_put_back_too(
 ) -> None:
     cluster = new_cluster(18)
     cluster.stop()
-    make_folder(open_dir / "there")
+    make_directory(open_dir / "there")
     cluster.move_wal(open_dir / "there")
     pristine = Pristine(cluster, open_dir / "kept")
     pristine.keep()

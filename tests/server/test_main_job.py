@@ -294,7 +294,7 @@ def _head(path: Path) -> list[str]:
 def _pgbench_tables(conninfo: ConnInfo, cluster: Cluster, scale: int) -> None:
     """Made by pgbench, with one row of history."""
     where = ["-h", conninfo.host, "-p", str(conninfo.port), "-U", conninfo.user]
-    command = [cluster.installation.program("pgbench"), "-i", "-q", "-s", str(scale), *where]
+    command = [cluster.installation.binary("pgbench"), "-i", "-q", "-s", str(scale), *where]
     subprocess.run(
         [*command, conninfo.database],
         check=True,

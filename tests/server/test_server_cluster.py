@@ -37,7 +37,7 @@ from pathlib import Path
 from pgdyno.server import Cluster, find_installation
 cluster = Cluster.create(find_installation(None, int(sys.argv[1])), {})
 cluster.start()
-print(cluster.folder, cluster.pid, cluster._postmaster._guardian.pid, flush=True)
+print(cluster.directory, cluster.pid, cluster._postmaster._guardian.pid, flush=True)
 time.sleep(600)
 """
 
@@ -142,7 +142,7 @@ def test_settings_hold_over_restart_and_crash(
 
 def test_nothing_is_left_after_a_block(installation_of: Find) -> None:
     with Cluster.create(installation_of(18), {}) as cluster:
-        folder, data_dir = cluster.folder, cluster.data_dir
+        folder, data_dir = cluster.directory, cluster.data_dir
     assert not folder.exists()
     assert not processes_in(data_dir)
 
@@ -150,7 +150,7 @@ def test_nothing_is_left_after_a_block(installation_of: Find) -> None:
 def test_an_error_in_the_block_leaves_nothing_either(installation_of: Find) -> None:
     with pytest.raises(RuntimeError), Cluster.create(installation_of(18), {}) as cluster:
         raise RuntimeError
-    assert not cluster.folder.exists()
+    assert not cluster.directory.exists()
 
 
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
@@ -260,7 +260,7 @@ def test_data_and_wal_lie_where_the_places_say(
         return places
 
     with Cluster.create(installation_of(major), {}, disks=disks) as cluster:
-        assert asked == [cluster.folder]
+        assert asked == [cluster.directory]
         assert cluster.data_dir == open_dir / "a/pgdata"
         assert cluster.wal_dir == open_dir / "b/pg_wal"
         assert (cluster.data_dir / "pg_wal").readlink() == cluster.wal_dir
@@ -540,4 +540,4 @@ def test_a_server_that_cannot_start_says_why(installation_of: Find) -> None:
         f"PostgreSQL {cluster.installation.version} did not start:"
         ' could not access file "no_such_thing": No such file or directory'
     )
-    assert not cluster.folder.exists()
+    assert not cluster.directory.exists()

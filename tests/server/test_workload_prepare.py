@@ -106,7 +106,7 @@ _WAYS: dict[str, tuple[list[str], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def pgbench18(installation_of: Callable[[int], Installation]) -> str:
-    return str(installation_of(18).program("pgbench"))
+    return str(installation_of(18).binary("pgbench"))
 
 
 @pytest.mark.parametrize(("options", "init"), _WAYS.values(), ids=_WAYS)

@@ -30,11 +30,11 @@ def command(**given: Any) -> None:
     database pgdyno, if pgdyno created it and it contains nothing else. Restores settings that a
     killed pgdyno left changed. Keeps roles.
     """
-    from pgdyno.server import only_one, settings_left
+    from pgdyno.server import exclusive_use, settings_left
     from pgdyno.workload.cleanup import plan_cleanup
 
     conninfo = _server(given)
-    with only_one(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
+    with exclusive_use(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
         left, plan = settings_left(conninfo), plan_cleanup(conninfo)
         _show(left, plan)
         if not (left or plan.removals) or given["dry_run"]:

@@ -95,10 +95,10 @@ def _not_undone(left: Sequence[Undone]) -> PgdynoError:
     from pgdyno.errors import SetupError
 
     ways = [
-        f"as a superuser of that server: {' '.join(each.by_hand)} Then, or if that server no"
+        f"as a superuser of that server: {' '.join(each.manual_statements)} Then, or if that server no"
         f" longer exists: rm {each.path}"
         for each in left
-        if each.by_hand
+        if each.manual_statements
     ]
     return SetupError(
         f"{len(left)} undo record{'s' if len(left) > 1 else ''} left",

@@ -27,9 +27,9 @@ from pgdyno.server import (
     server_behind,
     server_facts,
     settle,
-    steady,
+    without_time_limits,
 )
-from pgdyno.server.connecting.turn import SESSIONS, only_one
+from pgdyno.server.connecting.exclusive_use import SESSIONS, exclusive_use
 from pgdyno.server.local.startup import check_before_start
 from pgdyno.server.queries import query
 from pgdyno.server.replication.receivers import Receivers
@@ -290,7 +290,9 @@ def _open_existing(
     entrance = resolve_conninfo(spec.server.conninfo)
     conninfo = server_behind(entrance, spec.server.control)
     wait_ms = spec.server.wait_ms
-    stack.enter_context(only_one(steady(conninfo), wait_ms=wait_ms, note=watcher.note))
+    stack.enter_context(
+        exclusive_use(without_time_limits(conninfo), wait_ms=wait_ms, note=watcher.note)
+    )
     setup_undo = stack.enter_context(ExitStack())
     pooled = conninfo is not entrance
     for sentence in settle(conninfo):
@@ -321,12 +323,12 @@ def _open_existing(
         _check_connections(spec, facts)
     return Target(
         # Settings under trial, such as timeouts, do not affect probes and set-up.
-        conninfo=steady(conninfo),
+        conninfo=without_time_limits(conninfo),
         entrance=entrance,
         settings=settings,
         facts=facts,
         cluster=None,
-        sessions=None if pooled else SessionSettings(steady(conninfo)),
+        sessions=None if pooled else SessionSettings(without_time_limits(conninfo)),
         setup_undo=setup_undo,
     )
 

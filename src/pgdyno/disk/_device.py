@@ -33,7 +33,7 @@ from pgdyno.disk.mounting import (
     unmount_all,
 )
 from pgdyno.errors import RunError, SetupError
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.account import give, server_account
 
 _BLOCK_BYTES = 4096
@@ -265,7 +265,7 @@ def open_device(
     SetupError when this system does not support it, and then leaves only ``directory``.
     """
     _require_system()
-    shared_folder(directory)
+    shared_directory(directory)
     _require_space(directory, fs, size_bytes)
     device = Device(directory, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
     _open(device)
@@ -278,7 +278,7 @@ def _open(device: Device) -> None:
     try:
         make_image(device.image, device.fs, device.size_bytes)
         for name in ("fuse", "mnt"):
-            shared_folder(directory / name)
+            shared_directory(directory / name)
         config = {"image": str(device.image), "mount_point": str(directory / "fuse")}
         device._daemon = _Daemon(directory, config | device._pace)
         mount_image(device._disk, device.path, device.fs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.disk._device import Device, open_device
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.spec.disk import SIZE_BYTES_MIN, DiskKind, DiskPlan
 
 SIZE_BYTES_DEFAULT = 4 << 30
@@ -42,7 +42,7 @@ def default_size_bytes(plan: DiskPlan, directory: Path) -> int:
 
 def open_imaged(plan: DiskPlan, directory: Path) -> ImagedDisk:
     """Make the disk in ``directory``. Raises SetupError for what the machine lacks."""
-    shared_folder(directory)
+    shared_directory(directory)
     device = open_device(
         directory,
         fs=plan.fs,

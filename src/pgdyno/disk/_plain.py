@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.account import can_enter, server_account
 from pgdyno.server.local.safefiles import (
-    make_folder,
+    make_directory,
     read_text,
-    remove_empty_folder,
-    remove_folder,
+    remove_directory,
+    remove_empty_directory,
     write_own,
     write_text,
 )
@@ -41,7 +41,7 @@ class PlainDisk:
 
     def close(self) -> None:
         """Remove the directory."""
-        remove_folder(self.path)
+        remove_directory(self.path)
         if self.path != self.directory:
             (self.directory / _NOTE).unlink(missing_ok=True)
 
@@ -49,15 +49,15 @@ class PlainDisk:
 def open_plain(plan: DiskPlan, directory: Path) -> PlainDisk:
     """Make ``directory`` itself, or a new one in the directory that ``plan`` names."""
     if plan.path is None:
-        shared_folder(directory.parent)
-        make_folder(directory)
+        shared_directory(directory.parent)
+        make_directory(directory)
         return PlainDisk(directory, directory)
-    shared_folder(directory)
+    shared_directory(directory)
     _check_usable(plan.path)
     path = plan.path / f"pgdyno-{os.getpid()}-{secrets.token_hex(3)}"
     write_own(directory / _NOTE, str(path))
     try:
-        make_folder(path)
+        make_directory(path)
         write_text(path / _OWNER, str(directory))
     except SetupError as problem:
         raise SetupError(
@@ -74,10 +74,10 @@ def remove_elsewhere(cluster: Path) -> list[str]:
     for note in sorted(cluster.glob(f"disks/*/{_NOTE}")):
         path = Path(note.read_text())
         if read_text(path / _OWNER) == str(note.parent):
-            remove_folder(path)
+            remove_directory(path)
             done.append(f"removed {path} of a crashed run")
         else:
-            remove_empty_folder(path)  # pgdyno was killed before it wrote the owner.
+            remove_empty_directory(path)  # pgdyno was killed before it wrote the owner.
     return done
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pgdyno.disk.mounting import program, require_mounting, run_program, unmount_all
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.account import server_account
 from pgdyno.spec.disk import DiskPlan
 from pgdyno.spec.units import format_size
@@ -62,7 +62,7 @@ def open_tmpfs(plan: DiskPlan, directory: Path) -> TmpfsDisk:
             code="disk-size",
         )
     path = directory / "mount"
-    shared_folder(path)
+    shared_directory(path)
     account = server_account()
     assert account is not None
     options = f"size={size},mode=0700,uid={account.uid},gid={account.gid},nosuid,nodev"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.server import Cluster
-from pgdyno.server.directories import shared_folder
-from pgdyno.server.local.safefiles import copy_tree, remove_folder
+from pgdyno.server.directories import shared_directory
+from pgdyno.server.local.safefiles import copy_tree, remove_directory
 
 
 class Pristine:
@@ -22,7 +22,7 @@ class Pristine:
 
     def keep(self) -> None:
         """Copy the stopped cluster's data; a link to WAL that lies elsewhere as a link."""
-        shared_folder(self._folder)
+        shared_directory(self._folder)
         self._places = {"data": self._cluster.data_dir}
         if (wal := self._cluster.wal_elsewhere) is not None:
             self._places["wal"] = wal
@@ -32,5 +32,5 @@ class Pristine:
     def put_back(self) -> None:
         """Make the stopped cluster's data what it was, whatever is left of it."""
         for name, place in self._places.items():
-            remove_folder(place)
+            remove_directory(place)
             copy_tree(self._folder / name, place)

@@ -35,7 +35,7 @@ from pgdyno.errors import PgdynoError, TrustError
 from pgdyno.record import AckLedger, read_acks
 from pgdyno.remedy import Circumstances, circumstances
 from pgdyno.server import Cluster
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.server.replication.receivers import Receivers
 
 LOAD_S = 1.1
@@ -64,9 +64,9 @@ class Drill:
         self.options = options
         self._fault_ends_processes = ends_processes
         self.cluster: Cluster = session.target.cluster
-        self.folder = self.cluster.folder / "drill"
+        self.folder = self.cluster.directory / "drill"
         """For what a drill keeps while it lasts; goes with the cluster."""
-        shared_folder(self.folder)
+        shared_directory(self.folder)
         self.circumstances = replace(
             circumstances(session.spec, session.target.facts["settings"]),
             scripts_choose=scripts_choose(session.workloads),

@@ -75,7 +75,7 @@ def _start(wreck: Wreck, until: ExitStack) -> Rescued:
 def _reset_wal(wreck: Wreck, until: ExitStack) -> Rescued:
     """New, empty WAL after the last checkpoint, whatever the pages say."""
     cluster = wreck.copy(wreck.primary, until)
-    program = cluster.installation.program("pg_resetwal")
+    program = cluster.installation.binary("pg_resetwal")
     done = run_as(server_account(), [program, "--force", "--pgdata", cluster.data_dir])
     said = (done.stdout + done.stderr).strip()
     if done.returncode != 0:

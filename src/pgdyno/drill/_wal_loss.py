@@ -20,9 +20,9 @@ from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import Said, processes, still_there
 from pgdyno.drill.model import Proof
 from pgdyno.errors import UsageError
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.controldata import ControlData
-from pgdyno.server.local.safefiles import acting, copy_tree, remove_folder, working_in
+from pgdyno.server.local.safefiles import acting, copy_tree, remove_directory, working_in
 
 _WAL_FILE_CHARACTERS = 24
 _BLOCK_BYTES = 4096
@@ -175,8 +175,8 @@ class DiskFailed(WalLoss):
         with working_in(self.folder):
             for folder in (self.folder, *self._folders):
                 folder.mkdir(mode=0o700)
-        remove_folder(self.held)
-        shared_folder(lost)
+        remove_directory(self.held)
+        shared_directory(lost)
         mount_image(image, lost, self._device.fs)
         try:
             copy_tree(lost / self.folder.name, self.held)

@@ -1,10 +1,10 @@
-"""Where pgdyno keeps clusters, undo files and initdb templates.
+"""Directories of pgdyno: clusters, undo files and initdb templates.
 
-``PGDYNO_HOME`` moves everything. Without it, root uses ``/var/lib/pgdyno`` and
+``PGDYNO_HOME`` moves all of them. Without it, root uses ``/var/lib/pgdyno`` and
 ``/var/cache/pgdyno``, because the unprivileged account that runs the server cannot enter root's
 home; anyone else uses the XDG state and cache directories.
 
-What is made here is closed to others, but for what that account has to pass through.
+Directories made here are not accessible to others, except those that the account passes through.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pgdyno.errors import SetupError
 
 
 def state_home() -> Path:
-    """The directory for clusters and undo files, made when missing."""
+    """Return the directory for clusters and undo files; it is made if missing."""
     if given := _given():
         return _made(given)
     if os.geteuid() == 0:
@@ -29,7 +29,7 @@ def state_home() -> Path:
 
 
 def cache_home() -> Path:
-    """The directory for what can be made again at any time, made when missing."""
+    """Return the directory for files that can be made again; it is made if missing."""
     if given := _given():
         return _made(given / "cache")
     if os.geteuid() == 0:
@@ -39,20 +39,20 @@ def cache_home() -> Path:
 
 
 def clusters_dir() -> Path:
-    """One folder per cluster that pgdyno started."""
-    return shared_folder(state_home() / "clusters")
+    """Return the directory with one subdirectory for each cluster that pgdyno started."""
+    return shared_directory(state_home() / "clusters")
 
 
 def undo_dir() -> Path:
-    """One file per server whose settings pgdyno has changed and not yet restored."""
-    folder = _made(state_home() / "undo")
-    if folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
-    return folder
+    """Return the directory with one file for each server whose settings are not yet restored."""
+    directory = _made(state_home() / "undo")
+    if directory.stat().st_mode & 0o077:
+        directory.chmod(0o700)
+    return directory
 
 
 def _given() -> Path | None:
-    """What PGDYNO_HOME names; None: nothing."""
+    """Return the directory in PGDYNO_HOME; ``None`` if it is not set."""
     given = os.environ.get("PGDYNO_HOME")
     if given and not given.isprintable():
         raise SetupError(
@@ -70,13 +70,13 @@ def _first_made(preferred: Path, fallback: Path) -> Path:
         return _made(fallback)
 
 
-def shared_folder(path: Path) -> Path:
-    """A directory of ours that the account which runs servers may pass through, made if missing."""
+def shared_directory(path: Path) -> Path:
+    """Make a directory that the account which runs servers may pass through; return ``path``."""
     return _made(path)
 
 
 def _made(path: Path) -> Path:
-    """``path`` as a directory that belongs to us, so that nobody can plant files in it."""
+    """Make the directory ``path``; SetupError unless only this user can create files in it."""
     try:
         _make(path)
         status = path.stat()
@@ -102,7 +102,7 @@ def _made(path: Path) -> Path:
 
 
 def _make(path: Path) -> None:
-    """Make ``path`` and what is missing above it, whatever the umask is."""
+    """Make ``path`` and its missing parents, independent of the umask."""
     if path.is_dir():
         return
     _make(path.parent)

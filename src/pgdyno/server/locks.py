@@ -1,4 +1,4 @@
-"""Lock files: the kernel drops the lock with its holder, so a held lock proves a living owner."""
+"""Lock files: the kernel releases a lock with its process, so a held lock has a live owner."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pgdyno.errors import SetupError
 
 
 def try_lock(path: Path) -> int | None:
-    """Take the exclusive lock on ``path``, made when missing.
+    """Take the exclusive lock on ``path``, which is made if missing.
 
-    Returns the descriptor to keep open (closing it gives the lock up), or ``None`` when another
-    has it.
+    Returns the descriptor to keep open (closing it releases the lock), or ``None`` when another
+    process has the lock.
     """
     descriptor = _open(path)
     try:
@@ -31,7 +31,7 @@ def try_lock(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock on ``path`` for a block, after waiting for it."""
+    """Wait for the lock on ``path`` and hold it within the block."""
     descriptor = _open(path)
     try:
         _take(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, path)

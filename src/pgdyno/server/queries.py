@@ -1,4 +1,4 @@
-"""Reads this room's .sql files, where all of its SQL lives."""
+"""Access to this room's .sql files."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def query(name: str) -> bytes:
-    """The text of ``sql/NAME.sql``."""
+    """Return the text of ``sql/NAME.sql``."""
     return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()

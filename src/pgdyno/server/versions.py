@@ -6,7 +6,7 @@ SUPPORTED_MAJORS = range(14, 19)
 
 
 def newer_note(version: str, version_num: int) -> str | None:
-    """What to say about a server that is newer than pgdyno knows; it is used all the same."""
+    """Return a caution for a server that is newer than supported, else ``None``."""
     if version_num // 10000 <= SUPPORTED_MAJORS[-1]:
         return None
     return (

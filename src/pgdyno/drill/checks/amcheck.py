@@ -14,7 +14,7 @@ _SHOWN = 3
 
 def _look(scene: Scene) -> Seen:
     installation = scene.cluster.installation
-    program = installation.program("pg_amcheck")
+    program = installation.binary("pg_amcheck")
     if not program.is_file():
         return None, f"there is no pg_amcheck in {installation.bindir}"
     has = scene.conn.execute("select from pg_extension where extname = 'amcheck'").fetchone()

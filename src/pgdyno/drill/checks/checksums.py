@@ -17,7 +17,7 @@ def _look(scene: Scene) -> Seen:
         return None, "the server was not shut down cleanly"
     if control.checksums is False:
         return None, "data checksums are off"
-    program = cluster.installation.program("pg_checksums")
+    program = cluster.installation.binary("pg_checksums")
     if not program.is_file():
         return None, f"there is no pg_checksums in {cluster.installation.bindir}"
     done = run_as(server_account(), [program, "--check", "-D", cluster.data_dir])

@@ -19,7 +19,7 @@ from pgdyno.drill.power._loaded import RecordedLoad
 from pgdyno.drill.power._plan import Planned
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
-from pgdyno.server.directories import shared_folder
+from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.controldata import ControlData
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Cutter:
         self.installation = drill.cluster.installation
         self.load = load
         self.folder = drill.folder / "power"
-        shared_folder(self.folder)
+        shared_directory(self.folder)
         _require_space(load.disks.bases, self.folder)
         self.roll = Roll(load.disks, self.folder)
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from pgdyno.disk import FileSystem, clean_up_if_killed, mount_image, unmount_all
 from pgdyno.disk.mounting import run_program
 from pgdyno.errors import SetupError
-from pgdyno.server.directories import shared_folder
-from pgdyno.server.local.safefiles import remove_own_folder
+from pgdyno.server.directories import shared_directory
+from pgdyno.server.local.safefiles import remove_own_directory
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut, DiskLogs
@@ -73,7 +73,7 @@ class CutPlaces:
         clean_up_if_killed(folder.parent)
         try:
             for disk, own in enumerate(folders):
-                shared_folder(own / "mnt")
+                shared_directory(own / "mnt")
                 copy_sparse(images[disk], own / "image")
                 cut.write(disk, own / "image")
                 _mount(own / "image", own / "mnt", fs[disk])
@@ -84,7 +84,7 @@ class CutPlaces:
     def close(self) -> None:
         """Unmount, and remove the images."""
         unmount_all(self._folder, patience_s=_PATIENCE_S)
-        remove_own_folder(self._folder)
+        remove_own_directory(self._folder)
 
 
 def _mount(image: Path, point: Path, fs: FileSystem) -> None:

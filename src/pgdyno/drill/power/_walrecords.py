@@ -45,7 +45,7 @@ def read_records(
     """Every record from ``begin`` to where the WAL ends or breaks off, in order."""
     account = server_account()
     command = [
-        str(installation.program("pg_waldump")),
+        str(installation.binary("pg_waldump")),
         f"--path={wal_dir}",
         f"--timeline={timeline}",
         f"--start={lsn_text(begin)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
-from pgdyno.files import check_place, is_special
+from pgdyno.files import check_writable, is_special
 
 MARK = b'<meta name="generator" content="pgdyno '
 """What every page has near its beginning."""
@@ -21,7 +21,7 @@ def check_page_place(path: Path) -> None:
                 code="report-exists",
                 hint="only reports are overwritten; name another file, or move this one away",
             )
-        check_place(path)
+        check_writable(path)
     except OSError as problem:
         raise unwritable(path, problem) from None
 

@@ -1,1 +1,1 @@
-"""Connecting to a server, and what it says about itself: identity, facts, poolers, refusals."""
+"""Connections to a server, and facts about it: identity, version, poolers, refusals."""

@@ -1,4 +1,4 @@
-"""What a run records about the server it loads: version, rights, settings, whether it is here."""
+"""Facts that a run records about its server: version, rights, settings, whether it is local."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ SETTINGS_THAT_MATTER = (
     "wal_writer_delay",
     "wal_writer_flush_after",
 )
-"""Recorded whatever their value; others only where they differ from the built-in default."""
+"""Always recorded; other settings only where they differ from the built-in default."""
 
 
 def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
-    """Facts about the server, ready for JSON, without a password or a path that is hidden from us.
+    """Return facts about the server, ready for JSON, without passwords and hidden paths.
 
     version, version_num, note (when newer than supported), superuser, monitor (member of
     pg_monitor), in_recovery, database, database_bytes, started_epoch_s, data_directory (or None),
@@ -78,7 +78,7 @@ def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
 
 
 def _check_settings(settings: Mapping[str, str]) -> None:
-    """Raise SetupError when what was read cannot be the settings of a PostgreSQL server."""
+    """Raise SetupError when ``settings`` cannot be those of a PostgreSQL server."""
     if not settings.get("max_connections", "").isdecimal():
         raise SetupError(
             "the server does not report max_connections: its answer is damaged, or it is not"
@@ -96,9 +96,9 @@ def _row(conn: psycopg.Connection) -> dict[str, Any]:
 
 
 def postmaster_here(backend_pid: int, user: str, database: str) -> int | None:
-    """The postmaster's pid when the backend is a process that we can see, else ``None``.
+    """Return the postmaster's pid if the backend is a process of this machine, else ``None``.
 
-    An address says little: a container or a tunnel can answer on loopback.
+    The address is not sufficient: a container or a tunnel can answer on loopback.
     """
     try:
         stat = Path(f"/proc/{backend_pid}/stat").read_text()

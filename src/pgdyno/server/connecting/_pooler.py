@@ -1,13 +1,13 @@
-"""A pooler between us and the server: noticed, and gone around for all but the clients' load.
+"""Detection of a pooler, and a direct connection to the server behind it for all except the load.
 
-A pooler that lends its connections by the transaction (PgBouncer, PgCat, Odyssey and others in that
-mode) has no sessions to give. What our own sessions set, ``default_transaction_read_only`` among
-it, would stay on connections that clients get next. So set-up, probes and settings connect to the
-server itself, and only the clients go through the pooler.
+A pooler in transaction mode (PgBouncer, PgCat, Odyssey and others) does not provide sessions.
+Parameters that pgdyno's own sessions set, such as ``default_transaction_read_only``, would remain
+on connections that clients get next. So set-up, probes and settings connect to the server directly,
+and only the clients connect through the pooler.
 
-It is noticed by its key for cancel requests: a process ID that is not the one of the backend that
-answers. pgpool-II hands on the backend's own; it lends connections by the session, so that what is
-set in one ends with it.
+A pooler is detected by its cancel key: a process ID other than that of the backend that answers.
+pgpool-II passes on the backend's own; it works in session mode, so that parameters end with their
+session.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ _HINT = (
 
 @dataclass(frozen=True)
 class _Answer:
-    """Who answered on one connection."""
+    """The server that answered on one connection."""
 
     pooled: bool
     identity: str
     database: str
     places: tuple[tuple[str, int], ...]
-    """Where the server itself may be reached from here."""
+    """Addresses at which the server itself may be reached from here."""
 
 
 def server_behind(conninfo: ConnInfo, control: str | None) -> ConnInfo:
-    """The way to the server itself for one who reaches it by ``conninfo``, maybe through a pooler.
+    """Return how to connect to the server directly where ``conninfo`` may go through a pooler.
 
-    ``control`` is what the user says about it (a conninfo string or URI; what it leaves out is as
-    in ``conninfo``); without it, a server behind a pooler is asked where it listens. Raises
-    SetupError when that leads nowhere, or to another server.
+    ``control`` is the user's conninfo string or URI for it (missing keywords are taken from
+    ``conninfo``); without it, a server behind a pooler is queried for its addresses. Raises
+    SetupError when no connection can be made, or only to another server.
     """
     asked = _ask(conninfo)
     if control is not None:
@@ -89,7 +89,7 @@ def _resolve_control(control: str, conninfo: ConnInfo) -> ConnInfo:
 
 
 def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
-    """The first place that leads to the same server without a pooler."""
+    """Return the first address that connects to the same server without a pooler."""
     for host, port in asked.places:
         options = {**conninfo.options, "connect_timeout": str(_TIMEOUT_S)}
         direct = replace(
@@ -122,7 +122,7 @@ def _ask(conninfo: ConnInfo) -> _Answer:
 
     try:
         with connect(conninfo) as conn, conn.cursor(row_factory=dict_row) as cursor:
-            row = cursor.execute(query("whose_session")).fetchone()
+            row = cursor.execute(query("answering_server")).fetchone()
             assert row is not None
             return _Answer(
                 pooled=row["backend_pid"] != conn.info.backend_pid,
@@ -138,15 +138,15 @@ def _ask(conninfo: ConnInfo) -> _Answer:
 
 
 def _places(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str, int]]:
-    """Where the server may be reached: its sockets if it is on this machine, then its address."""
+    """Yield possible addresses: the sockets if the server is on this machine, then its address."""
     port = int(str(row["port"]))
     if postmaster_here(int(str(row["backend_pid"])), conninfo.user, str(row["database"])):
-        for folder in str(row["socket_folders"] or "").split(","):
-            if folder.strip():
-                yield folder.strip(), port
+        for directory in str(row["socket_directories"] or "").split(","):
+            if directory.strip():
+                yield directory.strip(), port
         yield "localhost", port
     elif (address := row["address"]) is not None and address not in _LOOPBACK:
         yield str(address), port
     if not conninfo.is_socket:
-        # The server and its pooler may share a machine that is not this one.
+        # The server and its pooler may be on the same remote machine.
         yield conninfo.host, port

@@ -1,7 +1,6 @@
-"""What libpq, servers and poolers say when they refuse, as messages with a hint that fits.
+"""Messages and hints for refusals by libpq, servers and poolers (PgBouncer, pgpool).
 
-Poolers have words of their own: PgBouncer's and pgpool's are known here too. A connection string
-that cannot be read is not quoted where a password may stand in it.
+A malformed connection string is not quoted where it may contain a password.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 if TYPE_CHECKING:
     import psycopg
 
-_COMPLAINTS = (  # what libpq says → code, message, hint
+_COMPLAINTS = (  # pattern of libpq's message → code, message, hint
     (
         r'database "[^"]+" does not exist',
         "no-database",
@@ -191,7 +190,7 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 
 def connect_error(said: str, params: Mapping[str, Any]) -> PgdynoError:
-    """libpq's complaint as one line, with the hint that fits."""
+    """Return the error for libpq's message ``said``, in one line and with a hint."""
     if problem := wrong_value(said):
         return problem
     where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
@@ -210,7 +209,7 @@ def connect_error(said: str, params: Mapping[str, Any]) -> PgdynoError:
 
 
 def wrong_value(said: str) -> PgdynoError | None:
-    """The error for a parameter that libpq does not take; ``None`` for another complaint."""
+    """Return the error for a parameter value that libpq rejects; ``None`` for other messages."""
     from psycopg.pq import Conninfo
 
     complaint = _reason(said)
@@ -231,7 +230,7 @@ def wrong_value(said: str) -> PgdynoError | None:
 
 
 def password_missing(said: str, params: Mapping[str, Any]) -> PgdynoError:
-    """For a server that wants a password where nobody gave one."""
+    """Return the error for a server that requires a password that was not given."""
     place = connect_error(said, params).message.partition(": ")[0]
     return SetupError(
         f"{place}: the server requires a password, and none is given",
@@ -241,7 +240,7 @@ def password_missing(said: str, params: Mapping[str, Any]) -> PgdynoError:
 
 
 def malformed(complaint: str, text: str) -> UsageError:
-    """For a connection string ``text`` that ``complaint`` is about."""
+    """Return the error for the connection string ``text`` that ``complaint`` is about."""
     hint = "write postgresql://user@host:5432/database or 'host=… port=… dbname=…'"
     before_host = text.rpartition("@")[0]
 
@@ -258,12 +257,12 @@ def malformed(complaint: str, text: str) -> UsageError:
 
 
 def server_error(error: Any) -> RunError:
-    """For an error of the server that nothing nearer to it was prepared for."""
+    """Return the error for a server error that has no handler of its own."""
     return RunError(f"the server: {primary(error)}", code="server-error", hint=hint_for(error))
 
 
 def hint_for(error: psycopg.Error) -> str | None:
-    """What may help against a refusal, by its SQLSTATE; else what the server itself advises."""
+    """Return a hint by the error's SQLSTATE, else the server's own hint."""
     state = error.sqlstate or "08"
     for known, hint in _HINTS.items():
         if state.startswith(known):
@@ -272,18 +271,18 @@ def hint_for(error: psycopg.Error) -> str | None:
 
 
 def primary(error: psycopg.Error) -> str:
-    """What the server, or libpq, says, in one line."""
+    """Return the message of the server, or of libpq, in one line."""
     return one_line(error.diag.message_primary or str(error))
 
 
 def one_line(text: str) -> str:
-    """The first line of a complaint, without its stop."""
+    """Return the first line of a message, without its final period."""
     lines = [line.strip() for line in text.strip().splitlines()]
     return lines[0].removesuffix(".") if lines else "no reason given"
 
 
 def _reason(said: str) -> str:
-    """Why, without where: libpq begins with the server that it tried."""
+    """Return the reason without the address with which libpq begins its message."""
     tried = r"(?:connection (?:failed|is bad): )?(?:connection to server .*? failed: )?"
     server = rf"^{tried}(?:FATAL: +)?"
     return one_line(re.sub(server, "", said.strip()))

@@ -1,7 +1,7 @@
-"""Connecting to a server, and saying plainly why that does not work.
+"""Connections to a server, with clear errors when they fail.
 
-Which server is meant is libpq's business: keywords, URIs, PG* variables, service and password files
-all go through psycopg once, and the values it arrived at are what everything else uses.
+libpq decides which server is meant: keywords, URIs, PG* variables, service and password files are
+resolved by psycopg once, and all other code uses the resolved values.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _UNSUPPORTED = (  # parameter, values (None: any), hint
     ("ssl_max_protocol_version", ("TLSv1", "TLSv1.1"), "TLSv1.2 and TLSv1.3 are supported"),
 )
 _ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
-"""Codes of what no other database of the server would change."""
+"""Codes of errors that are the same for every database of the server."""
 
 
 def connect(conninfo: ConnInfo) -> psycopg.Connection:
-    """A control connection in autocommit mode; SetupError when there is none to be had."""
+    """Return a control connection in autocommit mode; SetupError if it cannot be made."""
     return _connect(conninfo.kwargs())
 
 
@@ -55,11 +55,11 @@ def resolve_conninfo(
     user: str | None = None,
     database: str | None = None,
 ) -> ConnInfo:
-    """What libpq makes of a conninfo string or URI, flags, environment and files; connects once.
+    """Resolve a conninfo string or URI, flags, environment and files by libpq; connects once.
 
-    Flags win over ``text``. When no database is named anywhere it is pgdyno's own or, until that is
-    there, ``postgres``. Raises UsageError for a malformed string, SetupError when the server does
-    not answer or refuses, or when something is asked for that the load engine cannot do.
+    Flags override ``text``. Without a database name, pgdyno's own database is used or, until that
+    exists, ``postgres``. Raises UsageError for a malformed string, SetupError when the server does
+    not answer or refuses, or for a parameter that the load engine does not support.
     """
     flags = {"host": host, "port": port, "user": user, "dbname": database}
     params = _parsed(text) | {name: value for name, value in flags.items() if value is not None}
@@ -77,9 +77,9 @@ def resolve_conninfo(
 
 
 def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
-    """The same server, in the database ``pgdyno``, which is made when missing.
+    """Return the same server with the database ``pgdyno``, which is created if missing.
 
-    ``unbegun`` then drops it when it unwinds. Raises SetupError when the role may not make it.
+    ``unbegun`` then drops it when it unwinds. Raises SetupError if the role may not create it.
     """
     import psycopg
     from psycopg import sql
@@ -105,7 +105,7 @@ def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
 
 
 def _drop_own(conninfo: ConnInfo) -> None:
-    """Drop the database ``pgdyno``; where somebody is in it, or the server is away, it stays."""
+    """Drop the database ``pgdyno``, unless it is in use or the server is not available."""
     import psycopg
 
     with suppress(SetupError, psycopg.Error), connect(conninfo) as conn:
@@ -113,10 +113,10 @@ def _drop_own(conninfo: ConnInfo) -> None:
 
 
 def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
-    """To pgdyno's own database, or while that is missing to ``postgres``.
+    """Connect to pgdyno's own database, or to ``postgres`` if that does not exist.
 
-    Which it is, is asked in ``postgres``: a pooler that was sent to a database that is not there
-    refuses it for a while, also when it has been made.
+    Its existence is checked in ``postgres``: a pooler that failed to connect to a missing database
+    refuses it for some time, also after it has been created.
     """
     try:
         with _connect({**params, "dbname": "postgres"}) as conn:
@@ -124,7 +124,7 @@ def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
     except SetupError as problem:
         if problem.code in _ELSEWHERE_TOO:
             raise
-        # Not everybody may go there.
+        # The role may not connect to it.
         there = True
     return _connect({**params, "dbname": OWN_NAME if there else "postgres"})
 
@@ -155,7 +155,7 @@ def _connect(params: dict[str, Any]) -> psycopg.Connection:
 
 
 def _parsed(text: str | None) -> dict[str, Any]:
-    """The keywords of a conninfo string or URI; a bare word is a database, as for psql."""
+    """Parse a conninfo string or URI; a bare word is a database name, as in psql."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -176,7 +176,7 @@ def _parsed(text: str | None) -> dict[str, Any]:
 
 
 def _wrong_port(ports: str) -> str | None:
-    """What is wrong with a list of ports; libpq itself would complain about the host's name."""
+    """Return an error for a list of ports, or ``None``; libpq's would name the host instead."""
     for port in filter(None, ports.split(",")):
         if not port.isdecimal() or not 0 < int(port) < 65536:
             return f'"{port}" is not a port'
@@ -184,14 +184,14 @@ def _wrong_port(ports: str) -> str | None:
 
 
 def _default_database(params: dict[str, Any]) -> str | None:
-    """pgdyno's own, unless the environment or a service file may name another."""
+    """Return pgdyno's own, unless the environment or a service file may name another."""
     if any(os.environ.get(name) for name in ("PGDATABASE", "PGSERVICE")) or "service" in params:
         return None
     return OWN_NAME
 
 
 def _refuse_unsupported(effective: Mapping[str, str]) -> None:
-    """What libpq does, and the load engine does not."""
+    """Raise SetupError for parameters that the load engine does not support."""
     for name, value, hint in _UNSUPPORTED:
         asked = effective.get(name)
         if asked and (value is None or asked in value):
@@ -215,14 +215,14 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
     info = conn.info
     effective = info.get_parameters()
     _refuse_unsupported(effective)
-    # Our own marks are kept as the user wrote them, not as this connection has them.
+    # Values that connect() adds are kept as the user wrote them, not as this connection has them.
     options = {
         name: value
         for name, value in effective.items()
         if name not in (*_RESOLVED, "connect_timeout", "application_name", "gssencmode")
         and (name, value) != ("sslcertmode", "allow")  # libpq's default, which it fills in
     }
-    unsaid = (*_RESOLVED, "application_name")  # Ours are told from others by their name.
+    unsaid = (*_RESOLVED, "application_name")  # pgdyno's sessions are recognised by their names.
     options |= {name: str(value) for name, value in params.items() if name not in unsaid}
     hosts = _hosts(effective)
     taken = next((h for h in hosts if (h.host, h.port) == (info.host, info.port)), None)
@@ -240,12 +240,12 @@ def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
 
 
 def _as_given(value: bytes | None) -> str:
-    """What libpq was given, which psycopg hands it in UTF-8 whatever the session's encoding."""
+    """Decode a value as given to libpq: psycopg passes UTF-8 in every session encoding."""
     return (value or b"").decode("utf-8", "replace")
 
 
 def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:
-    """The servers that are named, in libpq's lists: a single port counts for all of them."""
+    """Return the servers in libpq's lists; a single port applies to all of them."""
     addresses = effective.get("hostaddr", "").split(",")
     names = effective.get("host", "").split(",")
     ports = effective.get("port", "").split(",")

@@ -61,13 +61,13 @@ class ConnInfo:
     hostaddr: str | None = None
     hosts: tuple[Host, ...] = ()
     database_named: bool = True
-    """Whether the user named the database; else it is what pgdyno takes by default."""
+    """True if the user named the database; else it is what pgdyno takes by default."""
     version: int | None = None
     """The server's, as 180006, where it has answered already."""
 
     @property
     def is_socket(self) -> bool:
-        """Whether the server is reached through a Unix socket."""
+        """True if the server is reached through a Unix socket."""
         return self.host.startswith(("/", "@"))
 
     @property
@@ -96,7 +96,7 @@ class ConnInfo:
             values["password"] = self.password
         return values
 
-    def for_programs(self, **more: str | int) -> str:
+    def client_conninfo(self, **more: str | int) -> str:
         """For PostgreSQL's own programs, as libpq reads it, whatever is in the values: host, port,
         user, and ``more``. Without the password."""
         from psycopg.conninfo import make_conninfo

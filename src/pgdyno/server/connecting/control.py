@@ -84,7 +84,7 @@ class Control(psycopg.Connection[Any]):
             return answer
 
     def _is_idle(self) -> bool:
-        """Whether the server waits for this session to say something, by another one."""
+        """True if the server waits for this session to say something, by another one."""
         values: dict[str, Any] = {**self.info.get_parameters(), "password": self.info.password}
         values |= {"connect_timeout": _CONNECT_S, "dbname": self.info.dbname}
         try:

@@ -39,7 +39,7 @@ class Identity:
         )
 
     def is_same(self, other: Identity) -> bool:
-        """Whether both are one server, restarted meanwhile or not.
+        """True if both are one server, restarted meanwhile or not.
 
         A copy that runs elsewhere with the same port and directory cannot be told apart here; the
         mark on the server does that (see undo.py).

@@ -36,7 +36,7 @@ def scale_in(comment: str | None) -> int:
 
 
 def is_ours(comment: str | None) -> bool:
-    """Whether a comment is a mark of pgdyno's."""
+    """True if a comment is a mark of pgdyno's."""
     return comment is not None and comment.startswith(_BEGINNING) and comment.endswith(_END)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.directories import cache_home, shared_folder
+from pgdyno.server.directories import cache_home, shared_directory
 from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.safefiles import write_own
 from pgdyno.server.versions import SUPPORTED_MAJORS, newer_note
@@ -67,8 +67,8 @@ class Installation:
         """A caution to show with it, when the version is newer than pgdyno knows."""
         return newer_note(self.version, self.version_num)
 
-    def program(self, name: str) -> Path:
-        """The path of one of its programs."""
+    def binary(self, name: str) -> Path:
+        """Return the path of one of its binaries."""
         return self.bindir / name
 
 
@@ -183,12 +183,12 @@ def _has_icu(installation: Installation, config: str) -> bool:
     if config:
         default = installation.major >= 16 and "--without-icu" not in config
         return default or "--with-icu" in config
-    return b"libicui18n" in installation.program("postgres").read_bytes()
+    return b"libicui18n" in installation.binary("postgres").read_bytes()
 
 
 def _pg_config(installation: Installation) -> tuple[str, Path]:
     """How it was configured ("" when unknown) and its library directory."""
-    program = installation.program("pg_config")
+    program = installation.binary("pg_config")
     if program.is_file():
         configure = _ask(program, "--configure").stdout
         return configure, Path(_ask(program, "--pkglibdir").stdout.strip())
@@ -207,18 +207,18 @@ def refusal(installation: Installation, settings: Mapping[str, str]) -> str | No
     if not settings:
         return None
     # One place for all of them, so that none is left behind.
-    empty = shared_folder(cache_home() / "no-settings")
+    empty = shared_directory(cache_home() / "no-settings")
     if not (empty / "postgresql.conf").exists():
         write_own(empty / "postgresql.conf", "")
     pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
     # -C as the first argument reads the configuration and prints a value, as root too.
-    done = _ask(installation.program("postgres"), "-C", "port", "-D", str(empty), *pairs)
+    done = _ask(installation.binary("postgres"), "-C", "port", "-D", str(empty), *pairs)
     return None if done.returncode == 0 else done.stderr.strip()
 
 
 def setting_names(installation: Installation) -> list[str]:
     """The settings that this build knows, without those of extensions."""
-    listed = _ask(installation.program("postgres"), "--describe-config").stdout
+    listed = _ask(installation.binary("postgres"), "--describe-config").stdout
     return [line.split("\t", 1)[0] for line in listed.splitlines()]
 
 

@@ -54,7 +54,7 @@ def _recorded_segment(data_dir: Path) -> tuple[int, int] | None:
 
 
 def _is_abandoned(key: int, segment: int) -> bool:
-    """Whether the segment is there, under the same key, the account's, no process attached."""
+    """True if the segment is there, under the same key, the account's, no process attached."""
     account = server_account()
     uid = os.geteuid() if account is None else account.uid
     try:

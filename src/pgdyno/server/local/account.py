@@ -103,7 +103,7 @@ def give_tree(top: Path, account: Account | None) -> None:
 
 
 def can_enter(directory: Path) -> bool:
-    """Whether the account that runs servers can enter ``directory``."""
+    """True if the account that runs servers can enter ``directory``."""
     account = server_account()
     if account is None:
         return os.access(directory, os.X_OK)

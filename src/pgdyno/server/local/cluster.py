@@ -22,24 +22,24 @@ from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local._postmaster import Postmaster
 from pgdyno.server.local._sharedmem import remove_shared_memory
+from pgdyno.server.local._spare_segments import last_segment
 from pgdyno.server.local._template import runnable
-from pgdyno.server.local._waldir import move_wal, real_wal_dir
-from pgdyno.server.local._walspares import last_segment
+from pgdyno.server.local._wal_directory import move_wal, real_wal_dir
 from pgdyno.server.local.account import server_account
 from pgdyno.server.local.controldata import ControlData, control_data
 from pgdyno.server.local.layout import (
+    DiskDirectories,
     Disks,
-    OwnFolder,
-    Places,
-    check_keeping,
-    claim_folder,
+    OwnDirectory,
+    check_kept_cluster,
+    claim_directory,
     describe,
     fill,
     make_socket_dir,
     set_checksums,
 )
 from pgdyno.server.local.safefiles import (
-    remove_own_folder,
+    remove_own_directory,
     require_text,
     working_in,
     write_own,
@@ -67,7 +67,7 @@ class Cluster:
     def __init__(
         self,
         installation: Installation,
-        folder: Path,
+        directory: Path,
         settings: Mapping[str, str],
         *,
         lock: int,
@@ -75,14 +75,14 @@ class Cluster:
     ) -> None:
         """Internal; use ``create``."""
         self.installation = installation
-        self.folder = folder
+        self.directory = directory
         self.settings = dict(settings)
         self._lock = lock
         self._keep = keep
-        self._places: Places = OwnFolder()
-        self._data_dir = folder / "data"
+        self._places: DiskDirectories = OwnDirectory()
+        self._data_dir = directory / "data"
         self._wal_place: Path | None = None
-        self._socket_dir = folder / "socket"
+        self._socket_dir = directory / "socket"
         self._password = secrets.token_urlsafe(18)
         self._password_set = False
         self._port = 0
@@ -106,19 +106,19 @@ class Cluster:
         there, outlives ``destroy``, and is taken up again when one of the same major version is
         there already.
 
-        ``disks`` is called with the cluster's folder and tells where data and WAL go; ``destroy``
-        closes what it gave. ``checksums`` turns data checksums on or off (``None``: as this
+        ``disks`` is called with the cluster's directory and returns those of data and WAL;
+        ``destroy`` closes them. ``checksums`` turns data checksums on or off (``None``: as this
         version's initdb does). The data directory is a copy of ``source`` (no server may run in
         it) instead of a fresh one, unless ``disks`` leads to a place that holds one already.
         """
         settings = dict(settings or {})
         check_before_start(installation, settings)
         installation = runnable(installation)
-        folder, lock = claim_folder(keep_dir)
-        cluster = cls(installation, folder, settings, lock=lock, keep=keep_dir is not None)
+        directory, lock = claim_directory(keep_dir)
+        cluster = cls(installation, directory, settings, lock=lock, keep=keep_dir is not None)
         try:
             if cluster._keep:
-                check_keeping(folder, disks=disks is not None, source=source)
+                check_kept_cluster(directory, disks=disks is not None, source=source)
             cluster._settle(disks, checksums, source)
         except BaseException:
             cluster.destroy()
@@ -126,15 +126,17 @@ class Cluster:
         return cluster
 
     def _settle(self, disks: Disks | None, checksums: bool | None, source: Path | None) -> None:
-        """Fill the folder with all that a start needs."""
+        """Fill the directory with all that a start needs."""
         if disks is not None:
-            self._places = disks(self.folder)
+            self._places = disks(self.directory)
             self._wal_place = self._places.wal
         self._data_dir = fill(
-            self.installation, self.folder, self._places, checksums=checksums, source=source
+            self.installation, self.directory, self._places, checksums=checksums, source=source
         )
-        self._socket_dir = make_socket_dir(self.folder)
-        describe(self.folder, self.installation, self._data_dir, self._socket_dir, keep=self._keep)
+        self._socket_dir = make_socket_dir(self.directory)
+        describe(
+            self.directory, self.installation, self._data_dir, self._socket_dir, keep=self._keep
+        )
 
     @property
     def data_dir(self) -> Path:
@@ -161,7 +163,7 @@ class Cluster:
     @property
     def log_path(self) -> Path:
         """What the server logs, all starts in one file."""
-        return self.folder / "server.log"
+        return self.directory / "server.log"
 
     @property
     def pid(self) -> int | None:
@@ -170,7 +172,7 @@ class Cluster:
 
     @property
     def running(self) -> bool:
-        """Whether the postmaster runs."""
+        """True if the postmaster runs."""
         return self.pid is not None
 
     @property
@@ -264,10 +266,10 @@ class Cluster:
         write_text(path, "".join(line for line in lines if line.split(" ", 1)[0] not in names))
 
     def move_wal(self, to: Path | None) -> None:
-        """Move the WAL to the folder ``to``, as its ``pg_wal``; ``None``: into the data directory.
+        """Move the WAL to ``pg_wal`` in the directory ``to``; ``None``: into the data directory.
 
-        UsageError while the server runs. The folder, in which the server's account has to be able
-        to make another, is the caller's to keep and to clear away.
+        UsageError while the server runs. The server's account must be able to make directories in
+        ``to``; the caller keeps and removes it.
         """
         if self.running:
             raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
@@ -297,9 +299,9 @@ class Cluster:
         return killed
 
     def destroy(self) -> None:
-        """Stop the server at once, close its disks and remove its folder, unless it is kept.
+        """Stop the server at once, close its disks and remove its directory, unless it is kept.
 
-        When a disk cannot be closed its error is raised and the folder stays, for the next sweep.
+        If a disk cannot be closed, its error is raised and the directory stays for the next sweep.
         """
         if self._lock < 0:
             return
@@ -314,11 +316,11 @@ class Cluster:
 
     def _take_away(self) -> None:
         self.stop("fast" if self._keep else "immediate")
-        if self._socket_dir.parent != self.folder:
-            remove_own_folder(self._socket_dir)
+        if self._socket_dir.parent != self.directory:
+            remove_own_directory(self._socket_dir)
         self._places.close()
         if not self._keep:
-            remove_own_folder(self.folder)
+            remove_own_directory(self.directory)
 
     def __enter__(self) -> Self:
         try:
@@ -338,10 +340,10 @@ class Cluster:
 
     def _launch(self) -> Postmaster:
         command = [
-            str(self.installation.program("postgres")),
+            str(self.installation.binary("postgres")),
             "-D",
             str(self.data_dir),
-            f"--config_file={self.folder / 'postgresql.conf'}",
+            f"--config_file={self.directory / 'postgresql.conf'}",
         ]
         # What kill -9 left. The lock proves that no other pgdyno has a server in here.
         with working_in(self.data_dir):
@@ -353,12 +355,12 @@ class Cluster:
 
     def _write_configuration(self) -> None:
         """What initdb wrote, then what a cluster of pgdyno's needs, then the settings."""
-        write_own(self.folder / "pg_hba.conf", _HBA, shown=True)
+        write_own(self.directory / "pg_hba.conf", _HBA, shown=True)
         own = {
             "listen_addresses": "127.0.0.1",
             "port": str(self._port),
             "unix_socket_directories": str(self._socket_dir),
-            "hba_file": str(self.folder / "pg_hba.conf"),
+            "hba_file": str(self.directory / "pg_hba.conf"),
             "password_encryption": "scram-sha-256",
             "log_destination": "stderr",
             "logging_collector": "off",
@@ -368,7 +370,7 @@ class Cluster:
         lines = [f"{name} = {quoted(value)}" for name, value in {**own, **self.settings}.items()]
         base = require_text(self.data_dir / "postgresql.conf")
         content = base + "\n" + "\n".join(lines) + "\n"
-        write_own(self.folder / "postgresql.conf", content, shown=True)
+        write_own(self.directory / "postgresql.conf", content, shown=True)
 
     def _set_password(self) -> None:
         if self._password_set:

@@ -24,7 +24,7 @@ class ControlData:
     """Of the cluster, in PostgreSQL's words."""
     page_bytes: int = PAGE_BYTES
     checksums: bool | None = None
-    """Whether pages have checksums."""
+    """True if pages have checksums."""
     redo_lsn: int = 0
     """Where the redo of the latest checkpoint begins in the WAL."""
     redo_segment: str | None = None
@@ -33,18 +33,18 @@ class ControlData:
 
     @property
     def in_production(self) -> bool:
-        """Whether the server runs, or ran last and was not shut down."""
+        """True if the server runs, or ran last and was not shut down."""
         return self.state == "in production"
 
     @property
     def shut_down(self) -> bool:
-        """Whether the server, a standby perhaps, ended in order."""
+        """True if the server, a standby perhaps, ended in order."""
         return self.state in ("shut down", "shut down in recovery")
 
 
 def control_data(installation: Installation, data_dir: Path) -> ControlData:
     """What the control file of ``data_dir`` says."""
-    command: list[str | Path] = [installation.program("pg_controldata"), "-D", data_dir]
+    command: list[str | Path] = [installation.binary("pg_controldata"), "-D", data_dir]
     try:
         done = run_as(server_account(), command, seconds_max=_S_MAX)
     except subprocess.TimeoutExpired:  # A pipe in place of the file, say.

@@ -56,11 +56,11 @@ class Guarded:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return not self.wait_exit(0)
 
     def wait_exit(self, timeout_s: float) -> bool:
-        """Whether it has ended, after waiting up to ``timeout_s`` for that."""
+        """True if it has ended, after waiting up to ``timeout_s`` for that."""
         if self._guardian.returncode is not None:
             return True
         # The guardian writes nothing more: readable means that it has closed its end.
@@ -134,7 +134,7 @@ def _below(pid: int) -> list[int]:
 
 
 def _alive(pid: int) -> bool:
-    """Whether the process runs: one that has ended and not been waited for does not."""
+    """True if the process runs: one that has ended and not been waited for does not."""
     fields = _stat_fields(pid)
     return bool(fields) and fields[0] not in "ZX"
 

@@ -131,7 +131,7 @@ def _end_orphans(grace_s: float) -> None:
 
 
 def _any_left() -> bool:
-    """Whether there is a child still, after those that have ended were waited for."""
+    """True if there is a child still, after those that have ended were waited for."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -1,6 +1,6 @@
 """Where the parts of a cluster lie, and how its data directory comes to be.
 
-A cluster is a folder::
+A cluster is a directory::
 
     cluster.json     what it is: version, programs, where its socket and its data directory lie
     lock             held by the owning pgdyno for as long as it lives
@@ -26,18 +26,18 @@ from pathlib import Path
 from typing import Protocol
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.directories import clusters_dir, shared_folder
+from pgdyno.server.directories import clusters_dir, shared_directory
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local._template import clone_data_directory
-from pgdyno.server.local._waldir import copy_linked_wal, place_wal
+from pgdyno.server.local._wal_directory import copy_linked_wal, place_wal
 from pgdyno.server.local.account import give, give_tree, require_reach, run_as, server_account
 from pgdyno.server.local.controldata import control_data
 from pgdyno.server.local.leftovers import end_leftovers
 from pgdyno.server.local.safefiles import (
     copy_tree,
-    make_folder,
+    make_directory,
     read_text,
-    remove_own_folder,
+    remove_own_directory,
     working_in,
     write_own,
 )
@@ -46,27 +46,27 @@ from pgdyno.server.locks import locked, try_lock
 _SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
 
 
-class Places(Protocol):
-    """Where the files of a cluster go; ``None`` means into its own folder."""
+class DiskDirectories(Protocol):
+    """Where the files of a cluster go; ``None`` means into its own directory."""
 
     @property
     def data(self) -> Path | None:
-        """A folder for the data directory, which becomes its ``pgdata``."""
+        """A directory for the data directory, which becomes its ``pgdata``."""
 
     @property
     def wal(self) -> Path | None:
-        """A folder for the WAL, which becomes its ``pg_wal``, linked from the data directory."""
+        """A directory for the WAL, which becomes its ``pg_wal``, linked from the data directory."""
 
     def close(self) -> None:
         """Give back what holds the places. The server has ended; the files may go."""
 
 
-Disks = Callable[[Path], Places]
-"""Makes the places for the cluster in a folder, below that folder."""
+Disks = Callable[[Path], DiskDirectories]
+"""Makes the places for the cluster in a directory, below that directory."""
 
 
-class OwnFolder:
-    """The places of a cluster that has no disks: all in its folder."""
+class OwnDirectory:
+    """The places of a cluster that has no disks: all in its directory."""
 
     data: Path | None = None
     wal: Path | None = None
@@ -75,44 +75,46 @@ class OwnFolder:
         """Nothing to give back."""
 
 
-def claim_folder(keep_dir: Path | None) -> tuple[Path, int]:
-    """The folder and the descriptor of its held lock."""
+def claim_directory(keep_dir: Path | None) -> tuple[Path, int]:
+    """The directory and the descriptor of its held lock."""
     home = clusters_dir()
-    folder = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
-    # A sweep holds this lock too, so it never sees a folder whose lock is not yet held.
+    directory = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
+    # A sweep holds this lock too, so it never sees a directory whose lock is not yet held.
     with locked(home / ".lock"):
         try:
-            shared_folder(folder)
-            lock = try_lock(folder / "lock")
-            require_reach(folder)
-        except BaseException:  # Ctrl-C too: nobody else knows of the folder yet.
+            shared_directory(directory)
+            lock = try_lock(directory / "lock")
+            require_reach(directory)
+        except BaseException:  # Ctrl-C too: nobody else knows of the directory yet.
             if keep_dir is None:
-                remove_own_folder(folder)
+                remove_own_directory(directory)
             raise
     if lock is None:
-        raise UsageError(f"another pgdyno is using the cluster in {folder}", code="cluster-in-use")
-    return folder, lock
-
-
-def check_keeping(folder: Path, *, disks: bool, source: Path | None) -> None:
-    """Refuse what a kept cluster in ``folder`` cannot have."""
-    if disks or (source is not None and (folder / "data").exists()):
         raise UsageError(
-            f"the cluster in {folder} is kept: it cannot get disks or another data directory",
+            f"another pgdyno is using the cluster in {directory}", code="cluster-in-use"
+        )
+    return directory, lock
+
+
+def check_kept_cluster(directory: Path, *, disks: bool, source: Path | None) -> None:
+    """Refuse what a kept cluster in ``directory`` cannot have."""
+    if disks or (source is not None and (directory / "data").exists()):
+        raise UsageError(
+            f"the cluster in {directory} is kept: it cannot get disks or another data directory",
             code="kept-cluster",
         )
 
 
 def fill(
     installation: Installation,
-    folder: Path,
-    places: Places,
+    directory: Path,
+    places: DiskDirectories,
     *,
     checksums: bool | None,
     source: Path | None,
 ) -> Path:
     """Make the data directory where it belongs, or take up the one that is there; its path."""
-    data_dir = folder / "data" if places.data is None else places.data / "pgdata"
+    data_dir = directory / "data" if places.data is None else places.data / "pgdata"
     if data_dir.exists():
         give_tree(data_dir, server_account())
         _check_version(installation, data_dir)
@@ -131,7 +133,7 @@ def fill(
 
 
 def describe(
-    folder: Path, installation: Installation, data_dir: Path, socket_dir: Path, *, keep: bool
+    directory: Path, installation: Installation, data_dir: Path, socket_dir: Path, *, keep: bool
 ) -> None:
     """Write down what a later pgdyno needs to know to clear the cluster away."""
     description = {
@@ -141,37 +143,37 @@ def describe(
         "socket_dir": str(socket_dir),
         "keep": keep,
     }
-    write_own(folder / "cluster.json", json.dumps(description))
+    write_own(directory / "cluster.json", json.dumps(description))
 
 
-def described(folder: Path, name: str) -> Path | None:
-    """A path from the description of the cluster in ``folder``, if it got that far."""
+def described(directory: Path, name: str) -> Path | None:
+    """A path from the description of the cluster in ``directory``, if it got that far."""
     try:
-        return Path(json.loads((folder / "cluster.json").read_text())[name])
+        return Path(json.loads((directory / "cluster.json").read_text())[name])
     except (OSError, ValueError, KeyError):
         return None
 
 
-def make_socket_dir(folder: Path) -> Path:
+def make_socket_dir(directory: Path) -> Path:
     """A directory that only the server's account and root can enter, with a short enough path."""
-    directory = folder / "socket"
-    if len(os.fsencode(directory / ".s.PGSQL.65535.lock")) > _SOCKET_PATH_BYTES_MAX:
-        return _far_socket_dir()
-    remove_own_folder(directory)
-    make_folder(directory)
-    return directory
+    socket_dir = directory / "socket"
+    if len(os.fsencode(socket_dir / ".s.PGSQL.65535.lock")) > _SOCKET_PATH_BYTES_MAX:
+        return _short_socket_dir()
+    remove_own_directory(socket_dir)
+    make_directory(socket_dir)
+    return socket_dir
 
 
-def _far_socket_dir() -> Path:
+def _short_socket_dir() -> Path:
     """Where the path of the cluster is too long for a socket."""
     try:
-        directory = Path(tempfile.mkdtemp(prefix="pgdyno-", dir="/tmp"))
+        socket_dir = Path(tempfile.mkdtemp(prefix="pgdyno-", dir="/tmp"))
     except OSError as problem:
         raise SetupError(
             f"cannot make a directory in /tmp: {problem.strerror}", code="state-directory"
         ) from None
-    give(directory, server_account())
-    return directory
+    give(socket_dir, server_account())
+    return socket_dir
 
 
 def _check_version(installation: Installation, data_dir: Path) -> None:
@@ -211,7 +213,7 @@ def set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -
     if control_data(installation, data_dir).checksums == wanted:
         return
     switch = "--enable" if wanted else "--disable"
-    program = installation.program("pg_checksums")
+    program = installation.binary("pg_checksums")
     done = run_as(server_account(), [program, switch, "--no-sync", "-D", data_dir])
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["no message"])[0]

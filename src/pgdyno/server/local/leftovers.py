@@ -1,8 +1,8 @@
 """Processes that outlived a killed pgdyno and their guardian, and their shared memory.
 
 A server process is ours when it is a PostgreSQL program whose working directory is the data
-directory in a folder of ours: every server process stays in its data directory all its life.
-Guardians, and what copies or receives for a server, name a folder of ours in their arguments.
+directory in a directory of ours: every server process stays in its data directory all its life.
+Guardians, and what copies or receives for a server, name a directory of ours in their arguments.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ def end_leftovers(data_dir: Path) -> None:
     remove_shared_memory(data_dir)
 
 
-def end_helpers(folder: Path) -> None:
-    """Kill guardians and PostgreSQL's tools that work on what is in ``folder``.
+def end_helpers(directory: Path) -> None:
+    """Kill guardians and PostgreSQL's tools that work on what is in ``directory``.
 
     The caller holds the lock by which it is known that no living pgdyno owns them.
     """
     deadline = time.monotonic() + _KILL_S_MAX
-    while (processes := helpers(folder)) and time.monotonic() < deadline:
+    while (processes := helpers(directory)) and time.monotonic() < deadline:
         send(processes, signal.SIGKILL)
         time.sleep(_POLL_S)
 
 
-def helpers(folder: Path) -> list[int]:
-    """Ids of guardians and tools that work on what is in ``folder``."""
-    base = os.fsencode(os.path.realpath(folder))
+def helpers(directory: Path) -> list[int]:
+    """Ids of guardians and tools that work on what is in ``directory``."""
+    base = os.fsencode(os.path.realpath(directory))
     account = server_account()
     owners = {os.geteuid()} | ({account.uid} if account else set())
     found = []

@@ -17,7 +17,7 @@ def log_text(path: Path, start: int = 0, *, bytes_max: int = _BYTES_MAX) -> str:
         return log.read(bytes_max).decode(errors="replace")
 
 
-def last_words(path: Path) -> str:
+def last_line(path: Path) -> str:
     """The last line of a log."""
     lines = log_text(path, bytes_max=1 << 20).strip().splitlines()
     return lines[-1] if lines else "it logged nothing"

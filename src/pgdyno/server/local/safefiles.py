@@ -1,24 +1,24 @@
 """File work in directories that belong to the account of the server.
 
-Whoever may write to a directory can put a link, a pipe or another directory in the place of what we
-made there, also between two of our steps; root would follow. Two rules keep that account from
-gaining anything by it:
+An account that may write to a directory can replace files there by a link, a pipe or another
+directory, also between two steps of pgdyno; root would follow. Two rules prevent an escalation:
 
-- What lies in a directory of the account's is touched only while ``acting`` as the account, or by
-  a program that ``run_as`` runs: whatever a name leads to, we can do no more there than it can.
-- As root we work only in directories that nobody else may write to, and to which the account can
-  lead nobody astray: ``_held`` opens each name on the way there. ``make_folder`` is the step from
-  there to a directory of the account's, ``remove_folder`` the step back.
+- Files in a directory of the account are accessed only while ``acting`` as the account, or by a
+  program that ``run_as`` runs. So a name that the account has replaced gives it no further rights.
+- As root, pgdyno works only in directories that no other account may write to, and whose path the
+  account cannot redirect: ``_held`` opens each name of the path. ``make_directory`` is the step
+  from there to a directory of the account, ``remove_directory`` the step back.
 
-Why the callers of ``make_folder``, ``remove_folder`` and ``copy_tree`` are safe: whatever path they
-give, one that the account could have chosen or changed is below a directory that it may write to,
-and all work on it is done as the account; so is all that is called while ``acting``, as moving the
-WAL does (waldir.py, walspares.py). A path's own words come from pgdyno or its user: a cluster's
-folder, its disks, templates and what a drill keeps; none is read from a link of the account's.
-``remove_own_folder`` is for folders directly in a directory of ours; rm(1) follows no link.
+The callers of ``make_directory``, ``remove_directory`` and ``copy_tree`` are safe: a path that the
+account could have chosen or changed is below a directory that it may write to, and all work on it
+is done as the account; likewise all functions that are called while ``acting``, such as those that
+move the WAL (_wal_directory.py, _spare_segments.py). The names in a path come from pgdyno or its
+user: a cluster's directory, its disks, templates and the files that a drill keeps; none is read
+from a link of the account. ``remove_own_directory`` is for directories directly in a directory of
+pgdyno; rm(1) follows no link.
 
-A thread ``acting`` has the account's file system identity (setfsuid(2)): the kernel then checks
-every file access against it, and takes root's powers over files from the thread.
+A thread ``acting`` has the account's file system identity (setfsuid(2)): the kernel checks every
+file access against it, and removes root's file capabilities from the thread.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def acting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def working_in(folder: Path) -> Iterator[None]:
-    """As ``acting``; what cannot be done in ``folder`` is a SetupError."""
+def working_in(directory: Path) -> Iterator[None]:
+    """As ``acting``; what cannot be done in ``directory`` is a SetupError."""
     try:
         with acting():
             yield
     except OSError as problem:
-        raise _changed("work in", folder, problem) from None
+        raise _changed("work in", directory, problem) from None
 
 
 @contextlib.contextmanager
@@ -178,7 +178,7 @@ def new_plain(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "wb")
 
 
-def make_folder(path: Path) -> None:
+def make_directory(path: Path) -> None:
     """A new directory of the account's, mode 0700; SetupError when it cannot be made or given.
 
     In a directory of the account's, and wherever the caller acts as it, it makes it itself.
@@ -232,7 +232,7 @@ def _held(directory: Path, account: Account) -> int | None:
 
 
 def _out_of_reach(directory: int, account: Account) -> bool:
-    """Whether the account can replace nothing of others' there."""
+    """True if the account can replace nothing of others' there."""
     status = os.fstat(directory)
     mode = status.st_mode
     writes = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid == account.gid)
@@ -240,30 +240,30 @@ def _out_of_reach(directory: int, account: Account) -> bool:
 
 
 def _only_root_writes(directory: int) -> bool:
-    """Whether nobody else can replace what root makes there, as in ``/tmp`` too."""
+    """True if nobody else can replace what root makes there, as in ``/tmp`` too."""
     status = os.fstat(directory)
     mode = status.st_mode
     return status.st_uid == 0 and bool(not mode & 0o022 or mode & stat.S_ISVTX)
 
 
 def _give(name: str, parent: int, account: Account) -> None:
-    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
-        os.fchown(folder, account.uid, account.gid)
+        os.fchown(directory, account.uid, account.gid)
     finally:
-        os.close(folder)
+        os.close(directory)
 
 
-def remove_folder(path: Path) -> None:
+def remove_directory(path: Path) -> None:
     """Remove a directory of the account's with all that is in it, as far as it can.
 
     What is mounted below it stays.
     """
     _remove(path, server_account())
-    remove_empty_folder(path)
+    remove_empty_directory(path)
 
 
-def remove_empty_folder(path: Path) -> None:
+def remove_empty_directory(path: Path) -> None:
     """Remove a directory of the account's if nothing is in it."""
     account = server_account()
     with contextlib.suppress(OSError), _parent_of_ours(path, account) as parent:
@@ -274,7 +274,7 @@ def remove_empty_folder(path: Path) -> None:
             os.rmdir(path.name, dir_fd=parent)
 
 
-def remove_own_folder(path: Path) -> None:
+def remove_own_directory(path: Path) -> None:
     """Remove a directory that lies where only we may write. What is mounted below it stays."""
     _remove(path, None)
 
@@ -290,10 +290,10 @@ def copy_tree(source: Path, target: Path) -> None:
 
     Links are copied as links; blocks are shared where the file system can.
     """
-    make_folder(target)
+    make_directory(target)
     done = run_as(server_account(), ["cp", "-a", "--reflink=auto", f"{source}/.", target])
     if done.returncode != 0:
-        remove_folder(target)
+        remove_directory(target)
         said = (done.stderr.strip().splitlines() or ["no message"])[0].rpartition(": ")[2]
         hint = MORE_SPACE if "No space" in said else None
         raise SetupError(f"cannot copy {source} to {target}: {said}", code="copy-failed", hint=hint)

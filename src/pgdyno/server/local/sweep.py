@@ -1,6 +1,6 @@
-"""Clears away what crashed runs left: servers, folders, sockets, shared memory.
+"""Clears away what crashed runs left: servers, directories, sockets, shared memory.
 
-Only what is provably ours and ownerless is touched: a cluster's folder is dead when its lock is
+Only what is provably ours and ownerless is touched: a cluster's directory is dead when its lock is
 free, because the kernel frees it with the process that held it. What crashed runs have changed on
 servers that are not ours is put back by ``pending.py``.
 """
@@ -15,57 +15,57 @@ from pgdyno.errors import PgdynoError
 from pgdyno.server.directories import clusters_dir
 from pgdyno.server.local.layout import described
 from pgdyno.server.local.leftovers import end_helpers, end_leftovers, helpers, server_processes
-from pgdyno.server.local.safefiles import remove_own_folder
+from pgdyno.server.local.safefiles import remove_own_directory
 from pgdyno.server.locks import locked, try_lock
 
 Release = Callable[[Path], list[str]]
-"""Gives back what holds the disks of the cluster in a folder; a sentence for each thing done."""
+"""Gives back what holds the disks of the cluster in a directory; a sentence for each thing done."""
 
 
 def sweep(release: Release) -> list[str]:
     """Remove servers of crashed runs; a sentence for each thing done or found impossible.
 
-    ``release`` is called with the folder of each dead cluster, once its server has ended.
+    ``release`` is called with the directory of each dead cluster, once its server has ended.
     """
     done = []
     home = clusters_dir()
     with locked(home / ".lock"):
-        for folder in sorted(path for path in home.iterdir() if path.is_dir()):
-            lock = try_lock(folder / "lock")
+        for directory in sorted(path for path in home.iterdir() if path.is_dir()):
+            lock = try_lock(directory / "lock")
             if lock is None:
                 continue
             try:
-                done += _sweep_cluster(folder, release)
+                done += _sweep_cluster(directory, release)
             except PgdynoError as error:
-                done.append(f"{folder} of a crashed run cannot be removed yet: {error.message}")
+                done.append(f"{directory} of a crashed run cannot be removed yet: {error.message}")
             finally:
                 os.close(lock)
     return done
 
 
-def end_server(folder: Path) -> None:
-    """End whatever runs of the dead cluster in ``folder``."""
-    end_helpers(folder)
-    end_leftovers(_data_dir(folder))
+def end_server(directory: Path) -> None:
+    """End whatever runs of the dead cluster in ``directory``."""
+    end_helpers(directory)
+    end_leftovers(_data_dir(directory))
 
 
-def is_served(folder: Path) -> bool:
-    """Whether processes of the cluster in ``folder`` run, its guardian among them."""
-    return bool(helpers(folder) or server_processes(_data_dir(folder)))
+def is_served(directory: Path) -> bool:
+    """True if processes of the cluster in ``directory`` run, its guardian among them."""
+    return bool(helpers(directory) or server_processes(_data_dir(directory)))
 
 
-def _data_dir(folder: Path) -> Path:
-    return described(folder, "data_dir") or folder / "data"
+def _data_dir(directory: Path) -> Path:
+    return described(directory, "data_dir") or directory / "data"
 
 
-def _sweep_cluster(folder: Path, release: Release) -> list[str]:
-    end_server(folder)
-    released = release(folder)
+def _sweep_cluster(directory: Path, release: Release) -> list[str]:
+    end_server(directory)
+    released = release(directory)
     # A path that was too long put it in /tmp.
-    far = described(folder, "socket_dir")
+    far = described(directory, "socket_dir")
     if far and far.parent == Path("/tmp") and far.name.startswith("pgdyno-"):
-        remove_own_folder(far)
-    remove_own_folder(folder)
-    done = f"removed the server of a crashed run in {folder}"
-    left = f"could not remove all of the server of a crashed run in {folder}"
-    return [*released, left if folder.exists() else done]
+        remove_own_directory(far)
+    remove_own_directory(directory)
+    done = f"removed the server of a crashed run in {directory}"
+    left = f"could not remove all of the server of a crashed run in {directory}"
+    return [*released, left if directory.exists() else done]

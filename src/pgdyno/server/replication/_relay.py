@@ -103,7 +103,7 @@ class Relay:
 
     @property
     def held(self) -> bool:
-        """Whether nothing is let through."""
+        """True if nothing is let through."""
         return self._held
 
     def hold(self) -> None:

@@ -1,10 +1,10 @@
 """``pg_receivewal --synchronous``: a receiver of WAL that commits can wait for, without a standby.
 
-It flushes what it receives at once and says so: a primary that has lost its WAL can be given back
-every commit that waited for it. It applies nothing, so that ``remote_apply`` would wait for ever.
+It flushes received WAL at once and reports it: a primary that has lost its WAL can be given back
+every commit that waited for it. It applies nothing, so ``remote_apply`` would wait for ever.
 
-The WAL lies in ``receivewal/`` of the primary's folder, away from the data directory and its disks,
-as segments and one ``.partial``. The process dies with pgdyno as a server does.
+The WAL is stored in ``receivewal/`` of the primary's directory, outside the data directory and its
+disks, as segments and one ``.partial``. The process ends with pgdyno as a server does.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pgdyno.errors import SetupError
 from pgdyno.server.local.account import give, server_account
 from pgdyno.server.local.cluster import Cluster
 from pgdyno.server.local.guarded import Guarded
-from pgdyno.server.local.logtext import last_words
+from pgdyno.server.local.logtext import last_line
 from pgdyno.server.local.safefiles import (
     copy_file,
-    make_folder,
-    remove_folder,
+    make_directory,
+    remove_directory,
     working_in,
     write_own,
 )
@@ -36,27 +36,27 @@ class WalReceiver:
     def __init__(self, primary: Cluster, name: str, *, delay_ms: float = 0.0) -> None:
         self.primary = primary
         self.name = name
-        self.folder = primary.folder / "receivewal"
+        self.directory = primary.directory / "receivewal"
         self.relay: Relay | None = None
         if delay_ms:
             there = primary.conninfo_tcp
             self.relay = Relay((there.host, there.port), delay_ms=delay_ms)
-        self._log_path = primary.folder / "receivewal.log"
+        self._log_path = primary.directory / "receivewal.log"
         self._process: Guarded | None = None
 
     @property
     def running(self) -> bool:
-        """Whether it receives, or tries to."""
+        """True if it receives, or tries to."""
         return self._process is not None and self._process.running
 
     def start(self) -> None:
         """Receive from now on: from the last checkpoint's redo point, as its slot has it."""
-        remove_folder(self.folder)
-        make_folder(self.folder)
+        remove_directory(self.directory)
+        make_directory(self.directory)
         make_slot(self.primary, self.name)
         command = [
-            str(self.primary.installation.program("pg_receivewal")),
-            f"--directory={self.folder}",
+            str(self.primary.installation.binary("pg_receivewal")),
+            f"--directory={self.directory}",
             f"--dbname={self._source()}",
             f"--slot={self.name}",
             "--synchronous",
@@ -86,7 +86,7 @@ class WalReceiver:
         finally:
             if self.relay is not None:
                 self.relay.close()
-            remove_folder(self.folder)
+            remove_directory(self.directory)
 
     def give_back(self, wal_dir: Path) -> list[str]:
         """Put what was received into ``wal_dir``, of a server that does not run; its segments.
@@ -94,7 +94,7 @@ class WalReceiver:
         What is there under such a name is replaced; the unfinished segment loses its ``.partial``.
         """
         with working_in(wal_dir):
-            received = sorted(self.folder.iterdir())
+            received = sorted(self.directory.iterdir())
             given = [path.name.removesuffix(_PARTIAL) for path in received]
             for path, name in zip(received, given, strict=True):
                 copy_file(path, wal_dir / name)
@@ -107,13 +107,13 @@ class WalReceiver:
         there = self.primary.conninfo if self.relay is None else self.primary.conninfo_tcp
         port = there.port if self.relay is None else self.relay.port
         if self.relay is None:
-            return there.for_programs(port=port, application_name=self.name)
-        passfile = self.primary.folder / "receivewal.pgpass"
+            return there.client_conninfo(port=port, application_name=self.name)
+        passfile = self.primary.directory / "receivewal.pgpass"
         write_own(passfile, f"*:*:*:*:{there.password}\n")
         give(passfile, server_account())
-        return there.for_programs(port=port, application_name=self.name, passfile=str(passfile))
+        return there.client_conninfo(port=port, application_name=self.name, passfile=str(passfile))
 
     def _trouble(self) -> str | None:
         if self.running:
             return None
-        return f"it has ended: {last_words(self._log_path)}"
+        return f"it has ended: {last_line(self._log_path)}"

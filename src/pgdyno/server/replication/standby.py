@@ -1,11 +1,11 @@
 """A streaming standby of a server that pgdyno started: a second cluster, kept up by replication.
 
-It begins as a base backup of the running primary, streams through a replication slot of its own,
-and lives in a folder of its own that is swept like any other. Its link to the primary is the Unix
-socket, or a relay (``_relay.py``) when the link must be slow or held up.
+It is made from a base backup of the running primary, streams through a replication slot of its own,
+and has its own directory, which a sweep removes like any other. Its link to the primary is the Unix
+socket, or a relay (``_relay.py``) when the link must be slow or stalled.
 
-A standby has the primary's roles, so also its password, and of the primary's settings only what it
-needs. What ALTER SYSTEM told the primary, ``synchronous_standby_names`` for one, is left behind: a
+A standby has the primary's roles, so also its password, and of the primary's settings only those it
+needs. Settings made by ALTER SYSTEM, such as ``synchronous_standby_names``, are not taken over: a
 promoted standby would wait for itself.
 """
 
@@ -20,9 +20,9 @@ from pgdyno.errors import SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import Cluster, quoted
-from pgdyno.server.local.layout import OwnFolder
-from pgdyno.server.local.logtext import last_words
-from pgdyno.server.local.safefiles import make_folder, remove_folder, working_in, write_text
+from pgdyno.server.local.layout import OwnDirectory
+from pgdyno.server.local.logtext import last_line
+from pgdyno.server.local.safefiles import make_directory, remove_directory, working_in, write_text
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._slots import (
     WAIT_S_MAX,
@@ -82,7 +82,7 @@ class Standby:
             cluster = Cluster.create(
                 primary.installation,
                 {**_settings_from(primary), **_OWN},
-                disks=lambda folder: _backed_up(primary, folder),
+                disks=lambda directory: _backed_up(primary, directory),
             )
         except BaseException:
             drop_slot(primary, name)
@@ -139,7 +139,7 @@ class Standby:
         make_slot(self.primary, self.name)
         how = "rewound" if not fresh and self._rewind() else "fresh"
         if how == "fresh":
-            remove_folder(self.cluster.data_dir)
+            remove_directory(self.cluster.data_dir)
             _base_backup(self.primary, self.cluster.data_dir)
         self._point_at_primary()
         return how
@@ -181,7 +181,7 @@ class Standby:
         there = self.primary.conninfo if self.relay is None else self.primary.conninfo_tcp
         port = there.port if self.relay is None else self.relay.port
         more = {"password": there.password or ""} if self.relay else {}
-        conninfo = there.for_programs(port=port, application_name=self.name, **more)
+        conninfo = there.client_conninfo(port=port, application_name=self.name, **more)
         said = f"primary_conninfo = {quoted(conninfo)}\nprimary_slot_name = '{self.name}'\n"
         for name, content in (("postgresql.auto.conf", said), ("standby.signal", "")):
             write_text(self.cluster.data_dir / name, content)
@@ -195,9 +195,9 @@ class Standby:
         done = run_as(
             server_account(),
             [
-                self.cluster.installation.program("pg_rewind"),
+                self.cluster.installation.binary("pg_rewind"),
                 f"--target-pgdata={self.cluster.data_dir}",
-                f"--source-server={there.for_programs(dbname=there.database)}",
+                f"--source-server={there.client_conninfo(dbname=there.database)}",
                 "--no-sync",
             ],
         )
@@ -206,7 +206,7 @@ class Standby:
     def _trouble(self) -> str | None:
         if self.cluster.running:
             return None
-        return f"it has ended: {last_words(self.cluster.log_path)}"
+        return f"it has ended: {last_line(self.cluster.log_path)}"
 
 
 def promote(cluster: Cluster) -> float:
@@ -220,7 +220,7 @@ def promote(cluster: Cluster) -> float:
         row = conn.execute("select pg_promote(true, %s)", [int(WAIT_S_MAX)]).fetchone()
         recovering = conn.execute("select pg_is_in_recovery()").fetchone()
     if row != (True,) or recovering != (False,):
-        said = last_words(cluster.log_path)
+        said = last_line(cluster.log_path)
         raise SetupError(
             f"the standby was not promoted within {WAIT_S_MAX:.0f} s: {said}",
             code="standby-promotion",
@@ -238,18 +238,18 @@ def _settings_from(primary: Cluster) -> dict[str, str]:
         return dict(rows.fetchall())
 
 
-def _backed_up(primary: Cluster, folder: Path) -> OwnFolder:
-    """A base backup as the data directory of the cluster in ``folder``."""
-    _base_backup(primary, folder / "data")
-    return OwnFolder()
+def _backed_up(primary: Cluster, directory: Path) -> OwnDirectory:
+    """A base backup as the data directory of the cluster in ``directory``."""
+    _base_backup(primary, directory / "data")
+    return OwnDirectory()
 
 
 def _base_backup(primary: Cluster, target: Path) -> None:
     """A copy of the running primary, without WAL: the slot keeps what it needs."""
-    make_folder(target)
+    make_directory(target)
     command: list[str | Path] = [
-        primary.installation.program("pg_basebackup"),
-        f"--dbname={primary.conninfo.for_programs()}",
+        primary.installation.binary("pg_basebackup"),
+        f"--dbname={primary.conninfo.client_conninfo()}",
         f"--pgdata={target}",
         "--checkpoint=fast",
         "--wal-method=none",

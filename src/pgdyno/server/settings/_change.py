@@ -1,10 +1,10 @@
 """Changing the settings of a running server by ALTER SYSTEM, and putting them back.
 
-On a server that is not ours, former values are kept in an undo record (undo.py) and a guardian
-process stands by (undo_guardian.py) before the first change. All is done through one kept session
-(kept.py). A change counts as made when a fresh connection, made as the clients make theirs, has
-been had and shows it; else it is taken back at once. A value that somebody else has set meanwhile
-is never overwritten.
+On a server that pgdyno did not start, former values are written to an undo record (_undo.py) and a
+guardian process runs (undo_guardian.py) before the first change. All changes go through one
+persistent session (_persistent_session.py). A change is complete when a fresh connection, made as
+the clients make theirs, shows it; else it is reverted at once. A value that another session has set
+meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -19,8 +19,18 @@ from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.queries import query
-from pgdyno.server.settings._kept import PINNED, KeptSession, steady
-from pgdyno.server.settings._restoring import Restored, by_hand, not_ours, put_back, restore
+from pgdyno.server.settings._persistent_session import (
+    PINNED,
+    PersistentSession,
+    without_time_limits,
+)
+from pgdyno.server.settings._restoring import (
+    Restored,
+    manual_statements,
+    put_back,
+    restore,
+    unloaded_by_others,
+)
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord
 from pgdyno.server.settings._undo_guard import UndoGuard
 from pgdyno.server.settings._unloaded import require_loaded
@@ -61,7 +71,7 @@ class Settings:
         self._conninfo = conninfo
         self._theirs = theirs
         self._may_apply = may_apply
-        self._kept: KeptSession | None = None
+        self._session: PersistentSession | None = None
         self._record: UndoRecord | None = None
         self._file: UndoFile | None = None
         self._guard: UndoGuard | None = None
@@ -132,33 +142,35 @@ class Settings:
         settings = self.check(settings)
         described = self.describe(settings)
         _refuse_outweighed(described.values())
-        first = not self._touched()
+        first = not self._changed_names()
         if self._theirs and first:
             require_loaded(self._conninfo)
-        kept = self._begun()
+        session = self._opened_session()
         try:
-            self._remember(kept, settings, described)
+            self._record_before_change(session, settings, described)
             if self._theirs and not first:
-                require_loaded(self._conninfo, self._touched())
-            self._change(kept, settings)
+                require_loaded(self._conninfo, self._changed_names())
+            self._change(session, settings)
         finally:
-            self._rest()
+            self._close_own_session()
 
     def reset(self, names: Iterable[str]) -> None:
-        """Back to what they were before pgdyno touched them; others are left alone.
+        """Back to what they were before pgdyno changed them; others are left alone.
 
         Raises RunError when somebody else has changed one of them meanwhile.
         """
         wanted = {name.lower() for name in names}
-        back = [name for name in self._touched() if name.lower() in wanted and name in self._ours]
+        back = [
+            name for name in self._changed_names() if name.lower() in wanted and name in self._ours
+        ]
         if back:
-            kept = self._begun()
+            session = self._opened_session()
             try:
-                done = put_back(kept, self._touched_record(), back)
+                done = put_back(session, self._present_record(), back)
                 self._ours -= {*back}
                 self._loaded += done.loaded
             finally:
-                self._rest()
+                self._close_own_session()
             for name, value in done.theirs.items():
                 raise _changed_by_others(name, value)
 
@@ -171,111 +183,118 @@ class Settings:
             return Restored()
         record = self._record
         try:
-            kept = self._begun()
-            done = restore(kept, record) if record.settings else Restored()
+            session = self._opened_session()
+            done = restore(session, record) if record.settings else Restored()
             done.loaded = sorted({*done.loaded, *self._loaded})
         except PgdynoError as problem:
             if self._guard is not None:
                 self._guard.leave()
-            self._forget()
+            self._clear()
             raise _not_restored(record, problem) from None
         if self._file is not None:
             self._file.remove()
         if self._guard is not None:
             self._guard.dismiss()
-        self._forget()
+        self._clear()
         return done
 
-    def _touched(self) -> list[str]:
+    def _changed_names(self) -> list[str]:
         return list(self._record.settings) if self._record else []
 
-    def _touched_record(self) -> UndoRecord:
+    def _present_record(self) -> UndoRecord:
         assert self._record is not None
         return self._record
 
-    def _begun(self) -> KeptSession:
+    def _opened_session(self) -> PersistentSession:
         """The kept session; before the first change of a user's server all that undoes it too."""
-        if self._kept is not None:
-            return self._kept
+        if self._session is not None:
+            return self._session
         record = self._record
         if record is None:
             record = UndoRecord.new(self._conninfo)
         name = f"pgdyno undo {record.run}"
-        kept = _alone(self._conninfo, name) if self._theirs else KeptSession(self._conninfo, name)
-        record.server = kept.identity
-        self._kept, self._record = kept, record
-        return kept
+        session = (
+            _exclusive_session(self._conninfo, name)
+            if self._theirs
+            else PersistentSession(self._conninfo, name)
+        )
+        record.server = session.identity
+        self._session, self._record = session, record
+        return session
 
-    def _rest(self) -> None:
+    def _close_own_session(self) -> None:
         """A server of ours is stopped and started at will: no session is kept there."""
-        if not self._theirs and self._kept is not None:
-            self._kept.close()
-            self._kept = None
+        if not self._theirs and self._session is not None:
+            self._session.close()
+            self._session = None
 
-    def _forget(self) -> None:
-        if self._kept is not None:
-            self._kept.close()
+    def _clear(self) -> None:
+        if self._session is not None:
+            self._session.close()
         if self._file is not None:
             self._file.close()
-        self._kept = self._record = self._file = self._guard = None
+        self._session = self._record = self._file = self._guard = None
         self._ours = set()
         self._loaded = []
 
-    def _remember(
-        self, kept: KeptSession, settings: Mapping[str, str], described: Mapping[str, Setting]
+    def _record_before_change(
+        self,
+        session: PersistentSession,
+        settings: Mapping[str, str],
+        described: Mapping[str, Setting],
     ) -> None:
         """Have it known, wherever it must be, what is about to be changed."""
-        record = self._touched_record()
-        kept.require_reload()
-        held = kept.altered(settings)
+        record = self._present_record()
+        session.require_reload()
+        held = session.altered(settings)
         for name, value in held.items():
-            touched = record.settings.get(name)
-            if touched and value != touched.before and not touched.owns(value):
+            changed = record.settings.get(name)
+            if changed and value != changed.before and not changed.owns(value):
                 raise _changed_by_others(name, value)
         new = record.add(held, settings)
         for name, setting in described.items():
             record.settings[name].ours.add(as_shown(setting, settings[name]))
         if new and self._theirs:
-            self._write_down(kept, record, described)
+            self._write_record(session, record, described)
 
-    def _write_down(
-        self, kept: KeptSession, record: UndoRecord, described: Mapping[str, Setting]
+    def _write_record(
+        self, session: PersistentSession, record: UndoRecord, described: Mapping[str, Setting]
     ) -> None:
         """The record on the disk, with the guardian, and on the server itself."""
         if self._file is None:
             self._file = UndoFile.of(record)
-        record.marked = record.marked or _may_mark(kept)
+        record.marked = record.marked or _may_mark(session)
         self._file.write(record)
         if self._guard is None:
             self._guard = UndoGuard(self._conninfo, record, self._file)
         self._guard.tell(record)
         self._texts |= {name for name, each in described.items() if each.vartype == "string"}
         if record.marked:
-            kept.alter(MARK, record.mark(self._texts))
+            session.alter(MARK, record.mark(self._texts))
 
-    def _change(self, kept: KeptSession, settings: Mapping[str, str]) -> None:
+    def _change(self, session: PersistentSession, settings: Mapping[str, str]) -> None:
         """Carry the change out, or nothing of it."""
         try:
             for name, value in settings.items():
                 self._ours.add(name)
-                kept.alter(name, value)
+                session.alter(name, value)
             if self._theirs:
-                self._loaded += not_ours(kept, self._touched_record())
-            kept.reload()
-            self._prove(kept, settings)
+                self._loaded += unloaded_by_others(session, self._present_record())
+            session.reload()
+            self._prove(session, settings)
         except PgdynoError:
-            put_back(kept, self._touched_record(), settings)
+            put_back(session, self._present_record(), settings)
             self._ours -= {*settings}
             raise
 
-    def _prove(self, kept: KeptSession, settings: Mapping[str, str]) -> None:
+    def _prove(self, session: PersistentSession, settings: Mapping[str, str]) -> None:
         """Connect as the clients do, and look that what was changed is in force there."""
         change = ", ".join(f"{name} = {value}" for name, value in settings.items())
         timely = {**self._conninfo.options, "connect_timeout": str(_PROOF_S)}
         try:
             connect(replace(self._conninfo, options=timely)).close()
         except PgdynoError as problem:
-            if kept.is_lost():
+            if session.is_lost():
                 raise  # The server went away: that is not the change's doing, as far as we know.
             raise SetupError(
                 f"with {change}, new connections fail: {problem.message}",
@@ -283,7 +302,7 @@ class Settings:
                 hint="it was reverted at once",
             ) from None
         deadline = time.monotonic() + _IN_FORCE_S_MAX
-        while missing := self._not_in_force(kept, settings):
+        while missing := self._not_in_force(session, settings):
             if time.monotonic() > deadline:
                 raise SetupError(
                     f"the server did not apply {', '.join(missing)}",
@@ -292,9 +311,9 @@ class Settings:
                 )
             time.sleep(_POLL_S)
 
-    def _not_in_force(self, kept: KeptSession, settings: Mapping[str, str]) -> list[str]:
+    def _not_in_force(self, session: PersistentSession, settings: Mapping[str, str]) -> list[str]:
         """Settings that a new connection has otherwise, and not for want of a restart."""
-        with connect(steady(kept.conninfo)) as conn:
+        with connect(without_time_limits(session.conninfo)) as conn:
             found = _described(conn, [name.lower() for name in settings])
         return [
             each.name
@@ -307,7 +326,7 @@ class Settings:
         ]
 
 
-def _alone(conninfo: ConnInfo, name: str) -> KeptSession:
+def _exclusive_session(conninfo: ConnInfo, name: str) -> PersistentSession:
     """A kept session while no other pgdyno has one on this server; SetupError when one has.
 
     Each is on the server before it looks. Two that begin at the same moment both see the other,
@@ -315,11 +334,13 @@ def _alone(conninfo: ConnInfo, name: str) -> KeptSession:
     """
     run = name.split()[-1]
     for attempt in range(_EXCLUSION_TRIES):
-        kept = KeptSession(conninfo, name)
-        others = [row[1] for row in kept.rows(query("undo_sessions")) if not row[1].endswith(run)]
+        session = PersistentSession(conninfo, name)
+        others = [
+            row[1] for row in session.rows(query("undo_sessions")) if not row[1].endswith(run)
+        ]
         if not others:
-            return kept
-        kept.close()
+            return session
+        session.close()
         if attempt < _EXCLUSION_TRIES - 1:
             time.sleep(random.uniform(0.05, 0.5))
     raise in_use()
@@ -334,13 +355,13 @@ def in_use() -> SetupError:
     )
 
 
-def _may_mark(kept: KeptSession) -> bool:
-    if kept.rows(query("may_mark"))[0][0]:
+def _may_mark(session: PersistentSession) -> bool:
+    if session.rows(query("may_mark"))[0][0]:
         return True
-    if kept.version < 150000:
+    if session.version < 150000:
         return False
     asked = b"select has_parameter_privilege('pgdyno.undo', 'alter system')"
-    return bool(kept.rows(asked)[0][0])
+    return bool(session.rows(asked)[0][0])
 
 
 def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
@@ -391,5 +412,5 @@ def _not_restored(record: UndoRecord, problem: PgdynoError) -> RunError:
         f"{', '.join(record.settings)}: still changed on your server: {problem.message}",
         code="settings-not-restored",
         hint="pgdyno keeps trying for 10 minutes; after that, run pgdyno server sweep, or restore"
-        f" them manually: {' '.join(by_hand(record))}",
+        f" them manually: {' '.join(manual_statements(record))}",
     )

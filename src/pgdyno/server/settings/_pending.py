@@ -19,8 +19,8 @@ from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
 from pgdyno.server.queries import query
 from pgdyno.server.settings._change import in_use
-from pgdyno.server.settings._kept import KeptSession, steady
-from pgdyno.server.settings._restoring import Restored, by_hand, restore
+from pgdyno.server.settings._persistent_session import PersistentSession, without_time_limits
+from pgdyno.server.settings._restoring import Restored, manual_statements, restore
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord, read_undo, undo_files
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class Undone:
 
     sentences: list[str]
     failed: bool = False
-    by_hand: list[str] = field(default_factory=list)
+    manual_statements: list[str] = field(default_factory=list)
     """Statements that put everything back."""
     path: Path | None = None
     """The record that is left."""
 
     @property
     def still_true(self) -> bool:
-        """Whether the record is still there; who had other credentials may have seen to it."""
+        """True if the record is still there; who had other credentials may have seen to it."""
         return self.path is None or self.path.exists()
 
 
@@ -54,7 +54,7 @@ def settle(conninfo: ConnInfo) -> list[str]:
     By the credentials of ``conninfo``, which reaches the server itself. Raises SetupError when
     another pgdyno is changing its settings, or when they cannot be put back.
     """
-    with connect(steady(conninfo)) as conn:
+    with connect(without_time_limits(conninfo)) as conn:
         identity = identity_of(conn)
         mark = _mark(conn)
     told = []
@@ -73,7 +73,7 @@ def settle(conninfo: ConnInfo) -> list[str]:
 
 def settings_left(conninfo: ConnInfo) -> list[str]:
     """Settings of this server that :func:`settle` would put back, by name."""
-    with connect(steady(conninfo)) as conn:
+    with connect(without_time_limits(conninfo)) as conn:
         identity, mark = identity_of(conn), _mark(conn)
     records = [record for _, record in _records_of(identity, mark)]
     if mark is not None:
@@ -118,7 +118,9 @@ def _seen_to(path: Path) -> Iterator[Undone]:
             where = record.conninfo.uri_without_password
             names = ", ".join(record.settings)
             said = f"{names} at {where}: not yet restored; a guardian is still trying"
-            yield Undone([said], failed=True, by_hand=by_hand(record), path=path)
+            yield Undone(
+                [said], failed=True, manual_statements=manual_statements(record), path=path
+            )
 
 
 def _undo(path: Path, file: UndoFile, *, quick: bool) -> Undone:
@@ -135,7 +137,7 @@ def _undo(path: Path, file: UndoFile, *, quick: bool) -> Undone:
         names = ", ".join(record.settings)
         where = record.conninfo.uri_without_password
         said = f"{names} at {where}: not yet restored after a killed pgdyno: {problem.message}"
-        return Undone([said], failed=True, by_hand=by_hand(record), path=path)
+        return Undone([said], failed=True, manual_statements=manual_statements(record), path=path)
 
 
 def _put_back(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[str]:
@@ -143,37 +145,37 @@ def _put_back(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[st
     import psycopg
 
     try:
-        kept = KeptSession(conninfo, f"pgdyno undo {record.run}", patience_s=2.0)
+        session = PersistentSession(conninfo, f"pgdyno undo {record.run}", patience_s=2.0)
         try:
-            if not _is_there(kept, record):
+            if not _is_there(session, record):
                 raise SetupError(
                     f"another server answers at {conninfo.uri_without_password}",
                     code="server-elsewhere",
                 )
-            kept.end_others(f"pgdyno guardian {record.run}")
-            done = restore(kept, record)
+            session.end_others(f"pgdyno guardian {record.run}")
+            done = restore(session, record)
             assert record.server is not None
             # A copy that was made of the server while it was changed bears its mark too.
-            original = record.server.is_same(kept.identity)
+            original = record.server.is_same(session.identity)
         finally:
-            kept.close()
+            session.close()
     except psycopg.Error as error:
         raise SetupError(str(error).strip(), code="undo-failed") from None
     if original:
         file.remove()
-    return _told(conninfo, done)
+    return _sentences(conninfo, done)
 
 
-def _is_there(kept: KeptSession, record: UndoRecord) -> bool:
-    """Whether the record is about the server that answers."""
+def _is_there(session: PersistentSession, record: UndoRecord) -> bool:
+    """True if the record is about the server that answers."""
     assert record.server is not None
-    if record.server.system_identifier != kept.identity.system_identifier:
+    if record.server.system_identifier != session.identity.system_identifier:
         return False
-    if record.marked and kept.sees_file:
-        held = kept.altered([MARK])[MARK]
+    if record.marked and session.sees_file:
+        held = session.altered([MARK])[MARK]
         if held is not None:
             return _run_of(held) == record.run
-    return record.server.is_same(kept.identity)
+    return record.server.is_same(session.identity)
 
 
 def _records_of(identity: Identity, mark: str | None) -> list[tuple[Path, UndoRecord]]:
@@ -218,7 +220,7 @@ def _settle_mark(conninfo: ConnInfo, identity: Identity) -> list[str]:
     """Put back what only the server itself tells of: the run was another user's, or elsewhere."""
     deadline = time.monotonic() + _GUARDIAN_S_MAX
     while True:
-        with connect(steady(conninfo)) as conn:
+        with connect(without_time_limits(conninfo)) as conn:
             mark = _mark(conn)
             names = [row[1] for row in conn.execute(query("undo_sessions"))]
         if mark is None:
@@ -236,22 +238,22 @@ def _settle_mark(conninfo: ConnInfo, identity: Identity) -> list[str]:
 
 
 def _put_back_marked(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
-    kept = KeptSession(conninfo, f"pgdyno undo {record.run}")
+    session = PersistentSession(conninfo, f"pgdyno undo {record.run}")
     try:
-        if kept.version >= 150000 and kept.rows(query("mark_granted"))[0][0]:
+        if session.version >= 150000 and session.rows(query("mark_granted"))[0][0]:
             # Who may write the mark could otherwise have us set what that role may not.
             raise SetupError(
                 f"roles other than superusers may set {MARK}, so it is not trusted",
                 code="undo-mark",
                 hint="run pgdyno server sweep where it was killed",
             )
-        done = restore(kept, record)
+        done = restore(session, record)
     finally:
-        kept.close()
-    return _told(conninfo, done)
+        session.close()
+    return _sentences(conninfo, done)
 
 
-def _told(conninfo: ConnInfo, done: Restored) -> list[str]:
+def _sentences(conninfo: ConnInfo, done: Restored) -> list[str]:
     where = conninfo.uri_without_password
     return [f"at {where}, after a killed pgdyno, {each}" for each in done.sentences()]
 
@@ -268,11 +270,11 @@ def _run_of(mark: str) -> str | None:
 def _pending(record: UndoRecord, problem: PgdynoError, path: Path | None) -> SetupError:
     if problem.code == "settings-in-use":
         return SetupError(problem.message, code=problem.code, hint=problem.hint)
-    kept = f", then delete {path}" if path else ""
+    also = f", then delete {path}" if path else ""
     hint = f"{problem.hint}; or " if problem.hint else ""
     return SetupError(
         f"a killed pgdyno has left {', '.join(record.settings)} changed on this server, and they"
         f" cannot be restored: {problem.message}",
         code="undo-pending",
-        hint=f"{hint}as a superuser: {' '.join(by_hand(record))}{kept}",
+        hint=f"{hint}as a superuser: {' '.join(manual_statements(record))}{also}",
     )

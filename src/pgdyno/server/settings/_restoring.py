@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pgdyno.errors import SetupError
-from pgdyno.server.settings._kept import KeptSession
+from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._statements import alter_system
 from pgdyno.server.settings._undo import MARK, UndoRecord
 from pgdyno.server.settings._unloaded import unloaded
@@ -41,62 +41,62 @@ class Restored:
         return told
 
 
-def put_back(kept: KeptSession, record: UndoRecord, names: Iterable[str]) -> Restored:
+def put_back(session: PersistentSession, record: UndoRecord, names: Iterable[str]) -> Restored:
     """Give these settings the value from before, where the value now is ours; others are left.
 
     Returns when the server has reread its files and they read as they should.
     """
     done = Restored()
     wanted = list(names)
-    done.loaded = not_ours(kept, record)
-    for name, held in kept.altered(wanted).items():
-        touched = record.settings[name]
-        if held == touched.before and touched.before_known:
+    done.loaded = unloaded_by_others(session, record)
+    for name, held in session.altered(wanted).items():
+        changed = record.settings[name]
+        if held == changed.before and changed.before_known:
             done.back.append(name)
-        elif not touched.owns(held):
+        elif not changed.owns(held):
             done.theirs[name] = held
-        elif touched.before_known:
-            kept.alter(name, touched.before)
+        elif changed.before_known:
+            session.alter(name, changed.before)
             done.back.append(name)
         else:
             done.unknown.append(name)
-    kept.reload()
-    _verify(kept, record, done.back)
+    session.reload()
+    _verify(session, record, done.back)
     return done
 
 
-def not_ours(kept: KeptSession, record: UndoRecord) -> list[str]:
+def unloaded_by_others(session: PersistentSession, record: UndoRecord) -> list[str]:
     """What the next reload changes besides; nothing where that cannot be seen."""
     import psycopg
 
     try:
-        return unloaded(kept.rows, ours=record.settings) if kept.sees_file else []
+        return unloaded(session.rows, ours=record.settings) if session.sees_file else []
     except psycopg.Error:
         return []  # It must not keep anything from being put back.
 
 
-def restore(kept: KeptSession, record: UndoRecord) -> Restored:
+def restore(session: PersistentSession, record: UndoRecord) -> Restored:
     """Put everything back, and take the mark away unless something is left to be done."""
-    done = put_back(kept, record, record.settings)
+    done = put_back(session, record, record.settings)
     if done.unknown:
         raise SetupError(
             f"{', '.join(done.unknown)}: still as a killed pgdyno set it; the value before is only"
             " in the undo record on the machine where that ran",
             code="undo-unknown",
-            hint="run pgdyno server sweep there; or " + "; ".join(by_hand(record)),
+            hint="run pgdyno server sweep there; or " + "; ".join(manual_statements(record)),
         )
     if record.marked:
-        kept.alter(MARK, None)
-        kept.reload()
+        session.alter(MARK, None)
+        session.reload()
     return done
 
 
-def by_hand(record: UndoRecord) -> list[str]:
+def manual_statements(record: UndoRecord) -> list[str]:
     """The statements that put everything back."""
     lines = []
-    for name, touched in record.settings.items():
-        if touched.before_known:
-            lines.append(f"{alter_system(name, touched.before)};")
+    for name, changed in record.settings.items():
+        if changed.before_known:
+            lines.append(f"{alter_system(name, changed.before)};")
         else:
             lines.append(f"ALTER SYSTEM SET {name} = '…';")
     if record.marked:
@@ -104,12 +104,12 @@ def by_hand(record: UndoRecord) -> list[str]:
     return [*lines, "SELECT pg_reload_conf();"]
 
 
-def _verify(kept: KeptSession, record: UndoRecord, names: list[str]) -> None:
+def _verify(session: PersistentSession, record: UndoRecord, names: list[str]) -> None:
     """Read again what was put back. One that differs was changed while it was put back."""
-    for name, held in kept.altered(names).items():
-        touched = record.settings[name]
+    for name, held in session.altered(names).items():
+        changed = record.settings[name]
         # What is in force may be shown in other words than it was written in.
-        if held != touched.before and (kept.sees_file or touched.owns(held)):
+        if held != changed.before and (session.sees_file or changed.owns(held)):
             raise SetupError(
                 f"{name} is {held} after it was restored: another session is changing it",
                 code="settings-contested",

@@ -46,7 +46,7 @@ class SessionSettings:
         self._given: set[str] = set()
 
     def takes(self, name: str) -> bool:
-        """Whether a session's own is enough for this setting, and the role may set it."""
+        """True if a session's own is enough for this setting, and the role may set it."""
         lowered = name.lower()
         if lowered not in self._takes:
             with connect(self._conninfo) as conn:

@@ -36,7 +36,7 @@ MARK = "pgdyno.undo"
 
 
 @dataclass
-class Touched:
+class ChangedSetting:
     """One setting that pgdyno has changed, or is about to."""
 
     before: str | None
@@ -47,7 +47,7 @@ class Touched:
     """False where only a mark was found, which does not hold texts: they may be secrets."""
 
     def owns(self, held: str | None) -> bool:
-        """Whether what ALTER SYSTEM holds now was put there by pgdyno."""
+        """True if what ALTER SYSTEM holds now was put there by pgdyno."""
         if held is None:
             return False
         return any(unquoted_list(held) == unquoted_list(each) for each in self.ours)
@@ -61,9 +61,9 @@ class UndoRecord:
     server: Identity | None
     """``None`` until the server has been asked."""
     conninfo: ConnInfo
-    settings: dict[str, Touched] = field(default_factory=dict)
+    settings: dict[str, ChangedSetting] = field(default_factory=dict)
     marked: bool = False
-    """Whether the server bears the mark."""
+    """True if the server bears the mark."""
     pid: int | None = None
     """The pgdyno that changes them."""
 
@@ -76,9 +76,9 @@ class UndoRecord:
         """Note what is about to be set; whether that is anything new."""
         new = False
         for name, value in wanted.items():
-            touched = self.settings.setdefault(name, Touched(before[name]))
-            new |= value not in touched.ours
-            touched.ours.add(value)
+            changed = self.settings.setdefault(name, ChangedSetting(before[name]))
+            new |= value not in changed.ours
+            changed.ours.add(value)
         return new
 
     def to_json(self) -> dict[str, Any]:
@@ -98,8 +98,8 @@ class UndoRecord:
             "marked": self.marked,
             "pid": self.pid,
             "settings": {
-                name: {"before": touched.before, "ours": sorted(touched.ours)}
-                for name, touched in self.settings.items()
+                name: {"before": changed.before, "ours": sorted(changed.ours)}
+                for name, changed in self.settings.items()
             },
         }
 
@@ -113,7 +113,7 @@ class UndoRecord:
             server=Identity.from_json(fields["server"]),
             conninfo=ConnInfo(password=None, **fields["conninfo"]),
             settings={
-                str(name): Touched(each["before"], set(each["ours"]))
+                str(name): ChangedSetting(each["before"], set(each["ours"]))
                 for name, each in fields["settings"].items()
             },
             marked=bool(fields["marked"]),
@@ -124,8 +124,8 @@ class UndoRecord:
         """What the server is marked with; of the settings in ``texts`` no value is shown."""
         hidden = {*texts}
         shown = {
-            name: _marked_text(touched) if name in hidden else [touched.before, *touched.ours]
-            for name, touched in self.settings.items()
+            name: _marked_text(changed) if name in hidden else [changed.before, *changed.ours]
+            for name, changed in self.settings.items()
         }
         return json.dumps({"run": self.run, "settings": shown})
 
@@ -135,7 +135,7 @@ class UndoRecord:
         try:
             fields = json.loads(mark)
             settings = {
-                str(name): _touched_from_mark(values) for name, values in fields["settings"].items()
+                str(name): _changed_from_mark(values) for name, values in fields["settings"].items()
             }
             return cls(str(fields["run"]), server, conninfo, settings, marked=True)
         except (ValueError, TypeError, KeyError, AttributeError, IndexError):
@@ -146,20 +146,20 @@ class UndoRecord:
             ) from None
 
 
-def _marked_text(touched: Touched) -> dict[str, Any]:
-    digests = [_digest(value) for value in touched.ours]
-    return {"nothing_before": touched.before is None, "ours": digests}
+def _marked_text(changed: ChangedSetting) -> dict[str, Any]:
+    digests = [_digest(value) for value in changed.ours]
+    return {"nothing_before": changed.before is None, "ours": digests}
 
 
-def _touched_from_mark(values: Any) -> Touched:
+def _changed_from_mark(values: Any) -> ChangedSetting:
     if isinstance(values, list):
-        return Touched(values[0], set(values[1:]))
+        return ChangedSetting(values[0], set(values[1:]))
     digests = frozenset(values["ours"])
-    return _TouchedText(None, set(), bool(values["nothing_before"]), digests)
+    return _ChangedText(None, set(), bool(values["nothing_before"]), digests)
 
 
 @dataclass
-class _TouchedText(Touched):
+class _ChangedText(ChangedSetting):
     """A text, of whose values only digests are known."""
 
     digests: frozenset[str] = frozenset()

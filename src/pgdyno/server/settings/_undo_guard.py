@@ -92,7 +92,7 @@ class UndoGuard:
 
 
 def _lasts(descriptor: int) -> bool:
-    """Whether it is a terminal or a file: a pipe would be held open for whoever reads it."""
+    """True if it is a terminal or a file: a pipe would be held open for whoever reads it."""
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:

@@ -78,7 +78,7 @@ def unloaded(ask: Ask, ours: Collection[str] = ()) -> list[str]:
 
 
 def _differs(ask: Ask, row: tuple[Any, ...]) -> bool:
-    """Whether the file's value is another one, and not only written in other words."""
+    """True if the file's value is another one, and not only written in other words."""
     import psycopg
 
     setting, filed = Setting.from_row(row[:-1]), str(row[-1])

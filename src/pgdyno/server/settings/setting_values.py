@@ -1,4 +1,4 @@
-"""Whether a value fits a setting, by PostgreSQL's own rules and before the server sees it.
+"""True if a value fits a setting, by PostgreSQL's own rules and before the server sees it.
 
 The rules are those of the server's configuration parser (guc.c): Booleans by unambiguous prefix,
 enumerations without regard to case, numbers with an optional unit that is converted to the
@@ -138,7 +138,7 @@ def _without_crumbs(setting: Setting, number: float, unit: str) -> float:
 
 
 def same_value(setting: Setting, value: str) -> bool:
-    """Whether ``value``, which the setting can have, is the one that it has."""
+    """True if ``value``, which the setting can have, is the one that it has."""
     if setting.vartype == "bool":
         return switch_of(value) == switch_of(setting.value)
     if setting.vartype == "real":  # Shown with 6 digits.

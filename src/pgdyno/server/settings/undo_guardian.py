@@ -26,11 +26,11 @@ from typing import Any
 
 from pgdyno.errors import PgdynoError
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.settings._kept import ElsewhereError, KeptSession
+from pgdyno.server.settings._persistent_session import ElsewhereError, PersistentSession
 from pgdyno.server.settings._restoring import restore
 from pgdyno.server.settings._undo import UndoFile, UndoRecord
 
-PERSEVERES_S = 600.0
+RETRY_S_MAX = 600.0
 _PAUSE_S = 1.0
 _LOOK_S = 1.0
 
@@ -45,7 +45,7 @@ def main() -> int:
         return 0
     conninfo = ConnInfo(**first["conninfo"])
     try:
-        kept = KeptSession(conninfo, f"pgdyno guardian {first['run']}", patience_s=5.0)
+        session = PersistentSession(conninfo, f"pgdyno guardian {first['run']}", patience_s=5.0)
     except PgdynoError as error:
         _answer(error.message)
         return 1
@@ -58,7 +58,7 @@ def main() -> int:
         record = UndoRecord.from_json(order["record"])
         _answer("ready")
     if record is not None:
-        _persevere(kept, record, UndoFile(Path(first["path"]), first["lock"]))
+        _restore_with_retries(session, record, UndoFile(Path(first["path"]), first["lock"]))
     return 0
 
 
@@ -77,16 +77,16 @@ def _orders(parent: int) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
-def _persevere(kept: KeptSession, record: UndoRecord, file: UndoFile) -> None:
-    deadline = time.monotonic() + PERSEVERES_S
+def _restore_with_retries(session: PersistentSession, record: UndoRecord, file: UndoFile) -> None:
+    deadline = time.monotonic() + RETRY_S_MAX
     while True:
         try:
-            kept.end_others(f"pgdyno undo {record.run}")
-            done = restore(kept, record)
+            session.end_others(f"pgdyno undo {record.run}")
+            done = restore(session, record)
         except ElsewhereError:
             return
         except Exception as error:
-            if time.monotonic() > deadline or _hopeless(error):
+            if time.monotonic() > deadline or _is_permanent(error):
                 _tell(f"settings are not restored: {error}")
                 return
         else:
@@ -96,8 +96,8 @@ def _persevere(kept: KeptSession, record: UndoRecord, file: UndoFile) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _hopeless(error: Exception) -> bool:
-    """Whether another try will not help."""
+def _is_permanent(error: Exception) -> bool:
+    """True if another try will not help."""
     return isinstance(error, PgdynoError) and error.code in ("no-permission", "undo-unknown")
 
 

@@ -1,4 +1,4 @@
--- Whether the receiver named %(name)s streams and has flushed, and replayed if %(replayed)s, all up
+-- True if the receiver named %(name)s streams and has flushed, and replayed if %(replayed)s, all up
 -- to %(target)s.
 select coalesce(bool_or(
          state = 'streaming'

@@ -6,4 +6,4 @@ select pg_backend_pid() as backend_pid,
            || (select system_identifier from pg_control_system()) as identity,
        host(inet_server_addr()) as address,
        current_setting('port')::int as port,
-       (select setting from pg_settings where name = 'unix_socket_directories') as socket_folders
+       (select setting from pg_settings where name = 'unix_socket_directories') as socket_directories

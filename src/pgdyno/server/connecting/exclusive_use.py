@@ -38,7 +38,9 @@ _KEEPALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_c
 
 
 @contextmanager
-def only_one(conninfo: ConnInfo, *, wait_ms: int, note: Callable[[str], None]) -> Iterator[None]:
+def exclusive_use(
+    conninfo: ConnInfo, *, wait_ms: int, note: Callable[[str], None]
+) -> Iterator[None]:
     """While inside, no other pgdyno loads the server of ``conninfo``.
 
     Another one is waited for, which ``note`` is told; raises SetupError if it is still there after
@@ -91,7 +93,7 @@ def _taken(session: psycopg.Connection) -> bool:
     import psycopg
 
     try:
-        row = session.execute(query("take_turn"), {"key": KEY}).fetchone()
+        row = session.execute(query("take_lock"), {"key": KEY}).fetchone()
     except psycopg.Error as error:
         message = (error.diag.message_primary or str(error)).strip()
         raise SetupError(
@@ -111,7 +113,7 @@ def _refused(session: psycopg.Connection, wait_ms: int) -> SetupError:
 
 
 def _holder(session: psycopg.Connection) -> str:
-    row = session.execute(query("whose_turn"), {"key": KEY}).fetchone()
+    row = session.execute(query("lock_holder"), {"key": KEY}).fetchone()
     if row is None:
         return "another pgdyno"
     backend, name, role, address, since = row

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local.controldata import control_data
-from pgdyno.server.local.safefiles import acting, make_folder
+from pgdyno.server.local.safefiles import acting, make_directory
 
 _ASIDE = "pg_wal.spare"
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
@@ -30,8 +30,8 @@ def last_segment(installation: Installation, data_dir: Path) -> str | None:
     return control.redo_segment if control.shut_down else None
 
 
-def make_aside(data_dir: Path) -> None:
-    """Have the folder beside the data directory, which only root may be able to make.
+def make_spare_directory(data_dir: Path) -> None:
+    """Have the directory beside the data directory, which only root may be able to make.
 
     Not to be called as the account.
     """
@@ -39,10 +39,10 @@ def make_aside(data_dir: Path) -> None:
     with acting():
         there = aside.is_dir()
     if not there:
-        make_folder(aside)
+        make_directory(aside)
 
 
-def set_spares_aside(data_dir: Path, wal_dir: Path, last: str) -> None:
+def set_spare_segments_aside(data_dir: Path, wal_dir: Path, last: str) -> None:
     """Take the segments after ``last`` out of ``wal_dir``, where the WAL of ``data_dir`` lies, on
     the same disk. The caller works as the account (see safefiles.py)."""
     segments = _segments(wal_dir)
@@ -52,15 +52,15 @@ def set_spares_aside(data_dir: Path, wal_dir: Path, last: str) -> None:
     needed = _following(last, 1, _size_bytes(wal_dir, last))
     for name in segments:
         if name[:8] == last[:8] and name > needed:
-            aside = _aside_of(data_dir, wal_dir)
+            aside = _spare_directory(data_dir, wal_dir)
             if not aside.exists():
-                make_folder(aside)
+                make_directory(aside)
             (wal_dir / name).rename(aside / f"{len(list(aside.iterdir())):06}-{os.getpid()}")
 
 
-def take_spares_back(data_dir: Path, wal_dir: Path) -> None:
+def return_spare_segments(data_dir: Path, wal_dir: Path) -> None:
     """Put what was set aside on this disk behind the last segment in ``wal_dir``."""
-    aside, segments = _aside_of(data_dir, wal_dir), _segments(wal_dir)
+    aside, segments = _spare_directory(data_dir, wal_dir), _segments(wal_dir)
     if not aside.is_dir() or not segments:
         return
     last, size_bytes = segments[-1], _size_bytes(wal_dir, segments[-1])
@@ -73,7 +73,7 @@ def take_spares_back(data_dir: Path, wal_dir: Path) -> None:
         aside.rmdir()
 
 
-def _aside_of(data_dir: Path, wal_dir: Path) -> Path:
+def _spare_directory(data_dir: Path, wal_dir: Path) -> Path:
     """Beside the data directory for a WAL that is in it, where no backup finds it."""
     inside = wal_dir.parent == Path(os.path.realpath(data_dir))
     return (data_dir.parent if inside else wal_dir.parent) / _ASIDE

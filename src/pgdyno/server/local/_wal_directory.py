@@ -11,8 +11,12 @@ import os
 from pathlib import Path
 
 from pgdyno.errors import SetupError
-from pgdyno.server.local._walspares import make_aside, set_spares_aside, take_spares_back
-from pgdyno.server.local.safefiles import copy_tree, remove_folder, working_in
+from pgdyno.server.local._spare_segments import (
+    make_spare_directory,
+    return_spare_segments,
+    set_spare_segments_aside,
+)
+from pgdyno.server.local.safefiles import copy_tree, remove_directory, working_in
 
 _NAME = "pg_wal"
 _BEFORE = "pg_wal.before"
@@ -51,10 +55,10 @@ def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> 
     """Move the WAL to ``place/pg_wal`` (``None``: into the data directory); no server may run.
 
     ``last`` is the last segment that is needed, where that is known; those after it stay with
-    their disk (see walspares.py).
+    their disk (see _spare_segments.py).
     """
     if last is not None and place is not None:
-        make_aside(data_dir)
+        make_spare_directory(data_dir)
     with working_in(data_dir):
         _move(data_dir, place, last)
 
@@ -67,15 +71,15 @@ def _move(data_dir: Path, place: Path | None, last: str | None) -> None:
         return
     fresh = data_dir / (_NAME + ".new") if place is None else place / _NAME
     if place is None:
-        remove_folder(fresh)
+        remove_directory(fresh)
     elif fresh.exists():
         raise SetupError(f"{place} already contains {_NAME}", code="wal-directory")
     if last is not None:
-        set_spares_aside(data_dir, now, last)
+        set_spare_segments_aside(data_dir, now, last)
     try:
         _copy_durably(now, fresh)
     except SetupError:
-        take_spares_back(data_dir, now)
+        return_spare_segments(data_dir, now)
         raise
     link.rename(data_dir / _BEFORE)
     if place is None:
@@ -85,8 +89,8 @@ def _move(data_dir: Path, place: Path | None, last: str | None) -> None:
     _fsync(data_dir)
     heal(data_dir)
     if linked:
-        remove_folder(now)
-    take_spares_back(data_dir, real_wal_dir(data_dir))
+        remove_directory(now)
+    return_spare_segments(data_dir, real_wal_dir(data_dir))
 
 
 def heal(data_dir: Path) -> None:
@@ -100,7 +104,7 @@ def heal(data_dir: Path) -> None:
     elif before.is_symlink():
         before.unlink()
     elif before.exists():
-        remove_folder(before)
+        remove_directory(before)
 
 
 def copy_linked_wal(data_dir: Path) -> None:
@@ -116,10 +120,10 @@ def copy_linked_wal(data_dir: Path) -> None:
 def _copy_durably(source: Path, target: Path) -> None:
     """Copy a tree and have it on the disk before this returns."""
     copy_tree(source, target)
-    for folder, _, files in os.walk(target):
+    for directory, _, files in os.walk(target):
         for name in files:
-            _fsync(Path(folder) / name)
-        _fsync(Path(folder))
+            _fsync(Path(directory) / name)
+        _fsync(Path(directory))
     _fsync(target.parent)
 
 

@@ -15,14 +15,14 @@ import pytest
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.connecting.turn import only_one
+from pgdyno.server.connecting.exclusive_use import exclusive_use
 
 pytestmark = pytest.mark.server
 HOLDER = """
 import sys
 from pgdyno.server import resolve_conninfo
-from pgdyno.server.connecting.turn import only_one
-with only_one(resolve_conninfo(sys.argv[1]), wait_ms=0, note=print):
+from pgdyno.server.connecting.exclusive_use import exclusive_use
+with exclusive_use(resolve_conninfo(sys.argv[1]), wait_ms=0, note=print):
     print("mine", flush=True)
     sys.stdin.read()
 """
@@ -31,7 +31,7 @@ with only_one(resolve_conninfo(sys.argv[1]), wait_ms=0, note=print):
 def take(conninfo: ConnInfo, wait_ms: int = 0) -> list[str]:
     """Take the turn and give it back; what was said meanwhile."""
     said: list[str] = []
-    with only_one(conninfo, wait_ms=wait_ms, note=said.append):
+    with exclusive_use(conninfo, wait_ms=wait_ms, note=said.append):
         return said
 
 
@@ -83,7 +83,7 @@ def test_kill_9_lets_go_and_who_waits_has_its_turn(pg: Cluster) -> None:
             said.append(text)
             os.kill(first.pid, signal.SIGKILL)
 
-        with only_one(pg.conninfo, wait_ms=60_000, note=note):
+        with exclusive_use(pg.conninfo, wait_ms=60_000, note=note):
             assert len(said) == 1
             assert said[0].startswith("waiting up to 60 s for process ")
 
@@ -97,7 +97,7 @@ def test_a_role_that_may_not_enter_postgres_has_a_turn(
         connection.execute("revoke connect on database postgres from public")
         try:
             assert take(mine) == []
-            with only_one(second_database, wait_ms=0, note=print), pytest.raises(SetupError):
+            with exclusive_use(second_database, wait_ms=0, note=print), pytest.raises(SetupError):
                 take(mine)
         finally:
             connection.execute("grant connect on database postgres to public")
@@ -109,7 +109,7 @@ def test_time_limits_of_the_role_do_not_end_the_turn(pg: Cluster) -> None:
         connection.execute("alter role current_user set idle_session_timeout = '1ms'")
         try:
             with (
-                only_one(pg.conninfo, wait_ms=0, note=print),
+                exclusive_use(pg.conninfo, wait_ms=0, note=print),
                 pytest.raises(SetupError, match="another pgdyno"),
             ):
                 take(pg.conninfo)

@@ -56,7 +56,7 @@ class ElsewhereError(SetupError):
     """Another server answers now than the one whose settings were changed."""
 
 
-def steady(conninfo: ConnInfo, **pins: str) -> ConnInfo:
+def without_time_limits(conninfo: ConnInfo, **pins: str) -> ConnInfo:
     """The same server, in sessions that no time limit cuts short; not for poolers."""
     values = {**dict.fromkeys(TIME_LIMITS, "0"), **pins}
     if (conninfo.version or 0) >= _TRANSACTIONS_LIMITED_FROM:
@@ -66,7 +66,7 @@ def steady(conninfo: ConnInfo, **pins: str) -> ConnInfo:
     return replace(conninfo, options={**conninfo.options, "options": options})
 
 
-class KeptSession:
+class PersistentSession:
     """One session, which comes back when it is lost. Not for use by two threads at a time."""
 
     def __init__(self, conninfo: ConnInfo, name: str, *, patience_s: float = 10.0) -> None:
@@ -77,7 +77,7 @@ class KeptSession:
         self._conninfo = replace(conninfo, version=self._conn.info.server_version)
         self.identity: Identity = identity_of(self._conn)
         self.sees_file = self._may_read_file()
-        """Whether it sees what ALTER SYSTEM has written, and not only what is in force."""
+        """True if it sees what ALTER SYSTEM has written, and not only what is in force."""
 
     @property
     def role(self) -> str:
@@ -104,7 +104,7 @@ class KeptSession:
         self._conn.close()
 
     def is_lost(self) -> bool:
-        """Whether the session has ended since its last statement."""
+        """True if the session has ended since its last statement."""
         import psycopg
 
         try:
@@ -133,7 +133,7 @@ class KeptSession:
         import psycopg
 
         wanted = list(names)
-        source = "altered_from_file" if self.sees_file else "altered_in_force"
+        source = "altered_from_file" if self.sees_file else "altered_active"
         if not self.sees_file:
             self._require_sight(wanted)
             self.reload()  # What was written and not yet loaded would be missed.
@@ -235,7 +235,7 @@ class KeptSession:
 
     def _connect(self, database: str, pins: dict[str, str], version: int) -> psycopg.Connection:
         there = replace(self._conninfo, database=database, version=version)
-        where = steady(there, **pins)
+        where = without_time_limits(there, **pins)
         marks = {
             "application_name": self._name,
             "connect_timeout": str(_CONNECT_S),
