@@ -185,7 +185,7 @@ def test_other_words_for_what_is_in_force_are_no_edit(server: Cluster) -> None:
         file.write("commit_delay=7\nshop.mode='y'\n")
     told = settings.restore_all().sentences()
     assert told[0] == "your server's settings are restored: max_wal_size"
-    assert told[1].endswith("changed and not yet loaded: commit_delay, shop.mode")
+    assert told[1].endswith("had not been loaded before: commit_delay, shop.mode")
 
 
 def test_files_with_an_error_are_told_before_anything_is_changed(server: Cluster) -> None:
