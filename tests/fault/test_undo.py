@@ -164,7 +164,7 @@ def test_what_the_user_changes_during_a_run_is_not_loaded_by_the_next_change(
     assert execute(server.conninfo, "show max_wal_size") == "2GB"
     told = settings.restore_all().sentences()
     assert told[0] == "your server's settings are restored: max_wal_size"
-    assert told[1].endswith("changed and not yet loaded: work_mem")
+    assert told[1].endswith("had not been loaded before: work_mem")
     assert execute(server.conninfo, "show work_mem") == "77MB"
 
 

@@ -145,7 +145,7 @@ def test_a_limited_role_needs_and_uses_grants(pg: Cluster, run: Callable[[str], 
     settings = Settings(limited)
     steps = [
         ("GRANT EXECUTE ON FUNCTION pg_reload_conf()", "may not reload"),
-        ("GRANT pg_read_all_settings TO limited", "cannot see what is set now"),
+        ("GRANT pg_read_all_settings TO limited", "the present value is not visible"),
         ("GRANT ALTER SYSTEM ON PARAMETER", "the role limited may not change it"),
     ]
     run("create role limited login")
