@@ -95,8 +95,8 @@ def _not_undone(left: Sequence[Undone]) -> PgdynoError:
     from pgdyno.errors import SetupError
 
     ways = [
-        f"as a superuser of that server: {' '.join(each.manual_statements)} Then, or if that server no"
-        f" longer exists: rm {each.path}"
+        f"as a superuser of that server: {' '.join(each.manual_statements)} Then, or if that"
+        f" server no longer exists: rm {each.path}"
         for each in left
         if each.manual_statements
     ]
