@@ -79,7 +79,10 @@ def test_a_run_stopped_within_a_trial_is_reported(
         ("update slice set started_ms = 'x'", "is damaged: no started_ms that Slice could have"),
         ("delete from run", "is damaged: it does not say what was run"),
         ("update interval set response_hist = x'00'", "is damaged: a histogram in it cannot be"),
-        ("""update run set result_json = '{"distrust": 5}'""", "makes no sense (TypeError: "),
+        (
+            """update run set result_json = '{"distrust": 5}'""",
+            "data are invalid (TypeError: ",
+        ),
     ],
 )
 def test_values_that_cannot_be(
@@ -102,12 +105,12 @@ def test_what_is_no_run_file(
     (tmp_path / "link").symlink_to("link")
     change(tmp_path / "other.db", "create table t (a int)")
     for name, said in {
-        "pipe": "pipe is no file",
+        "pipe": "pipe is not a regular file",
         "folder": "cannot read",
         "empty": "is not a run file of pgdyno",
         "link": "cannot read",
         "other.db": "is an SQLite database, but not a run file of pgdyno",
-        "/dev/zero": "/dev/zero is no file",
+        "/dev/zero": "/dev/zero is not a regular file",
     }.items():
         monkeypatch.chdir(tmp_path)
         message = refusal(Path(name), monkeypatch, capfd) if name != "/dev/zero" else None

@@ -71,7 +71,7 @@ def test_gaps_and_repetitions_are_named(tmp_path: Path) -> None:
     assert read_acks(tmp_path).problems() == [
         "client 0 of group 'web': transactions 1 to 2 are missing",
         "client 1 of group 'web': transactions 0 to 0 are missing",
-        "client 2 of group 'batch': transaction 0 is there twice",
+        "client 2 of group 'batch': transaction 0 occurs twice",
     ]
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_ledger_is_refused(tmp_path: Path) -> None:
         b"SQLite format 3\0" * 10: "acks-foreign",
         data[:15]: "acks-foreign",
         data[:60]: "its header cannot be read",
-        data[:8] + b"\x02" + data[9:]: "it is of version 2, and this pgdyno reads 1",
+        data[:8] + b"\x02" + data[9:]: "it has version 2; this pgdyno reads version 1",
         contents([(0, 0, 0)], first_number=5): "its records are not in order",
         contents([(9, 0, 0)]): "a record names a script that its header does not",
     }

@@ -36,7 +36,7 @@ def test_a_finished_run_is_one_file_that_any_sqlite_opens(tmp_path: Path) -> Non
 def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     path.write_text("precious")
-    with pytest.raises(UsageError, match="exists already") as caught:
+    with pytest.raises(UsageError, match="already exists") as caught:
         new_recorder(path)
     assert caught.value.hint
     assert path.read_text() == "precious"

@@ -11,7 +11,7 @@ import pytest
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno.record import Recorder, RunFile
-from pgdyno.record.failures import failed_wholly
+from pgdyno.record.failures import complete_failure
 from pgdyno.record.incidents import NEAR_MS, incidents
 from pgdyno.record.void import void_reason
 
@@ -429,7 +429,7 @@ def test_the_error_of_a_run_that_failed_wholly(made: Callable[..., Made]) -> Non
     run.slice(*failing())
     run.recorder.flush()
     with RunFile(run.recorder.path) as file:
-        problem = failed_wholly(file)
+        problem = complete_failure(file)
     assert problem is not None
     assert (problem.code, problem.exit_status) == ("nothing-succeeds", 2)
     assert problem.message.endswith(f"2,700 of them in connecting: 25006 {READ_ONLY}")
@@ -444,4 +444,4 @@ def test_what_did_not_fail_wholly(made: Callable[..., Made], seconds: list[Secon
     run.slice(*seconds)
     run.recorder.flush()
     with RunFile(run.recorder.path) as file:
-        assert failed_wholly(file) is None
+        assert complete_failure(file) is None

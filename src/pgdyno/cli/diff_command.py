@@ -29,13 +29,13 @@ def command(a: Path, b: Path, output_format: str) -> None:
     \b
       pgdyno diff monday.db tuesday.db
     """
-    from pgdyno.record import RunFile, making_sense_of
+    from pgdyno.record import RunFile, refusing_invalid
     from pgdyno.report import stdout_console
     from pgdyno.report.terminal.diff import print_diff
     from pgdyno.report.words.diff import diff
     from pgdyno.visible import visible_within
 
-    with RunFile(a) as one, RunFile(b) as other, making_sense_of(a), making_sense_of(b):
+    with RunFile(a) as one, RunFile(b) as other, refusing_invalid(a), refusing_invalid(b):
         result = diff(one, other).to_json()
     if output_format == "json":
         print_json(result)

@@ -27,13 +27,13 @@ def command(runs: tuple[Path, ...], output: str | None) -> None:
     Several run files are the chapters of a story and are written to one page.
     """
     from pgdyno.cli.files import STDOUT, page_path
-    from pgdyno.record import RunFile, making_sense_of
+    from pgdyno.record import RunFile, refusing_invalid
     from pgdyno.report import write_html, write_story
     from pgdyno.report.page.html import render, render_story
 
     first = runs[0]
     with ExitStack() as stack:
-        stack.enter_context(making_sense_of(first))
+        stack.enter_context(refusing_invalid(first))
         recorded = [stack.enter_context(RunFile(path)) for path in runs]
         if output == STDOUT:
             _print_page(render(recorded[0]) if len(recorded) == 1 else render_story(recorded))

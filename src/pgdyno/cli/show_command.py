@@ -23,9 +23,9 @@ from pgdyno.visible import visible
 )
 def command(run: str, output_format: str) -> None:
     """Print the summary of a run file."""
-    from pgdyno.record import making_sense_of
+    from pgdyno.record import refusing_invalid
 
-    with making_sense_of(Path(run)):
+    with refusing_invalid(Path(run)):
         _show(Path(run), output_format)
 
 

@@ -18,7 +18,7 @@ from pgdyno.conduct._config import Acks, engine_config
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
-from pgdyno.record import ErrorTotal, Recorder, told
+from pgdyno.record import ErrorTotal, Recorder, error_lines
 from pgdyno.record.failures import PASSING_CODES
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
@@ -260,7 +260,7 @@ class RunningLoad:
                 self._noted.add(key)
                 named = {name: value for name, value in row.items() if name != "group"}
                 error = ErrorTotal(client_group=row["group"], **named)
-                self._watcher.note("\n".join(told(error)))
+                self._watcher.note("\n".join(error_lines(error)))
         counted = sum(row["count"] for row in interval["errors"])
         if self._verbose and counted > len(rows):
             self._watcher.note(f"and {counted - len(rows):,} more errors in this second")

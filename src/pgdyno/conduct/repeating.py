@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import UsageError
-from pgdyno.record import RunFile, is_run_file, making_sense_of
+from pgdyno.record import RunFile, is_run_file, refusing_invalid
 from pgdyno.redact import blank
 from pgdyno.spec import Spec, read_spec
 from pgdyno.spec.read import spec_over
@@ -49,7 +49,7 @@ def read_spec_or_run(
     """
     if not is_spec_of_run(path):
         return read_spec(path, overrides, group_overrides)
-    with making_sense_of(path):
+    with refusing_invalid(path):
         fields = fields_of_run(path, story=story)
         return spec_over(fields, overrides, group_overrides, path=path), ""
 

@@ -4,7 +4,7 @@ Everything that pgdyno concludes is computed from run files, so any run can be a
 """
 
 from pgdyno.record._distribution import PERCENTILES, Distribution
-from pgdyno.record._error_text import place_of, said_besides, told
+from pgdyno.record._error_text import error_lines, position_of, server_details
 from pgdyno.record._reader import RunFile, throughput_tps
 from pgdyno.record._recorder import CURRENT, Recorder
 from pgdyno.record._rows import (
@@ -25,7 +25,7 @@ from pgdyno.record._rows import (
     WaitTotal,
 )
 from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
-from pgdyno.record.opening import is_run_file, making_sense_of
+from pgdyno.record.opening import is_run_file, refusing_invalid
 
 __all__ = [
     "CURRENT",
@@ -52,11 +52,11 @@ __all__ = [
     "StatementTotal",
     "Trial",
     "WaitTotal",
+    "error_lines",
     "is_run_file",
-    "making_sense_of",
-    "place_of",
+    "position_of",
     "read_acks",
-    "said_besides",
+    "refusing_invalid",
+    "server_details",
     "throughput_tps",
-    "told",
 ]

@@ -1,12 +1,12 @@
-"""An error in words, as psql tells it: what, where, and all that the server said of it."""
+"""Text of an error, in the format of psql: message, position, and the server's details."""
 
 from __future__ import annotations
 
 from pgdyno.record._rows import ErrorTotal
 
 
-def place_of(error: ErrorTotal) -> str:
-    """The client that it first happened to, and the place in its script, as far as there is one."""
+def position_of(error: ErrorTotal) -> str:
+    """Return the first client with the error, and the position in its script if there is one."""
     known = [
         f"client {error.client}" if error.client is not None else "",
         f"group {error.client_group}" if error.client_group != "clients" else "",
@@ -15,17 +15,17 @@ def place_of(error: ErrorTotal) -> str:
     return ", ".join(part for part in known if part)
 
 
-def told(error: ErrorTotal) -> list[str]:
-    """An error in lines, the first of which has its code and its message."""
+def error_lines(error: ErrorTotal) -> list[str]:
+    """Return the lines of an error, the first with its code and message."""
     word = "" if error.sqlstate.islower() else "ERROR "
     head = f"{word}{error.sqlstate}: {error.message}"
-    place = place_of(error)
-    at = [f"at {place}: {error.statement}" if error.statement else f"at {place}"] if place else []
-    return [head, *(f"  {line}" for line in [*at, *said_besides(error)])]
+    where = position_of(error)
+    at = [f"at {where}: {error.statement}" if error.statement else f"at {where}"] if where else []
+    return [head, *(f"  {line}" for line in [*at, *server_details(error)])]
 
 
-def said_besides(error: ErrorTotal) -> list[str]:
-    """What the server said besides its message, and what we advise, in lines."""
+def server_details(error: ErrorTotal) -> list[str]:
+    """Return the lines of the server's details other than its message, and of pgdyno's advice."""
     named = {"DETAIL": error.detail, "HINT": error.hint, "CONTEXT": error.context}
     lines = error.excerpt.splitlines()
     for name, text in named.items():

@@ -1,7 +1,4 @@
-"""What is recorded of a run, in its words; :class:`~pgdyno.record._writer.Writer` writes it.
-
-Any thread may call a recorder.
-"""
+"""Recorder of a run; :class:`~pgdyno.record._writer.Writer` writes its rows. Thread-safe."""
 
 from __future__ import annotations
 
@@ -24,13 +21,13 @@ from pgdyno.redact import blank
 UNFINISHED = "recording was closed before it was finished"
 
 CURRENT: Any = object()
-"""Stands for "the slice that is open now" where a slice_id is asked for."""
+"""As a slice_id: the slice that is open now."""
 
 
 class Recorder:
-    """Writes one run file from its creation to ``finish``. Make one with ``Recorder.create``.
+    """Writer of one run file from ``Recorder.create`` to ``finish``.
 
-    As a context manager it closes itself; a run not finished by then is marked interrupted.
+    As a context manager it is closed at the end; a run not finished by then is marked interrupted.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -46,7 +43,7 @@ class Recorder:
 
     @property
     def started_ns(self) -> int:
-        """When the run began, on the monotonic clock."""
+        """Start of the run on the monotonic clock."""
         return self._writer.started_ns
 
     @classmethod
@@ -62,10 +59,10 @@ class Recorder:
         host: Mapping[str, Any] | None = None,
         engine: Mapping[str, Any] | None = None,
     ) -> Recorder:
-        """A new run file at ``path``; missing folders above it are made.
+        """Create a run file at ``path``, with missing parent directories.
 
         ``command`` is 'run', 'compare', 'investigate' or 'drill'. Raises UsageError if the file
-        exists, SetupError if it cannot be written. Passwords are blanked, wherever they stand.
+        exists, SetupError if it cannot be written. Passwords are blanked everywhere.
         """
         path = Path(path)
         facts = {"spec": spec, "server": server, "host": host, "engine": engine}
@@ -83,7 +80,7 @@ class Recorder:
             raise SetupError(
                 f"cannot write the run file {path}: {error}",
                 code="run-file-unwritable",
-                hint="free some space there, or name another place with -o",
+                hint="free some space there, or name another file with -o",
             ) from error
 
     def __enter__(self) -> Recorder:
@@ -98,25 +95,25 @@ class Recorder:
         self.close()
 
     def at_ms(self, ns: int | None = None) -> int:
-        """Milliseconds since the run's start, of monotonic ``ns`` or of now."""
+        """Return milliseconds since the run's start, of monotonic ``ns`` or of now."""
         return self._writer.at_ms(ns)
 
     @property
     def current_slice(self) -> int | None:
-        """The slice that samples and events fall into when not told otherwise."""
+        """The slice of samples and events for which no other is given."""
         return self._slice_id
 
     @property
     def failure(self) -> RunError | None:
-        """Why recording ended before its time, if it has; whoever was told of it first."""
+        """The error that ended recording prematurely, if any, whether or not it was raised."""
         return self._writer.failure
 
     def set_slice(self, slice_id: int | None) -> None:
-        """Says what slice samples and events from now on fall into; None for none."""
+        """Set the slice of subsequent samples and events; None for none."""
         self._slice_id = slice_id
 
     def add_interval(self, interval: Mapping[str, Any]) -> None:
-        """One interval as the load engine's ``poll`` gives it; its tag is the slice."""
+        """Add an interval from the load engine's ``poll``; its tag is the slice."""
         rows = interval_rows(interval, self.at_ms(interval["started_ns"]))
         with self._writer.together():
             for table, table_rows in rows.items():
@@ -130,7 +127,7 @@ class Recorder:
         ns: int | None = None,
         slice_id: int | None = CURRENT,
     ) -> None:
-        """Rows of one sampling, taken at monotonic ``ns`` (now if None), into ``table``.
+        """Add rows of one sampling, taken at monotonic ``ns`` (now if None), to ``table``.
 
         A column left out is NULL; an unknown table or column raises ValueError.
         """
@@ -141,7 +138,7 @@ class Recorder:
         self._writer.insert(table, [common | _row(table, row) for row in rows])
 
     def statement_id(self, text: str) -> int:
-        """The number that stands for a statement's text in wait_sample."""
+        """Return the id of a statement's text, used in wait_sample."""
         text = storable(blank(text))
         with self._writer.together():
             if text not in self._statement_ids:
@@ -157,7 +154,7 @@ class Recorder:
         ns: int | None = None,
         duration_ms: float | None = None,
     ) -> None:
-        """Something that happened at monotonic ``ns`` (now if None)."""
+        """Add an event at monotonic ``ns`` (now if None)."""
         row = {"kind": kind, "label": label, "duration_ms": duration_ms, "detail": detail or {}}
         self.add_rows("event", [row], ns=ns)
 
@@ -171,7 +168,7 @@ class Recorder:
         change: Mapping[str, Any] | None = None,
         ns: int | None = None,
     ) -> int:
-        """Begins a slice at monotonic ``ns`` (now if None), makes it current, returns its id."""
+        """Begin a slice at monotonic ``ns`` (now if None), make it current, and return its id."""
         row: dict[str, Any] = {"kind": kind, "trial_id": trial_id, "pair": pair, "side": side}
         row |= {"change": change or {}, "started_ms": self.at_ms(ns)}
         slice_id = self._writer.insert("slice", [_row("slice", row)])
@@ -179,62 +176,62 @@ class Recorder:
         return slice_id
 
     def close_slice(self, slice_id: int, *, ns: int | None = None) -> None:
-        """Ends a slice at monotonic ``ns`` (now if None); no slice is current afterwards."""
+        """End a slice at monotonic ``ns`` (now if None); no slice is current afterwards."""
         self._update("slice", slice_id, {"ended_ms": self.at_ms(ns)})
         self.set_slice(None)
 
     def void_slice(self, slice_id: int, why: str) -> None:
-        """Says why a slice decides nothing."""
+        """Mark a slice as void, with the reason."""
         self._update("slice", slice_id, {"void": why})
 
     def add_finding(self, finding: Mapping[str, Any]) -> int:
-        """A row of table finding; ``evidence``, ``causes`` and ``remedies`` may be objects."""
+        """Add a row of table finding; ``evidence``, ``causes`` and ``remedies`` may be objects."""
         return self._writer.insert("finding", [_row("finding", finding)])
 
     def update_finding(self, finding_id: int, **columns: Any) -> None:
-        """Changes columns of a finding."""
+        """Change columns of a finding."""
         self._update("finding", finding_id, columns)
 
     def add_trial(self, **columns: Any) -> int:
-        """A row of table trial; ``change`` may be an object."""
+        """Add a row of table trial; ``change`` may be an object."""
         return self._writer.insert("trial", [_row("trial", columns)])
 
     def update_trial(self, trial_id: int, **columns: Any) -> None:
-        """Changes columns of a trial."""
+        """Change columns of a trial."""
         self._update("trial", trial_id, columns)
 
     def add_drill(self, **columns: Any) -> int:
-        """A row of table drill; ``options`` and ``settings`` may be objects."""
+        """Add a row of table drill; ``options`` and ``settings`` may be objects."""
         self._drills += 1
         return self._writer.insert("drill", [_row("drill", {"id": self._drills, **columns})])
 
     def for_drill(self) -> DrillRecorder:
-        """For a drill within this run, on a server of its own."""
+        """Return a recorder for a drill within this run, on another server."""
         self._drills += 1
         return DrillRecorder(self._writer, self._drills)
 
     def add_cut(self, cut: Mapping[str, Any], *, ns: int) -> None:
-        """A row of table cut, whose fault struck at monotonic ``ns``."""
+        """Add a row of table cut, whose fault struck at monotonic ``ns``."""
         self._writer.insert("cut", [{**_row("cut", cut), "at_ms": self.at_ms(ns)}])
 
     def update_run(self, **columns: Any) -> None:
-        """Changes columns of the run; ``server``, ``host``, ``result``, … are objects."""
+        """Change columns of the run; ``server``, ``host``, ``result``, … are objects."""
         self._update("run", 1, columns)
 
     def flush(self) -> None:
-        """Commits now, so that a reader opened next sees all that was added before."""
+        """Commit now, so that a reader opened next sees all that was added before."""
         self._writer.flush()
 
     def finish(self, status: str, detail: str = "") -> None:
-        """Marks how the run ended ('done', 'failed', 'interrupted', 'broken') and closes the file.
+        """Record how the run ended ('done', 'failed', 'interrupted', 'broken'), and close the file.
 
-        Raises RunError if recording had failed and nobody was told yet.
+        Raises RunError if recording had failed and this was not raised yet.
         """
         row = {"status": status, "status_detail": detail, "ended_ms": self.at_ms()}
         self._writer.close(_row("run", row))
 
     def close(self) -> None:
-        """Closes the file; a run that was not finished is marked interrupted."""
+        """Close the file; a run that was not finished is marked interrupted."""
         self.finish("interrupted", UNFINISHED)
 
     def _update(self, table: str, row_id: int, changed: Mapping[str, Any]) -> None:
@@ -242,11 +239,10 @@ class Recorder:
 
 
 class DrillRecorder(Recorder):
-    """Records a drill in the run of another command: the drill, its cuts, and what happened.
+    """Recorder of a drill within the run of another command: the drill, its cuts and its events.
 
-    Its load and what probes read on its server stay out: nothing of a drill is worked out from
-    them, and in the run's ledger, totals and charts they would count as the run's own. The run, its
-    end included, is left to whoever began it.
+    The drill's load and samples are not recorded: nothing is computed from them, and they would be
+    counted in the run's ledger, totals and charts. The run itself is not changed or finished.
     """
 
     def __init__(self, writer: Writer, drill_id: int) -> None:
@@ -254,7 +250,7 @@ class DrillRecorder(Recorder):
         self._drill_id = drill_id
 
     def add_drill(self, **columns: Any) -> int:
-        """The row of this drill."""
+        """Add the row of this drill."""
         row = _row("drill", {"id": self._drill_id, **columns})
         return self._writer.insert("drill", [row])
 
@@ -266,23 +262,23 @@ class DrillRecorder(Recorder):
         ns: int | None = None,
         slice_id: int | None = CURRENT,
     ) -> None:
-        """Events, which bear the drill's id."""
+        """Add events, with the drill's id; ignore other rows."""
         if table == "event":
             marked = [{**row, "drill_id": self._drill_id} for row in rows]
             super().add_rows(table, marked, ns=ns, slice_id=slice_id)
 
     def add_interval(self, interval: Mapping[str, Any]) -> None:
-        """Is not kept."""
+        """Ignore the call."""
 
     def statement_id(self, text: str) -> int:
-        """Is not kept, as no sample is."""
+        """Return 0: samples are not recorded."""
         return 0
 
     def update_run(self, **columns: Any) -> None:
-        """Is not kept."""
+        """Ignore the call."""
 
     def finish(self, status: str, detail: str = "") -> None:
-        """Commits; the run goes on."""
+        """Commit; the run continues."""
         self.flush()
 
 
@@ -296,10 +292,10 @@ def _version() -> str:
 
 
 def _claim(path: Path) -> None:
-    """Makes the empty file, so that two runs can never share one."""
+    """Create the empty file, so that two runs cannot use the same one."""
     if path.exists():
         raise UsageError(
-            f"{path} exists already",
+            f"{path} already exists",
             code="run-file-exists",
             hint="name another file with -o, or remove it first",
         )
@@ -311,23 +307,23 @@ def _claim(path: Path) -> None:
         raise SetupError(
             f"cannot write the run file {path}: {error.strerror}",
             code="run-file-unwritable",
-            hint="name a place that you may write to with -o",
+            hint="name a file in a writable directory with -o",
         ) from error
 
 
 def _new_database(path: Path, run: Mapping[str, Any]) -> sqlite3.Connection:
-    """The file with its schema and run row, in WAL mode.
+    """Create the schema and the run row, and turn on WAL mode.
 
-    The marks go into the main file before WAL mode begins, so that they are there whatever becomes
-    of the -wal file.
+    The application ID is written before that, so that it is in the main file even if the -wal file
+    is lost.
     """
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         db.execute(f"pragma application_id = {fileformat.APPLICATION_ID}")
         db.execute(f"pragma user_version = {fileformat.SCHEMA_VERSION}")
         db.executescript(f"begin;\n{fileformat.schema_sql()}")
-        places = ", ".join("?" * len(run))
-        db.execute(f"insert into run ({', '.join(run)}) values ({places})", list(run.values()))
+        marks = ", ".join("?" * len(run))
+        db.execute(f"insert into run ({', '.join(run)}) values ({marks})", list(run.values()))
         db.execute("commit")
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = normal")
@@ -338,7 +334,7 @@ def _new_database(path: Path, run: Mapping[str, Any]) -> sqlite3.Connection:
 
 
 def _row(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` as columns of ``table``: objects as JSON, known texts without passwords."""
+    """Return ``values`` as columns of ``table``: objects as JSON, texts without passwords."""
     known = fileformat.columns().get(table)
     if known is None:
         raise ValueError(f"a run file has no table {table!r}")

@@ -1,8 +1,8 @@
-"""The ack ledger: the clients' own record of how each transaction ended, kept outside the server.
+"""The ack ledger: the clients' record of the outcome of each transaction, kept outside the server.
 
-The load engine writes one file per thread into a directory (crates/load/src/acks). A file opens
-with a header that describes it; its records are of one size. ``read_acks`` puts the files of a
-directory together. What a killed process left of its last record is dropped, and counted.
+The load engine writes one file per thread into a directory (crates/load/src/acks). A file begins
+with a header that describes it, followed by records of a fixed size. ``read_acks`` combines the
+files of a directory. An incomplete last record of a killed process is dropped and counted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ SUFFIX = ".acks"
 
 
 class Outcome(IntEnum):
-    """What became of a transaction on the server, as far as its client can know."""
+    """The outcome of a transaction on the server, as known to its client."""
 
     ACKED = 1
     """The server acknowledged all of it."""
     FAILED = 2
-    """What was under way surely had no effect."""
+    """It certainly had no effect."""
     UNKNOWN = 3
-    """The connection ended while something was under way that could commit."""
+    """The connection ended during a statement that could commit."""
     UNSENT = 4
-    """Nothing of it ever left."""
+    """Nothing of it was sent."""
 
 
 @dataclass(frozen=True)
 class AckScript:
-    """What a record's ``row`` stands for."""
+    """The script that a record's ``row`` refers to."""
 
     row: int
     group: str
@@ -57,7 +57,7 @@ class AckLoad:
     seed: int
     scripts: tuple[AckScript, ...]
     label: int | None = None
-    """What its witnesses in the database are marked with, if it leaves any."""
+    """The mark of its witnesses in the database, if it writes any."""
 
 
 @dataclass(frozen=True)
@@ -74,26 +74,25 @@ class AckLedger:
     (:class:`Outcome`), ``column`` (of the ledger: see ``columns``), ``sqlstate`` (of a failure, if
     the server gave one), ``thread``.
 
-    Of a script that commits once, a transaction is surely in the database if ``commits`` is not 0,
-    surely not if that is 0 and ``outcome`` is not unknown; else nobody can know.
+    A transaction of a script that commits once is certainly in the database if ``commits`` is not
+    0, and certainly not if it is 0 and ``outcome`` is not unknown; otherwise this is not known.
     """
 
     directory: Path
     loads: tuple[AckLoad, ...]
     records: NDArray[np.void]
     outcomes: Mapping[str, int]
-    """How many records of each outcome."""
+    """Number of records of each outcome."""
     columns: Mapping[str, int]
-    """How many records of each column of the ledger: done, failed, skipped, cancelled. What an open
-    loop skips before a client takes it has no record."""
+    """Number of records of each column of the transaction ledger: done, failed, skipped, cancelled.
+    Transactions that an open loop skips before a client takes them have no record."""
     torn_bytes: int
-    """Bytes at the ends of files that make no whole record: a process was killed while it wrote."""
+    """Bytes of incomplete records at the ends of files of a process that was killed."""
 
     def problems(self) -> list[str]:
-        """What must not be: gaps in a client's numbers, and numbers that occur twice.
+        """Describe the first ten gaps and duplicates in clients' transaction numbers.
 
-        At most the first ten are named. A client's last transactions may be missing where pgdyno
-        itself was killed; that is no gap.
+        Missing transactions at the end are not a gap: pgdyno itself may have been killed.
         """
         import numpy as np
 
@@ -111,7 +110,7 @@ class AckLedger:
             record = records[index]
             where = f"client {record['client']} of group {self._group(record)!r}"
             if numbers[index] < expected[index]:
-                found.append(f"{where}: transaction {numbers[index]} is there twice")
+                found.append(f"{where}: transaction {numbers[index]} occurs twice")
             else:
                 found.append(
                     f"{where}: transactions {expected[index]} to {numbers[index] - 1} are missing"
@@ -123,10 +122,10 @@ class AckLedger:
 
 
 def read_acks(directory: Path | str) -> AckLedger:
-    """The ack ledger in ``directory``, also while it grows.
+    """Read the ack ledger in ``directory``, also while it grows.
 
-    Raises UsageError if there is none, or if a file in it is foreign, of another version, or
-    damaged other than at its end.
+    Raises UsageError if there is none, or if a file is foreign, of another version, or damaged
+    other than at its end.
     """
     import numpy as np
 
@@ -149,7 +148,7 @@ def read_acks(directory: Path | str) -> AckLedger:
 
 
 class _File:
-    """One thread's file."""
+    """The file of one thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -157,10 +156,10 @@ class _File:
         data = _read(path)
         fixed = struct.Struct("<8sIII")
         if len(data) < fixed.size or data[:8] != MAGIC:
-            raise self._wrong("it is no ack ledger of pgdyno", "acks-foreign")
+            raise self._wrong("it is not an ack ledger of pgdyno", "acks-foreign")
         _, version, self._record_bytes, length = fixed.unpack_from(data)
         if version != VERSION:
-            raise self._wrong(f"it is of version {version}, and this pgdyno reads {VERSION}")
+            raise self._wrong(f"it has version {version}; this pgdyno reads version {VERSION}")
         try:
             self.header: dict[str, Any] = json.loads(data[fixed.size : length])
         except ValueError as error:
@@ -170,7 +169,7 @@ class _File:
         self.torn_bytes = max(len(data) - length - whole, 0)
 
     def records(self, load: int) -> NDArray[np.void]:
-        """The file's whole records, with columns for ``load``, ``group`` and ``thread``."""
+        """Return the complete records, with columns for ``load``, ``group`` and ``thread``."""
         import numpy as np
 
         names, formats, offsets = zip(*self.header["fields"], strict=True)
@@ -191,7 +190,7 @@ class _File:
         return read
 
     def _without_holes(self, stored: NDArray[np.void]) -> NDArray[np.void]:
-        """A machine that crashed leaves zeros at the end. Records are numbered, as a check."""
+        """Drop zeros at the end, which a crash of the machine leaves; check the record numbers."""
         import numpy as np
 
         holes = np.flatnonzero(stored["outcome"] == 0)
@@ -206,7 +205,7 @@ class _File:
         return UsageError(
             f"cannot use {self.path}: {why}",
             code=code,
-            hint="name a directory that a run wrote its ack ledger to, and nothing else",
+            hint="name a directory that contains only the ack ledger of runs",
         )
 
 
@@ -221,7 +220,7 @@ def _paths(directory: Path) -> Iterator[Path]:
         raise UsageError(
             f"there is no ack ledger in {directory}",
             code="acks-missing",
-            hint="a run writes one if it is told a directory for it",
+            hint="a run writes one if load.acks names a directory",
         )
     yield from paths
 

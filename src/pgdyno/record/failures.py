@@ -1,5 +1,5 @@
-"""Failures told: which of them are answers of the server, which is the commonest, and how a load of
-which nothing succeeds ends."""
+"""Classification of failures: answers of the server, the most frequent one, and the error of a load
+in which nothing succeeds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PASSING_CODES = (
     *("connect-failed", "connect-timeout", "connection-lost", "53300", "08P01", "08006", "08003"),
     *("57P01", "57P02", "57P03", "pool-timeout"),
 )
-"""What ends when the server, or a pooler before it, is back; it is waited for."""
+"""Failures that end when the server, or a pooler in front of it, is available again."""
 _NO_ANSWERS = ("08", "57P")
-"""Classes of SQLSTATEs by which a connection ends, or that a server says that is not at work."""
+"""Classes of SQLSTATEs of lost connections, or of a server that is not running normally."""
 _HINTS = {
-    "25006": "a standby takes no writes: connect to the primary. On a primary,"
-    " default_transaction_read_only forbids them",
+    "25006": "a standby is read-only: connect to the primary. On a primary, turn off"
+    " default_transaction_read_only",
 }
 
 Kind = tuple[str, str, str]
@@ -27,12 +27,12 @@ Kind = tuple[str, str, str]
 
 
 def is_answer(sqlstate: str) -> bool:
-    """Whether it is an error by which a server at work has answered."""
+    """Return whether the error is an answer of a running server."""
     return len(sqlstate) == 5 and not sqlstate.startswith(_NO_ANSWERS)
 
 
 def commonest(errors: Iterable[ErrorTotal]) -> str:
-    """The SQLSTATE and message of the commonest failure; '' without one."""
+    """Return SQLSTATE and message of the most frequent failure; '' if there is none."""
     kinds = Counter[Kind]()
     for error in errors:
         if not (error.expected or error.retried):
@@ -41,7 +41,7 @@ def commonest(errors: Iterable[ErrorTotal]) -> str:
 
 
 def nothing_succeeds(kinds: Mapping[Kind, int], seconds: float) -> RunError:
-    """What ends a load of which all fails."""
+    """Return the error that ends a load in which all transactions fail."""
     failures = sum(kinds.values())
     (script, sqlstate, message), count = max(kinds.items(), key=lambda item: item[1])
     where = f"script {script}" if script else "connecting"
@@ -53,8 +53,8 @@ def nothing_succeeds(kinds: Mapping[Kind, int], seconds: float) -> RunError:
     )
 
 
-def failed_wholly(run: RunFile) -> RunError | None:
-    """The error of a run of which nothing succeeded although something was tried; else None."""
+def complete_failure(run: RunFile) -> RunError | None:
+    """Return the error of a run in which transactions were tried and none succeeded, or None."""
     ledger = run.ledger()
     if ledger.done:
         return None

@@ -1,7 +1,7 @@
-"""What makes an SQLite file a run file: its marks, its schema, its columns, its writer.
+"""Format of run files: application ID, schema version, columns, identity of the writer.
 
 ``application_id`` and ``user_version`` (https://sqlite.org/pragma.html#pragma_application_id)
-tell a run file from any other database and one schema version from the next.
+identify run files and their schema version.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ as what; where errors happened, and all that the server said; how a trial's sett
 """
 
 OLDEST_READ = 2
-"""The oldest version that this one reads right: what came later is merely absent from its files."""
+"""The oldest version that can be read; later additions are absent from its files."""
 
 FRESH_S = 10
-"""A file that changed this recently has a writer, where the writer's process cannot be seen."""
+"""If the writer's process is not visible, a file changed this recently is taken to have one."""
 
 GAUGES = frozenset(
     {
@@ -43,7 +43,7 @@ GAUGES = frozenset(
         "in_recovery",
     }
 )
-"""Columns of metric tables that go up and down; every other number there only grows."""
+"""Columns of metric tables that go up and down; all other numeric columns only grow."""
 
 KEY_COLUMNS = {
     "metric_io": ("backend_type", "object", "context"),
@@ -59,21 +59,19 @@ KEY_COLUMNS = {
     "metric_program": ("whose", "program"),
     "metric_generator": ("thread",),
 }
-"""What tells apart rows that one sampling of a table gives."""
+"""Columns that identify a row within one sampling of a table."""
 
 
 @cache
 def schema_sql() -> str:
-    """The statements that make an empty run file."""
+    """Return the statements that create an empty run file."""
     return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
 @cache
 def columns() -> dict[str, dict[str, str]]:
-    """Table → column → declared type: 'integer', 'real', 'text' or 'blob'.
-
-    Read from the schema itself, so that there is no second list to keep.
-    """
+    """Return table → column → declared type ('integer', 'real', 'text' or 'blob'), read from the
+    schema."""
     import sqlite3
 
     with sqlite3.connect(":memory:") as db:
@@ -88,7 +86,7 @@ def columns() -> dict[str, dict[str, str]]:
 
 
 def writer_identity() -> dict[str, str | int]:
-    """Names this process so that no later process can be mistaken for it."""
+    """Return an identity of this process that no later process has."""
     pid = os.getpid()
     return {
         "pid": pid,
@@ -99,10 +97,10 @@ def writer_identity() -> dict[str, str | int]:
 
 
 def writer_lives(writer: dict[str, str | int], path: Path) -> bool:
-    """Whether the process that ``writer_identity`` named still runs.
+    """Return whether the process that ``writer_identity`` identified is still running.
 
-    Where its process numbers mean nothing here (another container), a file that changed in the
-    last ten seconds is taken to have a writer.
+    If it ran in another PID namespace (a container), a file that changed in the last ten seconds is
+    taken to have a writer.
     """
     if writer.get("boot_id") != _boot_id():
         return False
@@ -112,7 +110,7 @@ def writer_lives(writer: dict[str, str | int], path: Path) -> bool:
 
 
 def _started_ticks(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot, field 22 of proc(5)'s stat."""
+    """Return the start time of a process in clock ticks since boot, field 22 of proc(5)'s stat."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,8 +1,7 @@
-"""What happened to the server during a run that nobody asked for: restarts, crashes,
-promotions, absences.
+"""Incidents: unrequested restarts, crashes, promotions and absences of the server during a run.
 
-Read from the run file alone. What pgdyno does itself (an event ``restart``) is no incident, and
-neither is what a drill breaks.
+They are found in the run file. Restarts by pgdyno itself (an event ``restart``) and faults of a
+drill are not incidents.
 """
 
 from __future__ import annotations
@@ -17,41 +16,41 @@ from pgdyno.record.failures import is_answer
 from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, restarts, silences
 
 NEAR_MS = 5_000
-"""What is this close to a restart belongs to it."""
+"""Events this close to a restart belong to it."""
 INTERVAL_MS = 1_000
 _REFUSED = ("28", "3D", "42", "55")
-"""Classes of SQLSTATEs by which a server that is up turns clients away."""
+"""Classes of SQLSTATEs with which a running server refuses connections."""
 
 
 @dataclass(frozen=True)
 class Incident:
-    """Something that happened to the server."""
+    """An incident of the server."""
 
     at_ms: int
     sentence: str
     lasted_ms: int = 0
 
     def is_near(self, at_ms: int, lasted_ms: int = 0) -> bool:
-        """Whether something else happened about then."""
+        """Return whether it happened at about the same time as another event."""
         return (
             self.at_ms - NEAR_MS <= at_ms + lasted_ms
             and at_ms - NEAR_MS <= self.at_ms + self.lasted_ms
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As results have it."""
+        """Return its JSON for results."""
         return {"at_s": round(self.at_ms / 1000, 1), "sentence": self.sentence}
 
 
 def incidents(run: RunFile) -> list[Incident]:
-    """What happened to the server, in time order; a restart speaks for the absence around it."""
+    """Return the incidents in time order; an absence around a restart is not listed separately."""
     info = run.run
     if info.command == "drill":
         return []
     ours = [event.at_ms for event in run.events("restart")]
     restarted = list(restarts(run, run.sightings()))
     found = [Incident(each.after.at_ms, each.sentence) for each in restarted]
-    # A restart happened at some moment between two sightings, which a busy machine sets far apart.
+    # A restart happened between two sightings, which are far apart on a busy machine.
     spans = [(each.before.at_ms, each.after.at_ms - each.before.at_ms) for each in restarted]
     for each in (*_absences(run), *_losses(run)):
         spans_told = [*spans, *((other.at_ms, other.lasted_ms) for other in found)]
@@ -62,7 +61,7 @@ def incidents(run: RunFile) -> list[Incident]:
 
 
 def _absences(run: RunFile) -> Iterator[Incident]:
-    """The server did not answer: from the probes' own events, and from silences without one."""
+    """Yield times without answers: from the probes' events, and from silences without an event."""
     away: Event | None = None
     for event in run.events("probe"):
         if event.label == "server away":
@@ -79,7 +78,7 @@ def _absences(run: RunFile) -> Iterator[Incident]:
 
 
 def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
-    """What the probes took for an absence: the server may have been up and turned all away."""
+    """Return an absence seen by the probes, or the refusals of a running server that caused it."""
     for refusal in run.refusals():
         late = back is not None and refusal.at_ms > back.at_ms
         if refusal.at_ms < away.at_ms - INTERVAL_MS or late:
@@ -94,14 +93,14 @@ def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
 
 
 def _measured_ms(run: RunFile, silence: Silence) -> int:
-    """The part of a silence that lies within slices: between them, clients may be connecting."""
+    """Return the part of a silence within slices; between slices, clients may be connecting."""
     spans = [(piece.started_ms, piece.ended_ms or silence.to_ms) for piece in run.slices()]
     shares = (min(end, silence.to_ms) - max(start, silence.from_ms) for start, end in spans)
     return sum(max(0, share) for share in shares)
 
 
 def _losses(run: RunFile) -> Iterator[Incident]:
-    """All connections lost within one interval."""
+    """Yield intervals in which all connections were lost."""
     losses: list[Losses] = run.losses()
     if not losses:
         return

@@ -1,4 +1,4 @@
-"""Opens run files for reading, and refuses everything else with a hint."""
+"""Open run files for reading, and refuse all other files with a hint."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pgdyno.files import is_special
 from pgdyno.record import fileformat
 from pgdyno.visible import visible
 
-_NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
+_INVALID = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 NOT_A_RUN_FILE = "give a file that pgdyno run, compare, investigate or drill wrote with -o"
 
 
 def check_header(path: Path) -> None:
-    """Refuses what is plainly no run file before SQLite sees it.
+    """Refuse files that are not run files before SQLite reads them.
 
-    The header's page size and count (bytes 16 and 28, https://sqlite.org/fileformat.html) tell a
-    file that lost its end. A file with a -wal beside it may be shorter than it says.
+    A file shorter than its header's page size and count (bytes 16 and 28,
+    https://sqlite.org/fileformat.html) is truncated, unless it has a -wal file.
     """
     try:
-        if is_special(path):  # a pipe would be waited for
-            raise _foreign(f"{path} is no file")
+        if is_special(path):  # opening a pipe would block
+            raise _foreign(f"{path} is not a regular file")
         with path.open("rb") as file:
             head = file.read(100)
         size_bytes = path.stat().st_size
@@ -48,7 +48,7 @@ def check_header(path: Path) -> None:
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether ``path`` is a file with the mark of run files, sound or not."""
+    """Return whether ``path`` has the application ID of run files, damaged or not."""
     try:
         if is_special(path):
             return False
@@ -60,7 +60,7 @@ def is_run_file(path: Path) -> bool:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A read-only connection; SQLite needs to be told if it cannot make its -shm file."""
+    """Open a read-only connection; SQLite needs immutable=1 if it cannot create its -shm file."""
     uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     try:
@@ -75,7 +75,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @lru_cache(maxsize=4096)
 def _text(stored: bytes) -> str:
-    """A text fit to be shown; a byte that is not UTF-8 stands there escaped."""
+    """Decode a text for display; bytes that are not UTF-8 are escaped."""
     return visible(stored.decode("utf-8", "backslashreplace"))
 
 
@@ -87,28 +87,28 @@ def damaged(path: Path, what: str) -> UsageError:
     return UsageError(
         f"{path} is damaged: {what}",
         code="run-file-damaged",
-        hint="fetch the file again from where it was recorded, or record the run anew; "
+        hint="copy the file again from where it was recorded, or repeat the run; "
         "sqlite3's .recover may save a part of it",
     )
 
 
 @contextmanager
-def making_sense_of(path: Path) -> Iterator[None]:
-    """For commands that read a file which anybody may have made: where what is recorded is not
-    what pgdyno records, the file is refused."""
+def refusing_invalid(path: Path) -> Iterator[None]:
+    """Within the block, errors caused by content that pgdyno does not record become a
+    UsageError."""
     try:
         yield
-    except _NONSENSE as problem:
+    except _INVALID as problem:
         raise UsageError(
-            f"{path}: what is recorded there makes no sense ({type(problem).__name__}: {problem})",
+            f"{path}: the recorded data are invalid ({type(problem).__name__}: {problem})",
             code="run-file-nonsense",
-            hint="the file is damaged, or this is a fault of pgdyno;"
-            " PGDYNO_TRACEBACK=1 shows where, for a report",
+            hint="the file is damaged, or this is a bug of pgdyno;"
+            " PGDYNO_TRACEBACK=1 shows a traceback for a report",
         ) from problem
 
 
 def check_marks(db: sqlite3.Connection, path: Path) -> None:
-    """Refuses databases of other programs, and files of a newer or older format."""
+    """Refuse databases of other programs, and files of a newer or older format."""
     ((application_id,),) = db.execute("pragma application_id")
     if application_id != fileformat.APPLICATION_ID:
         raise _foreign(f"{path} is an SQLite database, but not a run file of pgdyno")
@@ -125,12 +125,12 @@ def check_marks(db: sqlite3.Connection, path: Path) -> None:
             f"{path} was written by {_writer(db)} (schema {version}; this one reads"
             f" {fileformat.OLDEST_READ} and newer)",
             code="run-file-older",
-            hint="read it with that version, or with sqlite3, or record the run again",
+            hint="read it with that version or with sqlite3, or repeat the run",
         )
 
 
 def _writer(db: sqlite3.Connection) -> str:
-    """The version that wrote a file, as it says itself."""
+    """Return the version that wrote a file, according to the file."""
     try:
         ((version,),) = db.execute("select pgdyno_version from run")
     except (sqlite3.Error, ValueError):

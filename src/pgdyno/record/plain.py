@@ -1,4 +1,4 @@
-"""Values as a run file can hold them: plain JSON and valid UTF-8, without passwords."""
+"""Convert values for a run file: plain JSON and valid UTF-8, without passwords."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pgdyno.redact import BLANK, blank, is_secret
 
 
 def storable(text: str) -> str:
-    """``text`` as SQLite takes it: bytes that were not UTF-8, as in names of files, escaped."""
+    """Return ``text`` with bytes that are not UTF-8 escaped, as SQLite requires."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def plain(value: Any, where: str = "value") -> Any:
-    """``value`` as JSON can hold it, without passwords: numpy scalars unwrapped, NaN and infinity
+    """Return ``value`` in JSON types, without passwords: numpy scalars unwrapped, NaN and infinity
     as None.
 
     Raises TypeError for what has no JSON form.

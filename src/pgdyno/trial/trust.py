@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pgdyno.diagnose import Finding
 from pgdyno.diagnose.failures import failures, failures_max, too_many
 from pgdyno.record import RunFile, Slice
-from pgdyno.record.failures import failed_wholly
+from pgdyno.record.failures import complete_failure
 from pgdyno.trial._doubts import doubts
 
 Check = Callable[[RunFile, Sequence[Finding]], Iterator[str]]
@@ -23,7 +23,7 @@ def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
 
 def check_something_succeeded(run: RunFile) -> None:
     """Raise RunError when nothing succeeded of what was tried, however long that was."""
-    failure = failed_wholly(run)
+    failure = complete_failure(run)
     if failure is not None:
         raise failure
 

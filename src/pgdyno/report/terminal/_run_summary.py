@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pgdyno.diagnose.groups import group_accounts
 from pgdyno.diagnose.scaling import scaling_of
-from pgdyno.record import ErrorTotal, RunFile, told
+from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, Step
 from pgdyno.report.terminal._drill import drill_lines
@@ -434,7 +434,7 @@ def _error_lines(run: RunFile, width: int) -> list[Line]:
 def _told_lines(error: ErrorTotal, width: int, *, headless: bool) -> list[Line]:
     """All that is known of an error; ``headless`` without its message, which stands above."""
     lines = []
-    for line in told(error)[headless:]:
+    for line in error_lines(error)[headless:]:
         text = f"{'':{LABEL_WIDTH}}{line}"
         if len(text) <= width:
             lines.append(

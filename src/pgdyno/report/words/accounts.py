@@ -15,8 +15,8 @@ from pgdyno.record import (
     RunFile,
     RunInfo,
     StatementTotal,
-    place_of,
-    said_besides,
+    position_of,
+    server_details,
 )
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report.summary import RunSummary
@@ -266,8 +266,8 @@ def errors_table(errors: Sequence[ErrorTotal]) -> Table | None:
             PGDYNO_CODES.get(e.sqlstate, e.sqlstate),
             numbers.count(e.count),
             _error_nature(e),
-            "\n".join([e.message, *said_besides(e)]),
-            place_of(e),
+            "\n".join([e.message, *server_details(e)]),
+            position_of(e),
             e.statement,
         ]
         for e in errors[:ERRORS_MAX]
