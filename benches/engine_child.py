@@ -60,7 +60,7 @@ class Work:
         self.load.stop()
         self.recorder.close()
 
-    def cut(self, tag: int | None) -> int:
+    def end_interval(self, tag: int | None) -> int:
         """End an interval, and wait until it is counted."""
         at_ns = self.load.end_interval(tag)
         self.load.wait_recorded(at_ns)
@@ -97,7 +97,7 @@ class Work:
         """
         if not self.reconnecting:
             self.wait_until(lambda: self.connected() >= self.clients, tag=None)
-        self.cut(_WARM)
+        self.end_interval(_WARM)
         self.wait_until(lambda: self.sum("done", _WARM) >= self.clients, tag=_WARM)
 
     def wait_until(self, reached: Callable[[], bool], *, tag: int | None) -> None:
@@ -107,7 +107,7 @@ class Work:
             if time.monotonic() > deadline:
                 raise EngineError("the load did not get going")
             time.sleep(_LOOK_EVERY_S)
-            self.cut(tag)
+            self.end_interval(tag)
 
 
 def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
@@ -140,9 +140,9 @@ def measure_lateness(config: Mapping[str, Any], *, seconds: float) -> dict[str, 
         work = Work(config, folder)
         try:
             work.warm_up()
-            began_ns = work.cut(_MEASURED)
+            began_ns = work.end_interval(_MEASURED)
             work.load.wait(seconds)
-            ended_ns = work.cut(None)
+            ended_ns = work.end_interval(None)
         finally:
             work.close()
         return {

@@ -1,4 +1,5 @@
-//! Arbitrary bytes from a server, in arbitrary pieces, at log-in and afterwards: nothing panics,
+//! Arbitrary bytes from a server, in arbitrary pieces, at authentication and afterwards: nothing
+//! panics,
 //! nothing hangs, memory stays bounded, and the split makes no difference.
 //!
 //! The first two bytes of an input choose the state and the size of the pieces.
@@ -21,13 +22,13 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, pieces);
 });
 
-/// What a connection makes of the stream, in words.
+/// The result of a connection that reads the stream, as text.
 fn outcome(choice: u8, stream: &[u8], piece_bytes: usize) -> Vec<String> {
     let identity = Identity {
         user: "user".into(),
         database: "database".into(),
         password: (choice & 1 != 0).then(|| "password".into()),
-        // Asked with the bits that count the cycles of a connection that is logged in already.
+        // Asked with the bits that count the cycles of a connection that is authenticated already.
         version: if choice & 16 != 0 {
             ProtocolVersion::V3_2
         } else {

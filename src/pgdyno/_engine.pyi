@@ -1,8 +1,8 @@
-"""The load engine (Rust, crates/load): clients that execute scripts, on one clock, fully counted;
-and the recording disk (crates/blackout), with the power cuts that are made from its logs.
+"""The load engine (Rust, crates/load): clients that execute scripts, on one clock, with complete
+counts; and the recording disk (crates/blackout), with the power cuts that are made from its logs.
 
 Times are nanoseconds of CLOCK_MONOTONIC, the clock of ``time.monotonic_ns()``. Everything here
-may be called from any thread; what waits releases the GIL. The TypedDicts are here for type
+may be called from any thread; calls that wait release the GIL. The TypedDicts are here for type
 checkers only: import them under ``if TYPE_CHECKING``.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TypedDict, final, type_check_only
 
 class EngineError(Exception):
-    """The engine cannot do what was asked.
+    """An error of the engine.
 
     ``code`` is stable: ``config-invalid``, ``tls-unsupported``,
     ``connection-failed``, ``connection-refused``, ``authentication-failed``, ``database-missing``,
@@ -20,7 +20,7 @@ class EngineError(Exception):
     ``acks-unwritable``, ``log-unwritable``, of a disk ``disk-image``, ``disk-mount``,
     ``disk-log``, ``cut-invalid``, and for a ScriptError ``script-invalid``. ``message`` has no
     final period;
-    where the server refused, it is PostgreSQL's own.
+    where the server refused, it is PostgreSQL's.
     """
 
     code: str
@@ -36,7 +36,7 @@ class ScriptError(EngineError):
 
 @type_check_only
 class BuildInfo(TypedDict):
-    """What was built, and how."""
+    """The engine's version, build profile and target."""
 
     version: str
     profile: Literal["release", "debug"]
@@ -44,7 +44,7 @@ class BuildInfo(TypedDict):
 
 @type_check_only
 class ScriptFacts(TypedDict):
-    """What a script sends, and the variables that it uses and does not set itself."""
+    """The statements of a script, and the variables that it uses and does not set itself."""
 
     statements: list[str]
     variables_used: list[str]
@@ -118,15 +118,15 @@ class StatementRow(TypedDict):
 class ErrorRow(TypedDict):
     """Errors of one kind, with the first message seen.
 
-    ``sqlstate`` is the server's, or a code of the engine's own: ``connection-lost``,
+    ``sqlstate`` is the server's, or a code of the engine: ``connection-lost``,
     ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``,
     ``script-error``, ``statement-unsendable``, ``gset-rows``, ``gset-name``,
     ``transaction-left-open``, ``expected-error-missing``, and ``other-errors`` when there are more
-    kinds than are told apart. ``script`` and ``file`` are empty for what happened outside of
+    kinds than are distinguished. ``script`` and ``file`` are empty for what happened outside of
     transactions: then ``statement`` is ``connect``, or empty for a connection lost while idle.
     ``line`` is of the file, ``client`` the first that it happened to. ``detail``, ``hint`` and
     ``context`` are the server's; ``excerpt`` is the line that it points at and a mark below;
-    ``advice`` is ours. Each is empty where there is none.
+    ``advice`` is pgdyno's. Each is empty where there is none.
     """
 
     group: str
@@ -148,7 +148,7 @@ class ErrorRow(TypedDict):
 
 @type_check_only
 class ThreadRow(TypedDict):
-    """One thread's audit of itself.
+    """The audit of a thread by itself.
 
     ``passes`` of its event loop; ``send_late`` is due, and a connection at hand → first byte.
     """
@@ -163,7 +163,7 @@ class ThreadRow(TypedDict):
 
 @type_check_only
 class Interval(TypedDict):
-    """What happened from ``started_ns`` to ``ended_ns``, summed over threads.
+    """Counts from ``started_ns`` to ``ended_ns``, summed over threads.
 
     ``reports`` has errors one by one with ``verbose_errors``, the first 1000 of each thread.
     """
@@ -180,8 +180,8 @@ class Interval(TypedDict):
 
 @type_check_only
 class LoadFacts(TypedDict):
-    """What was chosen at the start: how sockets are watched and why so, the threads' CPUs in turn
-    and their nice level, where they are not the process's own."""
+    """The reactor chosen at the start and the reason, and the threads' CPUs in turn and nice level,
+    where these differ from the process's."""
 
     reactor: Literal["io_uring", "mio"]
     reactor_why: str
@@ -190,7 +190,7 @@ class LoadFacts(TypedDict):
 
 @type_check_only
 class Fatal(TypedDict):
-    """Why a load cannot go on."""
+    """The error that ended a load."""
 
     code: str
     message: str
@@ -209,10 +209,10 @@ def student_t_cdf(freedom: float, t: float) -> float:
     """Probability that Student's t with ``freedom`` degrees of freedom is at most ``t``."""
 
 def student_t_quantile(freedom: float, p: float) -> float:
-    """The value that Student's t stays below with probability ``p``. Raises ValueError."""
+    """The value below which Student's t is with probability ``p``. Raises ValueError."""
 
 def beta_quantile(a: float, b: float, p: float) -> float:
-    """The value that a beta variable stays below with probability ``p``. Raises ValueError."""
+    """The value below which a beta variable is with probability ``p``. Raises ValueError."""
 
 def fisher_exact(table: Sequence[int]) -> float:
     """p of Fisher's exact test, two-sided, of the 2 by 2 table given row by row."""
@@ -259,7 +259,7 @@ class Histogram:
 class Load:
     """A load: client groups that execute scripts on a server.
 
-    The configuration is JSON; every key but those marked has a default::
+    The configuration is JSON; every key except those marked has a default::
 
         {"target": {"hosts" (required): [{"host" (required; a directory is a Unix socket's),
                                "hostaddr", "port" (required)}],
@@ -279,7 +279,7 @@ class Load:
                  "failures_detailed": false} | null, "verbose_errors": false,
          "max_tries": 10 (0: no limit), "connect_timeout_ms": 10000,
          "connecting_max": 100 | null (connections on their way at once; those that transactions
-         make with reconnect_every count only after a failure), "backoff_ms_min": 50,
+         open with reconnect_every count only after a failure), "backoff_ms_min": 50,
          "backoff_ms_max": 2000, "give_up_after_ms": 30000,
          "groups" (required): [
             {"name" (required), "clients" (required),
@@ -313,14 +313,14 @@ class Load:
     script does to its own. From the same ``seed``, the first group's clients draw the numbers
     that those of ``pgbench -j 1 --random-seed`` draw.
     With binary parameters, only the first execution of a statement sends text;
-    its answer tells the types to all connections.
+    all connections take the types from its answer.
 
     With an ``arrival`` the group is an open loop: transactions are due by a rate per second,
     counted from the start, over all of its clients; the last segment's ``rate_to`` holds if they
     are not repeated; ``phase`` is in turns. A client that is free takes the oldest that is due.
     While all are busy, up to ``queue_max`` wait, and the newest beyond that are skipped; with
-    ``skip`` none waits. What takes longer than ``latency_limit_us`` is ``late``; in an open loop
-    what is later than that before it is sent is skipped.
+    ``skip`` none waits. A transaction that takes longer than ``latency_limit_us`` is ``late``; in
+    an open loop a transaction that is later than that before it is sent is skipped.
 
     A pool opens ``min_idle`` connections at the start and keeps so many idle; it closes others
     that have been idle for ``idle_timeout_ms``, and any that is ``max_lifetime_ms`` old, or up to
@@ -336,9 +336,9 @@ class Load:
         """Check the configuration; nothing is connected yet. Raises EngineError, ScriptError."""
 
     def start(self, tag: int | None = None) -> int:
-        """Make one connection to see that it works, then start; the schedules' zero in ns.
+        """Make one connection as a check, then start; return the schedules' zero in ns.
 
-        Intervals carry ``tag`` from the first on, until the next ``cut()``.
+        Intervals carry ``tag`` from the first on, until the next ``end_interval()``.
 
         Raises EngineError, with PostgreSQL's message where the server refuses.
         """
@@ -346,8 +346,8 @@ class Load:
     def poll(self) -> list[Interval]:
         """Finished intervals since the last call, in order; never blocks."""
 
-    def cut(self, tag: int | None) -> int:
-        """End the current interval now; the next ones carry ``tag``. Returns when, in ns."""
+    def end_interval(self, tag: int | None) -> int:
+        """End the current interval now; the next ones carry ``tag``. Return the time in ns."""
 
     def set_clients(self, group: str, n: int) -> None:
         """Change a group's clients now; its schedule ends. Surplus ones finish first."""
@@ -359,28 +359,29 @@ class Load:
         """Multiply the rate of a group with an ``arrival`` from now on; 1 is as configured."""
 
     def set_session(self, sql: str) -> None:
-        """Every session executes ``sql`` before its next transaction, and new ones before their
-        first; it is no part of the transaction and takes back what an earlier one gave."""
+        """Have every session execute ``sql`` before its next transaction, and new ones before their
+        first. It is not part of the transaction and must undo the previous call's settings.
+        """
 
     def facts(self) -> LoadFacts | None:
         """How the load runs; None before it is started."""
 
     def state(self) -> Literal["new", "running", "stopping", "stopped"]: ...
     def stop(self, drain_ms: int) -> None:
-        """Begin no more, wait up to ``drain_ms`` for what is under way, cancel the rest, end.
+        """Start no more transactions, wait up to ``drain_ms`` for active ones, cancel the rest.
 
         The last intervals are there to ``poll()`` afterwards.
         """
 
     def connections(self) -> int:
-        """Connections that are established at this moment, of all groups together."""
+        """Number of established connections, of all groups."""
 
     def fatal(self) -> Fatal | None:
-        """Set when the load cannot go on: no connection for ``give_up_after_ms``."""
+        """The error that ended the load, if any: no connection for ``give_up_after_ms``."""
 
 @type_check_only
 class RecordedFacts(TypedDict):
-    """What a recording holds; bytes of writes and of ranges zeroed."""
+    """The contents of a recording; bytes of writes and of ranges zeroed."""
 
     writes: int
     bytes: int
@@ -388,7 +389,7 @@ class RecordedFacts(TypedDict):
 
 @type_check_only
 class DiskFacts(TypedDict):
-    """What one disk recorded, from ``first_ns`` to ``last_ns``; ``torn`` when broken off."""
+    """The recording of a disk, from ``first_ns`` to ``last_ns``; ``torn`` if it has no end."""
 
     disk_bytes: int
     writes: int
@@ -400,7 +401,7 @@ class DiskFacts(TypedDict):
 
 @type_check_only
 class CutTime(TypedDict):
-    """A time that is worth a cut, and what is pending then on all disks."""
+    """A time for a cut, and the writes that are pending then on all disks."""
 
     at_ns: int
     why: Literal["pending", "flush-edge", "mark", "random"]
@@ -435,13 +436,13 @@ class DiskServer:
         """Serve the disk until it is unmounted; to be called once, from a thread of its own."""
 
     def hurry(self) -> None:
-        """Lift the flush delay and the bandwidth limit, so that an unmount takes no time."""
+        """Remove the flush delay and the bandwidth limit, so that an unmount takes no time."""
 
     def fail(self) -> None:
-        """Answer every request with EIO from now on, once those under way have ended."""
+        """Answer every request with EIO from now on, once active ones have ended."""
 
     def start_recording(self, base: Path, log: Path) -> None:
-        """Make ``base`` a copy of the disk as it is, record to ``log`` from then on.
+        """Copy the disk to ``base`` and record to ``log`` from then on.
 
         No write falls in between, and what was written before counts as durable. Neither file may
         exist yet. Raises EngineError.
@@ -462,7 +463,7 @@ class DiskLogs:
         """Read the logs' indexes; a torn end is left out. Raises EngineError."""
 
     def facts(self) -> list[DiskFacts]:
-        """What was recorded, disk by disk."""
+        """The recordings, disk by disk."""
 
     def ranked(self, count: int, seed: int, marks_ns: Sequence[int]) -> list[CutTime]:
         """At most ``count`` times for cuts, in their order; marks are checkpoints, for example."""
@@ -488,7 +489,7 @@ class DiskLogs:
 
 @final
 class Cut:
-    """What one power cut did to the sectors that were pending."""
+    """The outcome of a power cut for the sectors that were pending."""
 
     @property
     def sectors(self) -> list[tuple[int, int, int]]:

@@ -168,11 +168,11 @@ def test_what_one_of_two_servers_lacks_is_said_before_either_starts(
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("begin; select 1; rollback;", "comes before its COMMIT, and this transaction has none"),
-        ("\\startpipeline\nselect 1;\n\\endpipeline", "not within a pipeline"),
+        ("begin; select 1; rollback;", "must come before a COMMIT, and this transaction has none"),
+        ("\\startpipeline\nselect 1;\n\\endpipeline", "a pipeline does not allow that"),
         (
             "begin;\n\\if 1\ncommit;\n\\else\nrollback;\n\\endif",
-            "not every run of the script comes to it",
+            "which not every run of the script reaches",
         ),
     ],
 )

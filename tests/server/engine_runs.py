@@ -74,13 +74,13 @@ class Run:
         deadline = time.monotonic() + PATIENCE_S
         while not condition(self):
             assert time.monotonic() < deadline, f"waited in vain: {self.total} {self.errors}"
-            self.load.cut(None)
+            self.load.end_interval(None)
             time.sleep(0.01)
             self.poll()
 
     def wait_for_more(self, key: str, count: int) -> None:
         """Wait until a count has grown by at least this much from now on."""
-        self.load.cut(None)
+        self.load.end_interval(None)
         time.sleep(0.02)
         self.poll()
         before = self.total[key]

@@ -119,7 +119,7 @@ def wait_for_work(load: Load) -> None:
     done, deadline = 0, time.monotonic() + PATIENCE_S
     while done < 150:
         assert time.monotonic() < deadline, f"only {done} are done"
-        load.cut(None)
+        load.end_interval(None)
         time.sleep(0.02)
         done += sum(row["done"] for interval in load.poll() for row in interval["scripts"])
 

@@ -314,7 +314,7 @@ def test_each_acknowledged_transaction_leaves_one_witness(
 @pytest.mark.parametrize(
     ("script", "witness", "message"),
     [
-        ("\\startpipeline\nselect 1;\n\\endpipeline", WITNESS, "not within a pipeline"),
+        ("\\startpipeline\nselect 1;\n\\endpipeline", WITNESS, "a pipeline does not allow that"),
         ("begin; select 1;", WITNESS, "this transaction has none"),
         ("begin\\; select 1\\; commit;", WITNESS, "joined statements"),
         ("select 1;", "select 1; select 2", "a witness is one statement"),

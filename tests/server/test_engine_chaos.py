@@ -35,7 +35,7 @@ def disturb(run: Run, killer: psycopg.Connection, dice: random.Random) -> None:
         case 4:
             killer.execute(KILL_SOME)
         case 5 | 6:
-            run.load.cut(dice.choice([None, 1, 2]))
+            run.load.end_interval(dice.choice([None, 1, 2]))
 
 
 @pytest.mark.parametrize("seed", range(4))

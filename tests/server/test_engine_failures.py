@@ -77,7 +77,7 @@ def test_exit_on_abort_ends_the_load_with_the_first_failure(pg: Cluster, spoiled
     said = {
         "failure": "script s0: 22012 division by zero",
         "lost connection": "57P01 terminating connection due to administrator command",
-        "pool": "script s0: pool-timeout no connection of the pool came free in time",
+        "pool": "script s0: pool-timeout no connection of the pool became free in time",
     }[spoiled]
     assert fatal["message"].startswith("client ")
     assert fatal["message"].endswith(said)

@@ -31,7 +31,7 @@ def test_every_transaction_is_accounted_for(pg: Cluster, protocol: str) -> None:
 
 def test_intervals_join_without_gap_and_carry_the_tag_of_their_cut(pg: Cluster) -> None:
     with Run(config(pg.conninfo, SELECT)) as run:
-        cuts = [(run.load.cut(tag), tag) for tag in (7, 8, None)]
+        cuts = [(run.load.end_interval(tag), tag) for tag in (7, 8, None)]
     edges = [interval["started_ns"] for interval in run.intervals]
     assert edges[0] == run.started_ns
     assert edges[1:] == [interval["ended_ns"] for interval in run.intervals[:-1]]

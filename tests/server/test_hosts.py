@@ -216,7 +216,7 @@ def test_encryption_without_being_asked_for(tmp_path: Path, alpn: bool) -> None:
         else:
             with pytest.raises(EngineError) as caught:
                 Load(json.dumps(made)).start()
-            assert "does not say that it is PostgreSQL" in caught.value.message
+            assert "does not announce the PostgreSQL protocol" in caught.value.message
     finally:
         fake.close()
 
@@ -224,12 +224,12 @@ def test_encryption_without_being_asked_for(tmp_path: Path, alpn: bool) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"N", "encryption switched off"),
-        (b"S" + LOGGED_IN + READY, "unencrypted data came with the answer"),
+        (b"N", "encryption is disabled"),
+        (b"S" + LOGGED_IN + READY, "received unencrypted data with the answer"),
         (b"EFATAL\0", "with an error"),
         (b"H", "with 'H'"),
         (b"S\x15\x03\x03\x00\x02\x02\x28", "client certificate"),
-        (b"Sgarbage that is no TLS", "unencrypted data came"),
+        (b"Sgarbage that is no TLS", "received unencrypted data"),
         (b"", "closed the connection"),
     ],
 )

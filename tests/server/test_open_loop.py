@@ -138,7 +138,7 @@ def test_steps_and_bursts_are_seen_in_the_intervals(pg18: Cluster) -> None:
     with Run(config(pg18.conninfo, SELECT, arrival=burst)) as run:
         for end_ms in (300, 600, 900, 1200):
             time.sleep(max(0.0, run.started_ns / 1e9 + end_ms / 1000 - time.monotonic()))
-            run.load.cut(end_ms)
+            run.load.end_interval(end_ms)
     run.assert_balanced()
     # The last interval ends a little after the load was told to stop.
     for interval in run.intervals[:-1]:
@@ -254,7 +254,7 @@ def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
         with stopped_backends(cluster):
             begun = time.monotonic()
             time.sleep(1.0)
-            run.load.cut(None)
+            run.load.end_interval(None)
             time.sleep(0.3)
             run.poll()
             # Nobody had time for them, and they are counted all the same.

@@ -140,7 +140,7 @@ def test_prepared_statements_behind_a_transaction_pooler_fail_by_name(
     run.assert_balanced()
     assert {code for code, _, _ in run.errors} <= {"26000", "42P05"}
     advice = [row["advice"] for interval in run.intervals for row in interval["errors"]]
-    assert all("a pooler that lends sessions by the transaction" in text for text in advice)
+    assert all("with a pooler in transaction mode" in text for text in advice)
     assert all("-M simple" in text for text in advice)
 
 

@@ -117,7 +117,7 @@ def run_here(
     deadline = time.monotonic() + 20
     while not done and not errors and time.monotonic() < deadline:
         time.sleep(0.02)
-        load.cut(None)
+        load.end_interval(None)
         for interval in load.poll():
             done += sum(row["done"] for row in interval["scripts"])
             errors += interval["errors"]

@@ -155,7 +155,7 @@ def test_counts_that_cannot_be(pg18: Cluster) -> None:
 
 
 _REFUSED = {
-    "select 1 \\rows 5 1": "does not know where the rows are to stand",
+    "select 1 \\rows 5 1": "has no position for the rows",
     "\\rows 5 1\nselect 1": "must follow an SQL statement",
     "insert into t values \\rows": "needs a count",
     "insert into t values \\rows many 1": '"many" is not a number of rows',
@@ -167,7 +167,7 @@ _REFUSED = {
     "insert into t values \\rows 65536 1": "65536 parameters",
     "copy t from stdin csv \\rows 5 1": 'without "csv"',
     "copy t from stdin (format binary) \\rows 5 1": 'without "binary"',
-    "copy t to stdout \\rows 5 1": "does not know where",
+    "copy t to stdout \\rows 5 1": "has no position for the rows",
     "select 1 \\; insert into t values \\rows 5 1": "joined by \\;",
     "\\startpipeline\ncopy t from stdin \\rows 5 1\n\\endpipeline": "cannot be used in a pipeline",
 }

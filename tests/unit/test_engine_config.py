@@ -46,8 +46,8 @@ def test_the_least_that_is_needed_is_enough() -> None:
     [
         ({"threads": 0}, "threads is 0, and must be between 1 and"),
         ({"max_tries": -1}, "invalid value"),
-        ({"log": {"prefix": "x", "sampling_rate": 0.0}}, "sampling_rate is not above 0"),
-        ({"log": {"prefix": "x", "aggregate_s": 0}}, "aggregate_s is 0"),
+        ({"log": {"prefix": "x", "sampling_rate": 0.0}}, "sampling_rate must be above 0"),
+        ({"log": {"prefix": "x", "aggregate_s": 0}}, "aggregate_s must be above 0"),
         ({"backoff_ms_min": 100, "backoff_ms_max": 50}, "backoff_ms_max is 50"),
         ({"protocol": "morse"}, "unknown variant `morse`"),
         ({"thread": 1}, "unknown field `thread`"),

@@ -252,7 +252,7 @@ def run(load_config: str, enough: Callable[[dict[str, int]], bool]) -> list[Inte
     deadline = time.monotonic() + 20
     while not enough(totals(intervals)):
         assert time.monotonic() < deadline, (totals(intervals), intervals[-1]["errors"])
-        load.cut(None)
+        load.end_interval(None)
         time.sleep(0.01)
         intervals += load.poll()
     load.stop(1000)

@@ -4,7 +4,7 @@ use crate::options::ScriptName;
 
 const INT4_OID: u32 = 23;
 
-/// What a parameter is drawn from, anew for each transaction.
+/// The distribution of a parameter, which is drawn for each transaction.
 #[derive(Debug, Clone, Copy)]
 pub enum Parameter {
     Account,

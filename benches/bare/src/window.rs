@@ -47,7 +47,7 @@ impl Window {
         }
     }
 
-    /// Whether no client shall begin another transaction. To be asked once per pass of the loop.
+    /// True if no client shall begin another transaction. To be asked once per pass of the loop.
     pub fn is_over(&mut self) -> bool {
         if self.measured.is_none()
             && let Some((at, cpu)) = self.began

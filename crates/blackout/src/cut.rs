@@ -1,12 +1,12 @@
-//! One power cut: the sectors that it left undecided, and what became of each.
+//! A power cut: the sectors that it left undecided, and the outcome of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::BlackoutError;
-use crate::fate::{Fate, Fates, Keep, noise};
 use crate::image::Image;
+use crate::outcome::{Keep, Outcome, Outcomes, noise};
 use crate::recording::Recording;
 
 /// A sector that is not durable at the time of the cut.
@@ -16,10 +16,10 @@ pub struct Sector {
     pub disk: usize,
     /// Its first byte there.
     pub offset: u64,
-    /// How many pending writes touch it.
+    /// Number of pending writes that touch it.
     pub versions: u32,
-    /// What became of it.
-    pub fate: Fate,
+    /// Its outcome.
+    pub outcome: Outcome,
 }
 
 /// A cut in numbers.
@@ -63,7 +63,7 @@ impl Cut {
     ) -> Self {
         let mut writes = Vec::new();
         let mut sectors = Vec::new();
-        let mut fates = Fates::new(keep, seed, at_ns);
+        let mut outcomes = Outcomes::new(keep, seed, at_ns);
         for disk in 0..recording.disks.len() {
             let of_disk = recording.pending_writes(disk, at_ns);
             decide(
@@ -71,7 +71,7 @@ impl Cut {
                 disk,
                 &of_disk,
                 sector_bytes,
-                &mut fates,
+                &mut outcomes,
                 &mut sectors,
             );
             writes.push(of_disk);
@@ -93,8 +93,11 @@ impl Cut {
 
     /// The cut in numbers.
     pub fn facts(&self) -> CutFacts {
-        let count = |is: fn(Fate) -> bool| {
-            self.sectors.iter().filter(|sector| is(sector.fate)).count() as u64
+        let count = |is: fn(Outcome) -> bool| {
+            self.sectors
+                .iter()
+                .filter(|sector| is(sector.outcome))
+                .count() as u64
         };
         CutFacts {
             at_ns: self.at_ns,
@@ -102,8 +105,8 @@ impl Cut {
             sector_bytes: self.sector_bytes,
             pending_writes: self.writes.iter().map(|of_disk| of_disk.len() as u64).sum(),
             sectors: self.sectors.len() as u64,
-            kept: count(|fate| fate.number() > 0),
-            garbage: count(Fate::is_garbage),
+            kept: count(|outcome| outcome.number() > 0),
+            garbage: count(Outcome::is_garbage),
         }
     }
 
@@ -132,7 +135,7 @@ impl Cut {
         let mut cut = self.clone();
         for (at, sector) in cut.sectors.iter_mut().enumerate() {
             if is_old(at) {
-                sector.fate = Fate::Old;
+                sector.outcome = Outcome::Old;
             }
         }
         cut
@@ -153,7 +156,7 @@ impl Cut {
             .filter(move |sector| sector.disk == disk)
     }
 
-    /// Applies the pending writes in their order, each only to the sectors that got as far.
+    /// Applies the pending writes in order, each only to the sectors that it reached.
     fn write_versions(
         &self,
         disk: usize,
@@ -194,10 +197,10 @@ impl Cut {
     fn write_garbage(&self, sectors: &[Sector], image: &Image<'_>) -> Result<(), BlackoutError> {
         let mut bytes = vec![0; self.sector_bytes as usize];
         for sector in sectors {
-            match sector.fate {
-                Fate::Zeros => bytes.fill(0),
-                Fate::Noise(seed) => noise(seed, &mut bytes),
-                Fate::Old | Fate::Version(_) | Fate::Shorn(_) => continue,
+            match sector.outcome {
+                Outcome::Zeros => bytes.fill(0),
+                Outcome::Noise(seed) => noise(seed, &mut bytes),
+                Outcome::Old | Outcome::Version(_) | Outcome::Shorn(_) => continue,
             }
             image.write(&bytes, sector.offset)?;
         }
@@ -205,11 +208,11 @@ impl Cut {
     }
 }
 
-/// How many bytes of a sector its `nth` pending write reached.
+/// Number of bytes of a sector that its `nth` pending write reached.
 fn reach(sector: &Sector, nth: u32, sector_bytes: u32) -> u32 {
-    match sector.fate {
-        Fate::Version(version) if nth <= version => sector_bytes,
-        Fate::Shorn(bytes) => bytes,
+    match sector.outcome {
+        Outcome::Version(version) if nth <= version => sector_bytes,
+        Outcome::Shorn(bytes) => bytes,
         _ => 0,
     }
 }
@@ -228,13 +231,13 @@ impl Pieces {
     }
 }
 
-/// Cuts pending writes into sectors and draws a fate for each.
+/// Splits pending writes into sectors and draws an outcome for each.
 fn decide(
     recording: &Recording,
     disk: usize,
     writes: &[usize],
     sector_bytes: u32,
-    fates: &mut Fates,
+    outcomes: &mut Outcomes,
     sectors: &mut Vec<Sector>,
 ) {
     let size = u64::from(sector_bytes);
@@ -253,7 +256,7 @@ fn decide(
             disk,
             offset: number * size,
             versions,
-            fate: fates.draw(versions, sector_bytes, neighbour),
+            outcome: outcomes.draw(versions, sector_bytes, neighbour),
         });
     }
 }

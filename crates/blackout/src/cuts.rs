@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cut::Cut;
 use crate::error::BlackoutError;
-use crate::fate::Keep;
 use crate::format::Kind;
 use crate::image::Image;
 use crate::log::DiskLog;
+use crate::outcome::Keep;
 use crate::pending::Timeline;
 use crate::ranking::{CutTime, rank};
 use crate::recording::{DiskRecording, Recording};
@@ -29,14 +29,14 @@ pub struct DiskFacts {
     pub first_ns: u64,
     /// When it is last known what happened to the disk.
     pub last_ns: u64,
-    /// Whether the recording was broken off.
+    /// True if the recording was broken off.
     pub torn: bool,
 }
 
 /// The logs of disks that ran at the same time on one machine.
 pub struct DiskLogs {
     recording: Arc<Recording>,
-    /// How many records each rolling image has.
+    /// Number of records applied to each rolling image.
     advanced: Mutex<HashMap<(usize, PathBuf), usize>>,
 }
 
@@ -56,7 +56,7 @@ impl DiskLogs {
         if recording.disks.is_empty() || first > last {
             return Err(BlackoutError::new(
                 "disk-log",
-                "there is no time at which all the disks were being recorded",
+                "the recordings of the disks do not overlap in time",
             ));
         }
         Ok(Self {
@@ -113,7 +113,7 @@ impl DiskLogs {
         if from > until {
             let message = format!("{} is already past {at_ns} ns", image.display());
             return Err(BlackoutError::new("cut-invalid", message).hint(
-                "take the cuts in the order of their times, or begin with the base image again",
+                "make the cuts in the order of their times, or start again from the base image",
             ));
         }
         apply(log, from..until, image)?;

@@ -1,4 +1,4 @@
-//! One disk: its image, how fast it is, and whether it is being recorded.
+//! A disk: its image, its speed, and its recording.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,8 +22,8 @@ pub(crate) struct Disk {
     image: File,
     size_bytes: u64,
     pace: Pace,
-    /// Held for reading by each request that changes the disk, so that whoever holds it for writing sees
-    /// the disk between two requests.
+    /// Held for reading by each request that changes the disk, so that a holder for writing sees the disk
+    /// between two requests.
     recorder: RwLock<Option<Recorder>>,
     failed: AtomicBool,
 }
@@ -50,7 +50,7 @@ impl Disk {
         self.size_bytes
     }
 
-    /// Lifts what slows the disk down.
+    /// Removes the flush delay and the bandwidth limit.
     pub(crate) fn hurry(&self) {
         self.pace.lift();
     }
@@ -253,7 +253,7 @@ mod tests {
     fn a_log_without_space_is_said_to_be_incomplete() {
         let folder = TempDir::new().unwrap();
         let disk = disk(&folder);
-        // /dev/full takes nothing. It exists, so the log has to be begun by hand.
+        // /dev/full accepts no data. It exists, so the log is opened here, not by `Recorder::begin`.
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         *disk.writing() = Some(Recorder::on(full).unwrap());
         disk.write(0, &[1; 512]).unwrap();

@@ -1,9 +1,9 @@
-//! What can go wrong, with a stable code, one message and a hint.
+//! Errors, with a stable code, a message and a hint.
 
 use std::fmt;
 use std::io;
 
-/// Something that was asked of a disk or of its log and cannot be done.
+/// An error of a disk, its log or a power cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlackoutError {
     /// Stable, for programs.
@@ -39,7 +39,7 @@ impl fmt::Display for BlackoutError {
 
 impl std::error::Error for BlackoutError {}
 
-/// Names what was being done when the system said no: `.map_err(failed("disk-image", || …))`.
+/// Names the operation that failed: `.map_err(failed("disk-image", || …))`.
 pub(crate) fn failed(
     code: &'static str,
     what: impl FnOnce() -> String,

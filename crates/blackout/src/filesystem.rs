@@ -1,4 +1,4 @@
-//! What the kernel sees of a disk: a directory with one file, which a loop device is put on.
+//! The FUSE file system of a disk: a directory with one file, for a loop device.
 //!
 //! The file is not written through a page cache of its own (no write-back caching), so each write of the
 //! loop device comes here before it is answered, and FUSE_FSYNC is the device's flush.
@@ -74,7 +74,7 @@ impl OneFile {
 }
 
 fn errno(error: &io::Error) -> Errno {
-    // fuser logs what it is asked in words of its own; a disk has only this to say.
+    // fuser logs each request in its own format; a disk logs only this.
     error.raw_os_error().map_or(Errno::EIO, Errno::from_i32)
 }
 
@@ -90,7 +90,7 @@ impl Filesystem for OneFile {
     }
 
     fn destroy(&mut self) {
-        // The mount is gone. Nobody is there to be told if the log is incomplete: it then has no end.
+        // The mount is gone. An incomplete log is not reported here: it has no end record.
         self.disk.stop_recording().ok();
     }
 

@@ -7,9 +7,9 @@
 //! data                 `length` bytes, after a record of kind write only
 //! ```
 //!
-//! All numbers are little-endian. Kinds: 1 write, 2 zeroed, 3 flush, 4 end of the recording. Records lie in
-//! the order of their `end_ns`, which never falls. A log whose writer was killed ends anywhere: what follows
-//! the last whole record is not there.
+//! All numbers are little-endian. Kinds: 1 write, 2 zeroed, 3 flush, 4 end of the recording. Records are in
+//! the order of their `end_ns`. A log whose writer was killed can end anywhere: what follows the last whole
+//! record is ignored.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub(crate) const HEADER_BYTES: usize = 32;
 /// Bytes of a record without its data.
 pub(crate) const RECORD_BYTES: usize = 48;
 
-/// What a record says happened.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Data written.
@@ -62,12 +62,12 @@ pub struct Entry {
     pub end_ns: u64,
     /// Where on the disk, in bytes.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
 impl Entry {
-    /// Whether it is a write or a range zeroed.
+    /// True if it is a write or a range zeroed.
     pub fn writes(&self) -> bool {
         matches!(self.kind, Kind::Write | Kind::Zero)
     }
@@ -142,7 +142,7 @@ pub(crate) fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<(Entry, u32)> {
     Some((entry, u32_at(bytes, 40)))
 }
 
-/// How many bytes of data follow a record.
+/// Number of bytes of data that follow a record.
 pub(crate) fn data_bytes(entry: &Entry) -> u64 {
     if entry.kind == Kind::Write {
         entry.length
@@ -165,7 +165,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-/// Writes a log record by record, without a thread: for whoever has one already, or makes one up.
+/// Writes a log record by record, without a thread of its own.
 #[derive(Debug)]
 pub struct LogWriter<W: Write>(W);
 
@@ -186,7 +186,7 @@ impl<W: Write> LogWriter<W> {
         self.0.write_all(data)
     }
 
-    /// Gives back what was written to.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.0
     }

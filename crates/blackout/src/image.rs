@@ -9,7 +9,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::error::{BlackoutError, failed};
 
-/// An image that changes are made to; what goes wrong names it.
+/// An image that is changed; errors name it.
 pub(crate) struct Image<'a> {
     path: &'a Path,
     file: File,

@@ -1,4 +1,4 @@
-//! The recording disk, and the power cuts made from its records. It knows nothing of Python.
+//! The recording disk, and the power cuts made from its records. It does not depend on Python.
 //!
 //! ```text
 //! DiskServer (server.rs)  a FUSE file system with one file, the disk; a loop device makes a block device of it
@@ -7,7 +7,7 @@
 //! DiskLog (log.rs)        a log read back: an index in memory, the data left in the file
 //! Recording (recording.rs) several logs on one clock, and what is pending when (pending.rs)
 //! DiskLogs (cuts.rs)      a rolling image of each, and cuts at any time
-//! Cut (cut.rs, fate.rs)   one power cut: what became of each sector that was not yet durable
+//! Cut (cut.rs, outcome.rs) a power cut: the outcome of each sector that was not yet durable
 //! ranking.rs              the times at which a cut is worth most
 //! ```
 //!
@@ -19,11 +19,11 @@ mod cut;
 mod cuts;
 mod disk;
 mod error;
-mod fate;
 mod filesystem;
 mod format;
 mod image;
 mod log;
+mod outcome;
 mod pace;
 mod pending;
 mod ranking;
@@ -36,7 +36,7 @@ pub use cut::{Cut, CutFacts, Sector};
 pub use cuts::{DiskFacts, DiskLogs};
 pub use disk::Recorded;
 pub use error::BlackoutError;
-pub use fate::{Fate, Keep};
 pub use format::{Entry, Kind, LogWriter};
+pub use outcome::{Keep, Outcome};
 pub use ranking::{CutTime, Why};
 pub use server::DiskServer;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{BlackoutError, failed};
 use crate::format::{Entry, HEADER_BYTES, Header, Kind, RECORD_BYTES, data_bytes, decode};
 
-/// A record and where its data lies in the log.
+/// A record and the position of its data in the log.
 pub(crate) struct Indexed {
     pub entry: Entry,
     position: u64,
@@ -23,7 +23,7 @@ pub(crate) struct DiskLog {
     pub opened_ns: u64,
     /// In the order of their ends.
     pub records: Vec<Indexed>,
-    /// Whether its writer did not end it: what happened after the last record is unknown.
+    /// True if its writer did not end it: what happened after the last record is unknown.
     pub torn: bool,
 }
 
@@ -57,7 +57,7 @@ impl DiskLog {
         Ok(log)
     }
 
-    /// Whether the log has an end, and if not, whether its last record has all of its data.
+    /// Return whether the log has an end and, if not, whether its last record has all of its data.
     fn settle_end(&mut self) {
         self.torn = self
             .records

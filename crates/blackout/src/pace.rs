@@ -16,7 +16,7 @@ pub(crate) fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// How fast a disk may be.
+/// The speed limits of a disk.
 pub(crate) struct Pace {
     flush: Duration,
     write_bytes_per_s: Option<u64>,
@@ -34,7 +34,7 @@ impl Pace {
         }
     }
 
-    /// Makes the disk as fast as it can be from now on: its end is near, and nobody should wait for it.
+    /// Makes the disk as fast as possible from now on, so that unmounting it takes no time.
     pub(crate) fn lift(&self) {
         self.lifted.store(true, Ordering::Relaxed);
     }

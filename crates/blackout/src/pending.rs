@@ -1,4 +1,4 @@
-//! What of a log is durable at a time, and what is pending.
+//! The durable and the pending writes of a log at a time.
 
 use crate::log::DiskLog;
 
@@ -84,7 +84,7 @@ impl Timeline {
         ended.checked_sub(1).map_or(0, |last| self.flushes[last].1)
     }
 
-    /// How many of the log's records, from the first, are durable at `at_ns`.
+    /// Number of the log's records, from the first, that are durable at `at_ns`.
     pub(crate) fn durable_records(&self, at_ns: u64) -> usize {
         let until = self.durable_ns(at_ns);
         self.ends_ns.partition_point(|end| *end <= until)
@@ -96,7 +96,7 @@ impl Timeline {
             .take_while(move |at| self.starts_from_here_ns[*at] <= at_ns)
     }
 
-    /// How many writes, and bytes of them, are pending at `at_ns`.
+    /// Number of writes, and of their bytes, that are pending at `at_ns`.
     pub(crate) fn pending(&self, at_ns: u64) -> (u64, u64) {
         let (begun, begun_bytes) = self.by_start.until(at_ns);
         let (durable, durable_bytes) = self.by_end.until(self.durable_ns(at_ns));

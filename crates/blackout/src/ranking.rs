@@ -7,13 +7,13 @@ use crate::format::Kind;
 use crate::recording::Recording;
 use crate::rng::Rng;
 
-/// How far from a mark a cut may lie.
+/// Largest distance of a cut from its mark.
 const AROUND_MARK_NS: u64 = 20_000_000;
-/// How many times are tried for each that is wanted; in the first half of them something has to be
+/// Number of times that are tried for each cut requested; in the first half of the tries something must be
 /// pending.
 const TRIES: usize = 16;
 
-/// Why a time was chosen.
+/// The reason for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// Much is pending: a flush is about to end.

@@ -17,7 +17,7 @@ const PIECE_BYTES: usize = 2 << 20;
 const BUFFER_BYTES_MAX: usize = 64 << 20;
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// What has been recorded.
+/// Counts of a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Writes and ranges zeroed.
@@ -61,7 +61,7 @@ impl Recorder {
         let out = File::create_new(path)
             .and_then(|file| LogWriter::new(file, disk_bytes, now_ns()))
             .map_err(failed("disk-log", || {
-                format!("cannot begin the log {}", path.display())
+                format!("cannot create the log {}", path.display())
             }))?
             .into_inner();
         Self::on(out)
@@ -131,7 +131,7 @@ fn incomplete(why: &str) -> BlackoutError {
         "disk-log",
         format!("the log of the disk is incomplete: {why}"),
     )
-    .hint("no power cut can be made from it; see that there is space where the disk's folder lies")
+    .hint("no power cut can be made from it; check the free space for the disk's directory")
 }
 
 fn count(recorded: &mut Recorded, entry: &Entry) {

@@ -1,16 +1,16 @@
-//! What several disks recorded on one clock, and what of it is pending at a time.
+//! Recordings of several disks on one clock, and their pending writes at a time.
 
 use crate::error::BlackoutError;
 use crate::log::DiskLog;
 use crate::pending::Timeline;
 
-/// What one disk recorded.
+/// The recording of a disk.
 pub(crate) struct DiskRecording {
     pub log: DiskLog,
     pub timeline: Timeline,
 }
 
-/// What all disks recorded.
+/// The recordings of all disks.
 pub(crate) struct Recording {
     pub disks: Vec<DiskRecording>,
 }
@@ -34,7 +34,7 @@ impl Recording {
         (first, last)
     }
 
-    /// How many writes, and bytes of them, are pending on all disks.
+    /// Number of writes, and of their bytes, that are pending on all disks.
     pub(crate) fn pending(&self, at_ns: u64) -> (u64, u64) {
         self.disks.iter().fold((0, 0), |(writes, bytes), disk| {
             let (more, more_bytes) = disk.timeline.pending(at_ns);

@@ -31,7 +31,7 @@ impl Asked {
         let flush = Duration::try_from_secs_f64(self.flush_ms / 1e3)
             .map_err(|error| invalid(format!("flush_ms: {error}")))?;
         if self.write_bytes_per_s == Some(0) {
-            return Err(invalid("write_bytes_per_s: 0 is no speed".into()));
+            return Err(invalid("write_bytes_per_s must be above 0".into()));
         }
         Ok(Pace::new(flush, self.write_bytes_per_s))
     }

@@ -1,5 +1,5 @@
-//! The offline side against a model that is written the other way round: it asks of every write and every
-//! sector by itself what may have become of it, and knows nothing of prefixes, indexes or rolling images.
+//! Logs and cuts against an independent model that derives the possible outcomes of every write and every
+//! sector by itself, without prefixes, indexes or rolling images.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use pgdyno_blackout::{Cut, DiskLogs, Entry, Fate, Keep, Kind, LogWriter, Why};
+use pgdyno_blackout::{Cut, DiskLogs, Entry, Keep, Kind, LogWriter, Outcome, Why};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -209,12 +209,12 @@ proptest! {
             let listed = cut.sectors().iter().find(|it| it.offset == range.start as u64);
             prop_assert_eq!(listed.map_or(0, |it| it.versions as usize), touching.len() - 1);
             let as_after = |n: usize| held == &touching[n][range.clone()];
-            match listed.map_or(Fate::Old, |it| it.fate) {
-                Fate::Old => prop_assert!(as_after(0)),
-                Fate::Version(n) => prop_assert!(as_after(n as usize)),
-                Fate::Zeros => prop_assert!(garbage && held.iter().all(|byte| *byte == 0)),
-                Fate::Noise(_) => prop_assert!(garbage),
-                Fate::Shorn(bytes) => {
+            match listed.map_or(Outcome::Old, |it| it.outcome) {
+                Outcome::Old => prop_assert!(as_after(0)),
+                Outcome::Version(n) => prop_assert!(as_after(n as usize)),
+                Outcome::Zeros => prop_assert!(garbage && held.iter().all(|byte| *byte == 0)),
+                Outcome::Noise(_) => prop_assert!(garbage),
+                Outcome::Shorn(bytes) => {
                     let (new, old) = held.split_at(bytes as usize);
                     prop_assert!(garbage && bytes > 0 && bytes < sector_bytes);
                     prop_assert_eq!(new, &touching[touching.len() - 1][range.clone()][..new.len()]);
@@ -265,8 +265,8 @@ proptest! {
         let without = cut.without(&others).unwrap();
         prop_assert_eq!(only.sectors(), without.sectors());
         for (at, sector) in only.sectors().iter().enumerate() {
-            let fate = if some.contains(&at) { cut.sectors()[at].fate } else { Fate::Old };
-            prop_assert_eq!(sector.fate, fate);
+            let outcome = if some.contains(&at) { cut.sectors()[at].outcome } else { Outcome::Old };
+            prop_assert_eq!(sector.outcome, outcome);
         }
         prop_assert!(cut.only(&[count]).is_err());
     }

@@ -36,7 +36,7 @@ impl Capturing {
         self.last_rows = 0;
     }
 
-    /// Whether rows are wanted.
+    /// True if rows are wanted.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.kind.is_some()

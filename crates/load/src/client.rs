@@ -1,4 +1,4 @@
-//! One simulated client: its variables, its randomness, and where it is in its script.
+//! A simulated client: its variables, its randomness, and its position in its script.
 
 use crate::plan::{GroupPlan, Plan, ScriptPlan};
 use crate::script::{
@@ -61,7 +61,7 @@ pub struct Client {
     pub group: usize,
     /// The script of the transaction, by number in the group.
     pub script: usize,
-    /// Whether a transaction is open: intended, and neither done nor failed.
+    /// True if a transaction is open: intended, and neither done nor failed.
     pub open: bool,
     /// When it should have started.
     pub intended_ns: u64,
@@ -94,7 +94,7 @@ pub struct Client {
     begun_max: Option<u64>,
 }
 
-/// What a client needs next.
+/// The next need of a client.
 #[derive(Debug)]
 pub enum Step {
     /// This statement, by its place in the script's commands, is to be sent, and its answer waited
@@ -192,7 +192,7 @@ impl Client {
         self.begun
     }
 
-    /// Whether it has had all the transactions that were asked of it.
+    /// True if it has had all its transactions.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         !self.open && self.begun_max.is_some_and(|most| self.begun >= most)
@@ -311,14 +311,14 @@ impl Client {
         self.command.checked_sub(1)
     }
 
-    /// Whether the script is between `\startpipeline` and `\endpipeline`.
+    /// True if the script is between `\startpipeline` and `\endpipeline`.
     #[must_use]
     pub fn is_in_pipeline(&self) -> bool {
         self.in_pipeline
     }
 }
 
-/// What a plan says of clients.
+/// The clients of a plan.
 impl Plan {
     /// Who a client is and what it executes.
     #[must_use]

@@ -37,7 +37,7 @@ pub struct Finished {
     pub started_ns: u64,
     /// Monotonic clock, in nanoseconds.
     pub ended_ns: u64,
-    /// As [`Collector::cut`] was told.
+    /// As [`Collector::end_interval`] was told.
     pub tag: Option<i64>,
     /// By group: clients at its end.
     pub clients: Vec<u32>,
@@ -66,7 +66,7 @@ impl Collector {
     }
 
     /// Ends the current interval and begins the next; returns the new one's number.
-    pub fn cut(&mut self, now_ns: u64, tag: Option<Option<i64>>) -> u64 {
+    pub fn end_interval(&mut self, now_ns: u64, tag: Option<Option<i64>>) -> u64 {
         if self.closed {
             return self.first + self.pending.len() as u64 - 1;
         }

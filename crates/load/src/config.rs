@@ -16,7 +16,7 @@ pub use target::{
     SslMode, SslNegotiation, TargetConfig, TlsVersion,
 };
 
-/// How statements are sent.
+/// The way statements are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -28,7 +28,7 @@ pub enum Protocol {
     Simple,
 }
 
-/// How parameters are sent.
+/// The way parameters are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Parameters {
@@ -107,17 +107,17 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// What is wrong with it.
+    /// The first error in it.
     ///
     /// # Errors
     /// A rate or a time that means nothing.
     pub fn check(&self) -> Result<(), String> {
         let is_share = |rate: f64| rate > 0.0 && rate <= 1.0;
         if self.sampling_rate.is_some_and(|rate| !is_share(rate)) {
-            return Err("the log's sampling_rate is not above 0 and at most 1".into());
+            return Err("log.sampling_rate must be above 0 and at most 1".into());
         }
         if self.aggregate_s == Some(0) {
-            return Err("the log's aggregate_s is 0".into());
+            return Err("log.aggregate_s must be above 0".into());
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ const THREADS_MAX: u32 = 1024;
 const TIME_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
 impl Config {
-    /// Reads and checks a configuration, but for its scripts.
+    /// Reads and checks a configuration, except its scripts.
     ///
     /// # Errors
     /// The first thing that is wrong with it.

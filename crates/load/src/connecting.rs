@@ -1,11 +1,10 @@
-//! Establishing one connection, without I/O: encryption, log-in, and whether the server is one
-//! that will do; and where to try next when something of that fails, by libpq's rules.
-//!
-//! Who drives it opens sockets to the [`Connecting::place`], hands in what they receive, and sends
+//! Establishing a connection, without I/O: encryption, authentication, and the check that the
+//! server is suitable; and the next address to try after a failure, by libpq's rules.
+//! The driver opens sockets to the [`Connecting::place`], hands in what they receive, and sends
 //! what is put into the output buffer. The same steps serve the connection that is made before a
 //! load begins and those of the event loop.
 
-mod trouble;
+mod error;
 
 use std::io;
 
@@ -21,14 +20,14 @@ use crate::script::Rng;
 use crate::target::{Peer, Target};
 use crate::times::ConnectMarks;
 use crate::tls::Tls;
-use trouble::Next;
-pub use trouble::Trouble;
+pub use error::ConnectError;
+use error::Next;
 
-/// What a finished connection consists of.
+/// The parts of a finished connection.
 pub struct Established {
     /// Protocol state.
     pub session: Session,
-    /// What came after the log-in.
+    /// Data that came after authentication.
     pub scanner: Scanner,
     /// Encryption.
     pub tls: Option<Box<Tls>>,
@@ -46,9 +45,9 @@ enum Step {
     TlsAsked,
     /// TLS is being set up.
     TlsBegun,
-    /// Logging in.
+    /// Authenticating.
     LoggingIn,
-    /// Logged in; the server was asked what it is.
+    /// Authenticated; the server was asked what it is.
     Asking,
     /// Done.
     Established,
@@ -64,11 +63,11 @@ pub struct Connecting {
     marks: ConnectMarks,
     /// When there must be an answer from this place; 0 until its socket is opened first.
     until_ns: u64,
-    /// Whether its socket is there.
+    /// True if its socket is there.
     has_socket: bool,
     reported: Reported,
-    /// Why the places that were tried before did not work out.
-    troubles: Vec<Trouble>,
+    /// Errors at the addresses that were tried before.
+    failed: Vec<ConnectError>,
 }
 
 /// What the server says of itself.
@@ -95,7 +94,7 @@ impl Connecting {
             until_ns: 0,
             has_socket: false,
             reported: Reported::default(),
-            troubles: Vec::new(),
+            failed: Vec::new(),
         }
     }
 
@@ -110,7 +109,7 @@ impl Connecting {
         self.has_socket = true;
     }
 
-    /// Whether it was.
+    /// True if it was opened.
     #[must_use]
     pub fn has_socket(&self) -> bool {
         self.has_socket
@@ -124,20 +123,20 @@ impl Connecting {
         self.until_ns
     }
 
-    /// Goes to the next place, after trouble at this one.
+    /// Goes to the next place, after a failure at this one.
     ///
     /// # Errors
-    /// There is none left: all the trouble together.
-    pub fn try_next(&mut self, trouble: Trouble) -> Result<(), Trouble> {
-        let found = match trouble.next {
+    /// There is none left: all errors combined.
+    pub fn try_next(&mut self, failure: ConnectError) -> Result<(), ConnectError> {
+        let found = match failure.next {
             Next::Address => self.route.next_address(),
             Next::Host => self.route.next_host(),
             Next::Encryption => self.route.next_encryption(),
             Next::Nothing => false,
         };
-        self.troubles.push(trouble);
+        self.failed.push(failure);
         if !found {
-            return Err(Trouble::put_together(std::mem::take(&mut self.troubles)));
+            return Err(ConnectError::combined(std::mem::take(&mut self.failed)));
         }
         self.step = Step::Socket;
         self.session = None;
@@ -162,10 +161,10 @@ impl Connecting {
         target: &Target,
         now_ns: u64,
         out: &mut BytesMut,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ConnectError> {
         self.marks.socket_ns = now_ns;
         match self.route.encryption() {
-            Encryption::Clear => self.log_in(target, Channel::Clear, out),
+            Encryption::Clear => self.authenticate(target, Channel::Clear, out),
             Encryption::Tls if target.direct_tls => self.begin_tls(target, out),
             Encryption::Tls => {
                 write_tls_request(out);
@@ -185,7 +184,7 @@ impl Connecting {
         target: &Target,
         now_ns: u64,
         out: &mut BytesMut,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ConnectError> {
         if self.step == Step::TlsAsked {
             self.on_tls_answer(bytes, target, out)?;
             return Ok(false);
@@ -197,7 +196,7 @@ impl Connecting {
         let opened = tls.open(bytes, &mut plain);
         tls.flush(out);
         if let Err(error) = opened {
-            return Err(self.tls_trouble(target, &error.message, error.hint));
+            return Err(self.tls_error(target, &error.message, error.hint));
         }
         let mut said = BytesMut::new();
         let outcome = self.on_opened(&tls, &plain, target, now_ns, &mut said);
@@ -256,27 +255,27 @@ impl Connecting {
         bytes: &[u8],
         target: &Target,
         out: &mut BytesMut,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ConnectError> {
         match read_tls_answer(bytes) {
             Ok(TlsAnswer::Yes) => self.begin_tls(target, out),
             Ok(TlsAnswer::No) if self.route.go_on_in_clear() => {
-                self.log_in(target, Channel::Clear, out)
+                self.authenticate(target, Channel::Clear, out)
             }
             Ok(TlsAnswer::No) => {
-                let hint = "switch it on there (ssl = on), or use sslmode=prefer if the network is \
-                            to be trusted";
-                Err(self.tls_trouble(target, "the server has encryption switched off", Some(hint)))
+                let hint = "set ssl = on on the server, or use sslmode=prefer if the network is \
+                            trusted";
+                Err(self.tls_error(target, "encryption is disabled on the server", Some(hint)))
             }
-            Err(error) => Err(self.tls_trouble(target, &error.to_string(), None)),
+            Err(error) => Err(self.tls_error(target, &error.to_string(), None)),
         }
     }
 
-    fn begin_tls(&mut self, target: &Target, out: &mut BytesMut) -> Result<(), Trouble> {
+    fn begin_tls(&mut self, target: &Target, out: &mut BytesMut) -> Result<(), ConnectError> {
         let host = self.route.place().map_or(0, |(host, _)| host);
         let mut tls = target
             .tls
             .connect(host)
-            .map_err(|error| self.tls_files_trouble(error))?;
+            .map_err(|error| self.tls_files_error(error))?;
         tls.flush(out);
         self.tls = Some(tls);
         self.step = Step::TlsBegun;
@@ -291,33 +290,33 @@ impl Connecting {
         target: &Target,
         now_ns: u64,
         out: &mut BytesMut,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ConnectError> {
         if self.step == Step::TlsBegun {
             if tls.is_handshaking() {
                 return Ok(false);
             }
             if target.direct_tls && !tls.agreed_on_postgresql() {
-                let why = "it speaks TLS at once, and does not say that it is PostgreSQL";
-                return Err(self.tls_trouble(
+                let why = "it accepts direct TLS, but does not announce the PostgreSQL protocol";
+                return Err(self.tls_error(
                     target,
                     why,
-                    Some("is it a server before version 17?"),
+                    Some("sslnegotiation=direct requires PostgreSQL 17 or later"),
                 ));
             }
             self.marks.tls_ns = now_ns;
-            self.log_in(target, Channel::Tls(tls.end_point()), out)?;
+            self.authenticate(target, Channel::Tls(tls.end_point()), out)?;
         }
         self.on_plain(plain, target, now_ns, out)
     }
 
-    fn log_in(
+    fn authenticate(
         &mut self,
         target: &Target,
         channel: Channel,
         out: &mut BytesMut,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ConnectError> {
         let session = Session::start(&target.identity, channel, out)
-            .map_err(|error| self.protocol_trouble(target, &error))?;
+            .map_err(|error| self.protocol_error(target, &error))?;
         self.session = Some(session);
         self.step = Step::LoggingIn;
         Ok(())
@@ -329,21 +328,21 @@ impl Connecting {
         target: &Target,
         now_ns: u64,
         out: &mut BytesMut,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, ConnectError> {
         let mut scanner = std::mem::take(&mut self.scanner);
         let mut scan = scanner.scan(bytes);
         loop {
             let message = match scan.message() {
                 Ok(Some(message)) => message,
                 Ok(None) => break,
-                Err(error) => return Err(self.protocol_trouble(target, &error)),
+                Err(error) => return Err(self.protocol_error(target, &error)),
             };
             let Some(session) = &mut self.session else {
                 break;
             };
             let event = match session.receive(message, &target.identity, out) {
                 Ok(event) => event,
-                Err(error) => return Err(self.protocol_trouble(target, &error)),
+                Err(error) => return Err(self.protocol_error(target, &error)),
             };
             self.on_event(event, target, now_ns, out)?;
         }
@@ -359,7 +358,7 @@ impl Connecting {
         target: &Target,
         now_ns: u64,
         out: &mut BytesMut,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ConnectError> {
         let accepted = self.session.as_ref().is_some_and(Session::is_accepted);
         if accepted {
             self.marks.authenticated(now_ns);
@@ -369,7 +368,7 @@ impl Connecting {
             Event::Parameter { name, value } => self.reported.note(name, value),
             Event::Row(Some(row)) if self.step == Step::Asking => {
                 self.on_answer(row)
-                    .map_err(|error| self.protocol_trouble(target, &error))?;
+                    .map_err(|error| self.protocol_error(target, &error))?;
             }
             Event::Connected | Event::Ready(_) => return self.choose(target, out),
             _ => {}
@@ -377,8 +376,8 @@ impl Connecting {
         Ok(())
     }
 
-    /// Logged in, or told what the server is: is it one that will do?
-    fn choose(&mut self, target: &Target, out: &mut BytesMut) -> Result<(), Trouble> {
+    /// Authenticated, or informed of the kind of server: checks that it is suitable.
+    fn choose(&mut self, target: &Target, out: &mut BytesMut) -> Result<(), ConnectError> {
         let attrs = self.route.attrs();
         match self.reported.suits(attrs) {
             Some(true) => {
@@ -389,7 +388,7 @@ impl Connecting {
                 self.step = Step::Asking;
                 let sql = question(attrs);
                 match self.session.as_mut().map(|session| session.query(sql, out)) {
-                    Some(Err(error)) => Err(self.protocol_trouble(target, &error)),
+                    Some(Err(error)) => Err(self.protocol_error(target, &error)),
                     _ => Ok(()),
                 }
             }
@@ -419,46 +418,46 @@ impl Connecting {
             })
     }
 
-    fn refused(&self, target: &Target, error: &ServerMessage<'_>, accepted: bool) -> Trouble {
-        Trouble::refused(self.place_in_words(target), error, accepted)
+    fn refused(&self, target: &Target, error: &ServerMessage<'_>, accepted: bool) -> ConnectError {
+        ConnectError::refused(self.place_in_words(target), error, accepted)
     }
 
-    fn unsuitable(&self, target: &Target, attrs: SessionAttrs) -> Trouble {
-        Trouble::unsuitable(self.place_in_words(target), attrs)
+    fn unsuitable(&self, target: &Target, attrs: SessionAttrs) -> ConnectError {
+        ConnectError::unsuitable(self.place_in_words(target), attrs)
     }
 
-    fn protocol_trouble(&self, target: &Target, error: &ProtocolError) -> Trouble {
-        Trouble::protocol(self.place_in_words(target), error)
+    fn protocol_error(&self, target: &Target, error: &ProtocolError) -> ConnectError {
+        ConnectError::protocol(self.place_in_words(target), error)
     }
 
-    fn tls_trouble(&self, target: &Target, why: &str, hint: Option<&'static str>) -> Trouble {
-        Trouble::tls(self.place_in_words(target), why, hint)
+    fn tls_error(&self, target: &Target, why: &str, hint: Option<&'static str>) -> ConnectError {
+        ConnectError::tls(self.place_in_words(target), why, hint)
     }
 
-    fn tls_files_trouble(&self, error: crate::LoadError) -> Trouble {
-        Trouble::tls_files(error)
+    fn tls_files_error(&self, error: crate::LoadError) -> ConnectError {
+        ConnectError::tls_files(error)
     }
 
     /// The server's side has ended, or its socket broke.
     #[must_use]
-    pub fn on_closed(&self, target: &Target, why: &str) -> Trouble {
+    pub fn on_closed(&self, target: &Target, why: &str) -> ConnectError {
         let place = self.place_in_words(target);
         match self.step {
-            Step::TlsAsked | Step::TlsBegun => Trouble::tls(place, why, None),
-            _ => Trouble::unreachable(place, why),
+            Step::TlsAsked | Step::TlsBegun => ConnectError::tls(place, why, None),
+            _ => ConnectError::unreachable(place, why),
         }
     }
 
     /// There was no answer in time.
     #[must_use]
-    pub fn on_timeout(&self, target: &Target) -> Trouble {
-        Trouble::timeout(self.place_in_words(target))
+    pub fn on_timeout(&self, target: &Target) -> ConnectError {
+        ConnectError::timeout(self.place_in_words(target))
     }
 
     /// The socket cannot be made or does not connect.
     #[must_use]
-    pub fn on_unreachable(&self, target: &Target, error: &io::Error) -> Trouble {
-        Trouble::no_socket(self.place_in_words(target), error)
+    pub fn on_unreachable(&self, target: &Target, error: &io::Error) -> ConnectError {
+        ConnectError::no_socket(self.place_in_words(target), error)
     }
 }
 
@@ -471,7 +470,7 @@ impl Reported {
         }
     }
 
-    /// Whether such a server will do, if that is known.
+    /// True if such a server is suitable; `None` if that is not known.
     fn suits(&self, attrs: SessionAttrs) -> Option<bool> {
         match attrs {
             SessionAttrs::Any => Some(true),
@@ -483,7 +482,7 @@ impl Reported {
     }
 }
 
-/// What is asked of a server, or of a pooler before it, that does not report what it is.
+/// The query for a server, or a pooler before it, that does not report what it is.
 fn question(attrs: SessionAttrs) -> &'static [u8] {
     match attrs {
         SessionAttrs::ReadWrite | SessionAttrs::ReadOnly => b"show transaction_read_only",

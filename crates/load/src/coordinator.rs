@@ -13,27 +13,27 @@ use crate::shared::{Mail, Shared};
 use crate::sys::lock;
 use crate::sys::monotonic_ns;
 
-/// Length of an interval that nobody cuts short.
+/// Length of an interval that is not ended early.
 const INTERVAL_NS: u64 = 1_000_000_000;
 /// How often it looks whether all clients have had their transactions.
 const FINISH_LOOK_NS: u64 = 5_000_000;
 /// How often it looks whether all threads are done, once stopped.
 const DRAIN_LOOK_NS: u64 = 1_000_000;
 
-/// Where a load is in its life.
+/// The state of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Made, not started.
     New,
     /// Running.
     Running,
-    /// Told to stop; transactions are still under way.
+    /// Stopping; transactions are still active.
     Stopping,
     /// Over.
     Stopped,
 }
 
-/// What the coordinator and the one who steers share.
+/// State that the coordinator shares with the controlling thread.
 pub struct Control {
     /// Where the load is, and where it is to go.
     pub steering: Mutex<Steering>,
@@ -72,7 +72,7 @@ impl Control {
         self.changed.notify_one();
     }
 
-    /// Has the load end: nothing new begins, and what is under way is cut off after `drain`.
+    /// Ends the load: nothing new starts, and active transactions are cancelled after `drain`.
     pub fn stop(&self, shared: &Shared, drain: Duration) {
         let mut steering = lock(&self.steering);
         let drain_ns = u64::try_from(drain.as_nanos()).unwrap_or(u64::MAX);
@@ -96,7 +96,7 @@ impl Control {
 pub struct Coordinator {
     /// What it shares with the workers.
     pub shared: Arc<Shared>,
-    /// What it shares with the one who steers.
+    /// What it shares with the controlling thread.
     pub control: Arc<Control>,
     /// The threads that it ends.
     pub workers: Vec<JoinHandle<()>>,
@@ -118,7 +118,7 @@ impl Coordinator {
                 break;
             }
             if self.workers.iter().any(JoinHandle::is_finished) {
-                let message = "a thread of the load engine ended early; this is a bug of pgdyno";
+                let message = "a thread of the load engine ended early; this is a bug in pgdyno";
                 steering.fatal = Some(LoadError::new("engine-failed", message));
                 break;
             }
@@ -143,7 +143,7 @@ impl Coordinator {
         if due_ns > now_ns {
             return due_ns;
         }
-        self.shared.cut(None) + INTERVAL_NS
+        self.shared.end_interval(None) + INTERVAL_NS
     }
 
     /// Sets every group's clients to what its schedule says; returns when one changes next.
@@ -205,7 +205,7 @@ impl Coordinator {
         }
         let seconds = Duration::from_nanos(gone_ns).as_secs_f64();
         let message = format!("no connection to the server for {seconds:.1} s: {why}");
-        let hint = "the server's own log says why it is gone or refuses connections";
+        let hint = "see the server log for why it is down or refuses connections";
         steering.fatal = Some(LoadError::new("server-gone", message).with_hint(hint));
         steering.state = State::Stopping;
         steering.stop_at_ns = Some(now_ns);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a load cannot begin or go on.
+/// An error that prevents or ends a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     /// Stable, for programs: `connection-failed`, `config-invalid` …

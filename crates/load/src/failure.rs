@@ -1,4 +1,4 @@
-//! Why a transaction, or a connection, failed.
+//! Failures of transactions and connections.
 
 use pgdyno_wire::ServerMessage;
 
@@ -35,7 +35,7 @@ impl Code {
     }
 }
 
-/// A failure, by code and in words.
+/// A failure: its code and message.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// SQLSTATE or own code.
@@ -44,13 +44,13 @@ pub struct Failure {
     pub message: String,
     /// Where in the script: a place among its commands.
     pub command: Option<usize>,
-    /// What else is known.
-    pub besides: Besides,
+    /// Further details.
+    pub details: Details,
 }
 
-/// What is known of a failure besides its message; a text is empty where there is none.
+/// Details of a failure; a text is empty where there is none.
 #[derive(Debug, Clone, Default)]
-pub struct Besides {
+pub struct Details {
     /// The server's DETAIL.
     pub detail: String,
     /// The server's HINT.
@@ -59,7 +59,7 @@ pub struct Besides {
     pub context: String,
     /// The line of the statement that it points at, and a mark below.
     pub excerpt: String,
-    /// How many lines of the statement come before that one.
+    /// Number of lines of the statement before that one.
     pub lines_before: usize,
     /// What to do about it, where it is a matter of how pgdyno sends.
     pub advice: &'static str,
@@ -72,7 +72,7 @@ impl Failure {
             code: Code::Own(code),
             message: message.into(),
             command: None,
-            besides: Besides::default(),
+            details: Details::default(),
         })
     }
 
@@ -80,13 +80,13 @@ impl Failure {
     pub fn of_server(message: &ServerMessage<'_>) -> Box<Self> {
         Box::new(Self {
             code: Code::sqlstate(message.sqlstate),
-            message: kept(message.message),
+            message: truncated(message.message),
             command: None,
-            besides: Besides {
-                detail: kept(message.detail),
-                hint: kept(message.hint),
-                context: kept(message.context),
-                ..Besides::default()
+            details: Details {
+                detail: truncated(message.detail),
+                hint: truncated(message.hint),
+                context: truncated(message.context),
+                ..Details::default()
             },
         })
     }
@@ -105,7 +105,7 @@ impl Failure {
             .nth(position.saturating_sub(1) as usize)
             .map_or(text.len(), |(offset, _)| offset);
         let (before, after) = text.split_at(offset);
-        self.besides.lines_before = before.matches('\n').count();
+        self.details.lines_before = before.matches('\n').count();
         let line_before = before.rsplit('\n').next().unwrap_or_default();
         let line_after = after.split('\n').next().unwrap_or_default();
         let skipped = line_before
@@ -123,11 +123,11 @@ impl Failure {
         if line_after.chars().count() > EXCERPT_CHARACTERS {
             line.push('…');
         }
-        self.besides.excerpt = format!("{}\n{:mark$}^", line.trim_end(), "");
+        self.details.excerpt = format!("{}\n{:mark$}^", line.trim_end(), "");
     }
 }
 
-/// Control characters take the place of a blank.
+/// Replaces control characters by blanks.
 fn blank(character: char) -> char {
     if character.is_control() {
         ' '
@@ -137,7 +137,7 @@ fn blank(character: char) -> char {
 }
 
 /// As much of a text as is kept.
-fn kept(text: &str) -> String {
+fn truncated(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
     }
@@ -155,7 +155,7 @@ mod tests {
     fn pointed(text: &str, position: u32) -> (usize, String) {
         let mut failure = Failure::own("x", "");
         failure.point_at(text, position);
-        (failure.besides.lines_before, failure.besides.excerpt)
+        (failure.details.lines_before, failure.details.excerpt)
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn long_texts_are_cut_between_characters() {
         let text = "é".repeat(TEXT_BYTES_MAX);
-        assert!(kept(&text).len() <= TEXT_BYTES_MAX + '…'.len_utf8());
-        assert_eq!(kept("short"), "short");
+        assert!(truncated(&text).len() <= TEXT_BYTES_MAX + '…'.len_utf8());
+        assert_eq!(truncated("short"), "short");
     }
 }

@@ -74,7 +74,7 @@ impl Histogram {
         }
     }
 
-    /// How many durations were counted.
+    /// Number of durations counted.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, hdrhistogram::Histogram::len)
@@ -105,7 +105,7 @@ impl Histogram {
             .map_or(0, |counts| counts.value_at_percentile(percentile))
     }
 
-    /// How many lie between the two, both included, to the histogram's precision.
+    /// Number of durations between the two, both included, to the histogram's precision.
     #[must_use]
     pub fn count_between(&self, low_ns: u64, high_ns: u64) -> u64 {
         match self.some() {

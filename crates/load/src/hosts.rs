@@ -27,14 +27,14 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whether it is in the file system.
+    /// True if it is in the file system.
     #[must_use]
     pub fn is_unix(&self) -> bool {
         matches!(self, Self::Unix(_))
     }
 }
 
-/// Whether a connection is encrypted.
+/// True if a connection is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encryption {
     /// It is not.

@@ -1,4 +1,4 @@
-//! The load engine of pgdyno. It knows nothing of Python; `crates/python` wraps it.
+//! The load engine of pgdyno. It does not depend on Python; `crates/python` wraps it.
 //!
 //! ```text
 //! Load (load.rs)       made from a Plan (config.rs, plan.rs), steered from outside

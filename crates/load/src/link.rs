@@ -77,7 +77,7 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Whether answers are to come.
+    /// True if answers are to come.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         !self.awaited.is_empty()
@@ -114,7 +114,7 @@ pub struct Link {
     pub id: u64,
     /// Its group.
     pub group: usize,
-    /// Whether it belongs to the group's pool; else to its client.
+    /// True if it belongs to the group's pool; else to its client.
     pub pooled: bool,
     /// What it is doing.
     pub doing: Doing,
@@ -148,11 +148,11 @@ pub struct Link {
     pub asked_ns: u64,
     /// How far establishing it has come.
     pub marks: ConnectMarks,
-    /// Whether it holds one of the places for connections on their way.
+    /// True if it holds one of the places for connections on their way.
     pub at_gate: bool,
     /// Failures to connect in a row.
     pub failures: u32,
-    /// Whether it replaces a connection that was lost.
+    /// True if it replaces a connection that was lost.
     pub again: bool,
     /// Timers with another number are out of date.
     pub timer: u32,
@@ -201,7 +201,7 @@ impl Link {
         }
     }
 
-    /// Whether log-in is over and the connection not lost.
+    /// True if authentication is over and the connection not lost.
     #[must_use]
     pub fn is_established(&self) -> bool {
         !matches!(self.doing, Doing::Pausing | Doing::Connecting | Doing::Dead)
@@ -213,7 +213,7 @@ impl Link {
         self.statement.capture.finish(&mut client.variables).err()
     }
 
-    /// Whether its client has nothing to do, under this ticket.
+    /// True if its client has nothing to do, under this ticket.
     #[must_use]
     pub fn has_ticket(&self, group: usize, ticket: u64) -> bool {
         self.group == group && self.ticket == ticket
@@ -236,8 +236,8 @@ impl Link {
 
 /// Said of a prepared statement that is not there though this connection made it, or is there though
 /// it did not.
-const FOREIGN: &str = "another session answers than the one that this connection prepared it in: is \
-    there a pooler that lends sessions by the transaction? -M simple and -M extended work through one";
+const FOREIGN: &str = "the statement was prepared in another session: with a pooler in transaction \
+                       mode, use -M simple or -M extended";
 
 /// Which statements a connection has prepared, by their row in a tally.
 #[derive(Debug, Default)]
@@ -248,7 +248,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Whether this one is prepared.
+    /// True if this one is prepared.
     #[must_use]
     pub fn has(&self, row: usize) -> bool {
         self.words
@@ -280,7 +280,7 @@ impl Prepared {
             _ => return,
         };
         if foreign {
-            failure.besides.advice = FOREIGN;
+            failure.details.advice = FOREIGN;
         }
         self.words.clear();
         self.doubtful = true;

@@ -26,10 +26,10 @@ pub struct Load {
     reporter: Mutex<Option<Reporter>>,
 }
 
-/// What a running load is made of.
+/// The parts of a running load.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// How sockets are watched: `mio` or `io_uring`.
+    /// The way sockets are watched: `mio` or `io_uring`.
     pub reactor: &'static str,
     /// Why so.
     pub reactor_why: String,
@@ -116,11 +116,11 @@ impl Load {
 
     /// Ends the current interval; the next ones carry `tag`. Returns when that was, in nanoseconds
     /// of the monotonic clock.
-    pub fn cut(&self, tag: Option<i64>) -> u64 {
+    pub fn end_interval(&self, tag: Option<i64>) -> u64 {
         let Some(shared) = self.shared() else {
             return monotonic_ns();
         };
-        let now_ns = shared.cut(Some(tag));
+        let now_ns = shared.end_interval(Some(tag));
         self.wake_coordinator();
         now_ns
     }
@@ -214,7 +214,7 @@ impl Load {
             .map_or(0, |shared| shared.health.established())
     }
 
-    /// Why the load cannot go on, if so.
+    /// The error that ended the load, if so.
     pub fn fatal(&self) -> Option<LoadError> {
         let running = lock(&self.running);
         running

@@ -1,5 +1,5 @@
-//! What is done with a server outside of the event loop: the one connection that is made before a load
-//! begins, and cancel requests.
+//! Connections outside of the event loop: the one that is made before a load begins, and cancel
+//! requests.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use pgdyno_wire::{BackendKey, TlsAnswer, read_tls_answer, write_cancel, write_tl
 
 use crate::blocking::Blocking;
 use crate::config::TargetConfig;
-use crate::connecting::{Connecting, Trouble};
+use crate::connecting::{ConnectError, Connecting};
 use crate::error::LoadError;
 use crate::script::Rng;
 use crate::socket::CLOSED;
@@ -22,8 +22,8 @@ impl Target {
     /// take as long as `timeout`.
     ///
     /// # Errors
-    /// As [`Target::new`]; no host has an address, nobody listens there, or the log-in fails: with
-    /// the server's words.
+    /// As [`Target::new`]; no host has an address, nothing listens there, or authentication fails:
+    /// with the server's message.
     pub fn reach(config: &TargetConfig, timeout: Duration) -> Result<Self, LoadError> {
         let target = Self::new(config)?;
         let mut connecting =
@@ -37,15 +37,17 @@ impl Target {
         loop {
             match target.attempt(&mut connecting, timeout) {
                 Ok(()) => return Ok(target),
-                Err(trouble) => connecting.try_next(trouble).map_err(Trouble::into_error)?,
+                Err(failure) => connecting
+                    .try_next(failure)
+                    .map_err(ConnectError::into_error)?,
             }
         }
     }
 
     /// One connection to the place whose turn it is.
-    fn attempt(&self, connecting: &mut Connecting, timeout: Duration) -> Result<(), Trouble> {
+    fn attempt(&self, connecting: &mut Connecting, timeout: Duration) -> Result<(), ConnectError> {
         let until = Instant::now() + timeout;
-        let trouble = |connecting: &Connecting, error: &io::Error| match error.kind() {
+        let failure = |connecting: &Connecting, error: &io::Error| match error.kind() {
             io::ErrorKind::TimedOut => connecting.on_timeout(self),
             io::ErrorKind::UnexpectedEof => connecting.on_closed(self, CLOSED),
             _ => connecting.on_unreachable(self, error),
@@ -54,7 +56,7 @@ impl Target {
             return Err(connecting.on_closed(self, "no address"));
         };
         let mut socket =
-            Blocking::connect(address, until).map_err(|error| trouble(connecting, &error))?;
+            Blocking::connect(address, until).map_err(|error| failure(connecting, &error))?;
         let mut out = BytesMut::new();
         let mut buffer = vec![0; 16 << 10];
         connecting.on_socket(self, monotonic_ns(), &mut out)?;
@@ -66,7 +68,7 @@ impl Target {
                 (Ok(0), _) => return Err(connecting.on_closed(self, CLOSED)),
                 (Ok(count), _) => count,
                 (Err(_), Err(error)) | (Err(error), Ok(())) => {
-                    return Err(trouble(connecting, &error));
+                    return Err(failure(connecting, &error));
                 }
             };
             let outcome = connecting.on_bytes(&buffer[..count], self, monotonic_ns(), &mut out);

@@ -1,4 +1,4 @@
-//! What a load is to do: the configuration as given (JSON), checked and resolved into a [`Plan`].
+//! The plan of a load: the configuration as given (JSON), checked and resolved into a [`Plan`].
 
 mod block;
 mod effect;
@@ -28,7 +28,7 @@ pub use effect::Effect;
 /// The latency limit of a group that has none.
 pub const NO_LIMIT_NS: u64 = u64::MAX;
 
-/// Why a configuration is refused.
+/// The error in a configuration.
 #[derive(Debug, Clone)]
 pub enum PlanError {
     /// Something other than a script.
@@ -58,7 +58,7 @@ pub struct Plan {
     pub threads: usize,
     /// Start of all randomness.
     pub seed: u64,
-    /// How statements are sent.
+    /// The way statements are sent.
     pub protocol: Protocol,
     /// How their parameters are.
     pub parameters: Parameters,
@@ -75,7 +75,7 @@ pub struct Plan {
     pub backoff_ns_max: u64,
     /// With no connection left for this long, the load gives up.
     pub give_up_after_ns: u64,
-    /// How sockets are watched.
+    /// The way sockets are watched.
     pub reactor: Wanted,
     /// CPUs that the threads are bound to, in turn.
     pub cpus: Option<Vec<usize>>,
@@ -87,7 +87,7 @@ pub struct Plan {
     pub exit_on_abort: bool,
     /// pgbench's log of transactions, if there is to be one.
     pub log: Option<LogConfig>,
-    /// Whether each error is handed out, and not only the first of its kind.
+    /// True if each error is handed out, and not only the first of its kind.
     pub verbose_errors: bool,
     /// Client groups.
     pub groups: Vec<GroupPlan>,
@@ -126,9 +126,9 @@ pub struct GroupPlan {
     pub mix: Mix,
     /// What its scripts' variables are called.
     pub names: Arc<Names>,
-    /// What a new client's variables hold, but for its number.
+    /// What a new client's variables hold, except its number.
     pub variables: Variables,
-    /// Whether `:client_id` is among them, and not its number.
+    /// True if they define `:client_id`, which is then not its number.
     pub has_client_id: bool,
 }
 
@@ -139,11 +139,11 @@ pub struct PoolPlan {
     pub max: Option<u32>,
     /// So many are to be idle, as far as the limit allows.
     pub idle_min: u32,
-    /// How long a client waits for one.
+    /// Longest wait of a client for one.
     pub wait_ns_max: u64,
-    /// How old one becomes.
+    /// Longest lifetime of a connection.
     pub lifetime_ns: Option<u64>,
-    /// How long one is idle before it is closed.
+    /// Idle time after which one is closed.
     pub idle_ns_max: Option<u64>,
     /// What is asked of one before a client gets it, and after how long an idleness.
     pub validation: Option<(String, u64)>,
@@ -249,7 +249,7 @@ impl Plan {
         self.statements
     }
 
-    /// Whether the types of a statement's parameters are to be asked for.
+    /// True if the types of a statement's parameters must be requested.
     #[must_use]
     pub fn wants_types(&self, script: &ScriptPlan, statement: &Statement) -> bool {
         self.parameters == Parameters::Binary
@@ -288,7 +288,7 @@ impl Plan {
 }
 
 impl GroupPlan {
-    /// How many transactions its clients have together, if that is bounded.
+    /// Number of transactions of its clients together, if that is bounded.
     #[must_use]
     pub fn transactions_in_all(&self) -> Option<u64> {
         let clients = u64::from(self.schedule.clients_max());
@@ -394,7 +394,7 @@ fn plan_scripts(
     Ok(scripts)
 }
 
-/// What a new client's variables hold, but for its number: what the configuration says goes first.
+/// What a new client's variables hold, except its number: what the configuration says goes first.
 fn first_values(
     names: &Arc<Names>,
     config: &GroupConfig,

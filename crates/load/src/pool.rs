@@ -25,7 +25,7 @@ pub struct Waiter {
     pub deadline_ns: u64,
 }
 
-/// What a client that asks for a connection gets.
+/// The result of a client's request for a connection.
 #[derive(Debug)]
 pub enum Grant {
     /// This connection.
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// A client whose connection turned out to be of no use asks again, before all others: an idle
+    /// A client whose connection turned out to be unusable asks again, before all others: an idle
     /// one, or the first place in the queue.
     pub fn acquire_again(&mut self, thread: usize, client: Box<Client>, deadline_ns: u64) -> Grant {
         let grant = self.acquire(thread, client, deadline_ns);
@@ -139,7 +139,7 @@ impl Pool {
         first.map(|waiter| waiter.client)
     }
 
-    /// Whether there are more connections than allowed, so that a free one must be closed.
+    /// True if there are more connections than allowed, so that a free one must be closed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.max.is_none_or(|max| self.open > max)
@@ -178,13 +178,13 @@ impl Pool {
         Some(self.idle.remove(index))
     }
 
-    /// Whether more connections are wanted than are being opened.
+    /// True if more connections are wanted than are being opened.
     fn wants_more(&self) -> bool {
         let idle = self.idle_min.saturating_sub(self.idle.len());
         self.opening < self.queue.len() + idle
     }
 
-    /// Whether another connection should be opened now; if so it counts as being opened, and the
+    /// True if another connection should be opened now; if so it counts as being opened, and the
     /// number of the thread that is to do it is returned.
     pub fn begin_opening(&mut self, threads: usize, now_ns: u64) -> Option<usize> {
         let room = self.max.is_some_and(|max| self.open < max);
@@ -274,7 +274,7 @@ impl Pool {
         self.queue.front().map(|waiter| waiter.deadline_ns)
     }
 
-    /// Takes the first client out of the queue, whoever it is.
+    /// Takes the first client out of the queue, the one that it is.
     pub fn take_first(&mut self) -> Option<Box<Client>> {
         self.queue.pop_front().map(|waiter| waiter.client)
     }

@@ -1,9 +1,9 @@
-//! Sockets of one worker thread: what was received, sent and closed, told as events.
+//! Sockets of a worker thread, as events: received, sent and closed.
 //!
 //! Two ways to the same [`Event`]s. [`readiness`] asks the kernel which sockets are ready (mio) and
 //! works everywhere. [`completion`] has the kernel do the work and hears of the results (io_uring):
 //! all that a pass of the loop sends costs one system call, and so does all that it receives.
-//! A worker does not know which one it has.
+//! A worker uses both in the same way.
 
 #[cfg(target_os = "linux")]
 mod buffers;
@@ -53,10 +53,10 @@ pub struct Choice {
 /// A reactor, and the bell that wakes its thread.
 type Belled = (Reactor, Arc<Bell>);
 
-/// What happened to a socket; the number is the one that it was opened with.
+/// An event of a socket; the number is the one that it was opened with.
 #[derive(Debug)]
 pub enum Event {
-    /// Somebody rang the bell.
+    /// The bell was rung.
     Rung,
     /// An attempt to connect has ended.
     Connected(usize, io::Result<()>),
@@ -81,7 +81,7 @@ impl Reactor {
     /// For each of `threads` threads one that is woken by a bell of its own, all of the same kind.
     ///
     /// # Errors
-    /// The system's limits; or what was asked for cannot be had here.
+    /// The system's limits, or the requested kind is not available here.
     pub fn for_threads(wanted: Wanted, threads: usize) -> io::Result<(Vec<Belled>, Choice)> {
         let why = match wanted {
             Wanted::Mio => "asked for".to_owned(),
@@ -95,7 +95,7 @@ impl Reactor {
                     return Ok((reactors, choice("io_uring", why)));
                 }
                 Err(error) if wanted == Wanted::IoUring => return Err(error),
-                Err(error) => format!("io_uring cannot be had: {error}"),
+                Err(error) => format!("io_uring is not available: {error}"),
             },
         };
         let one = |_| {

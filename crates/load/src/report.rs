@@ -13,7 +13,7 @@ pub struct Interval {
     pub started_ns: u64,
     /// Monotonic clock, in nanoseconds.
     pub ended_ns: u64,
-    /// As [`Collector::cut`] was told.
+    /// As [`Collector::end_interval`] was told.
     pub tag: Option<i64>,
     /// Per group and script.
     pub scripts: Vec<ScriptRow>,
@@ -276,12 +276,12 @@ fn error_row(plan: &Plan, key: &ErrorKey, count: u64, seen: &Seen) -> ErrorRow {
         None if key.place == Place::Connect => "connect".to_owned(),
         None => String::new(),
     };
-    let besides = seen.failure.besides.clone();
+    let details = seen.failure.details.clone();
     ErrorRow {
         group: group.name.clone(),
         script: script.map_or(String::new(), |script| script.name.clone()),
         file: script.map_or(String::new(), |script| script.file.clone()),
-        line: origin.map(|origin| origin.line + u32::try_from(besides.lines_before).unwrap_or(0)),
+        line: origin.map(|origin| origin.line + u32::try_from(details.lines_before).unwrap_or(0)),
         statement,
         client: seen.client,
         sqlstate: key.code.as_str().to_owned(),
@@ -289,11 +289,11 @@ fn error_row(plan: &Plan, key: &ErrorKey, count: u64, seen: &Seen) -> ErrorRow {
         retried: key.retried,
         count,
         message: seen.failure.message.clone(),
-        detail: besides.detail,
-        hint: besides.hint,
-        context: besides.context,
-        excerpt: besides.excerpt,
-        advice: besides.advice,
+        detail: details.detail,
+        hint: details.hint,
+        context: details.context,
+        excerpt: details.excerpt,
+        advice: details.advice,
     }
 }
 

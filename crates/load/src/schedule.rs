@@ -1,4 +1,4 @@
-//! How many clients a group has at a time: steps and linear ramps, until somebody says otherwise.
+//! The number of clients of a group over time: steps and linear ramps, until it is set explicitly.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! Where the randomness of a group's clients comes from.
+//! The random seeds of a group's clients.
 //!
 //! As in pgbench with `--random-seed`: one generator is made from the seed; in order, it gives each
 //! client the seed of its own, then `:default_seed`. So the first group's clients draw the numbers

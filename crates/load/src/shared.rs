@@ -1,4 +1,4 @@
-//! What the threads of a load share: groups, mailboxes, the number of the current interval.
+//! State that the threads of a load share: groups, mailboxes, the number of the current interval.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -79,7 +79,7 @@ impl Mailbox {
     }
 }
 
-/// Whether a client exists.
+/// The existence of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
     /// Not yet, or not any more; it may come again, and goes on after so many transactions.
@@ -90,7 +90,7 @@ enum Life {
     Finished,
 }
 
-/// What all threads know of a group.
+/// State of a group that all threads share.
 #[derive(Debug)]
 pub struct GroupShared {
     /// Clients wanted: those with a lower number go on, others end after their transaction.
@@ -101,7 +101,7 @@ pub struct GroupShared {
     clients: AtomicU32,
     /// The pool.
     pub pool: Mutex<Pool>,
-    /// Whether clients share connections.
+    /// True if clients share connections.
     shares: AtomicBool,
     /// What its clients take their transactions from, if it is an open loop.
     pub arrivals: Option<Mutex<Queue>>,
@@ -109,7 +109,7 @@ pub struct GroupShared {
     pub slow_start: Mutex<SlowStart>,
     /// Of an open loop that ends: transactions that its clients have ended.
     ended: Option<AtomicU64>,
-    /// Whether its clients have nothing to do between two transactions, or at all.
+    /// True if its clients have nothing to do between two transactions, or at all.
     pub rests: bool,
 }
 
@@ -170,7 +170,7 @@ impl GroupShared {
         new
     }
 
-    /// Whether a client between two transactions is to end; if so it no longer exists.
+    /// True if a client between two transactions is to end; if so it no longer exists.
     pub fn retire(&self, client: &Client) -> bool {
         let finished = client.is_finished();
         if client.id < self.target() && !finished {
@@ -196,7 +196,7 @@ impl GroupShared {
         }
     }
 
-    /// Whether all clients that are wanted have had the transactions that were asked of them.
+    /// True if all requested clients have had their transactions.
     pub fn is_finished(&self) -> bool {
         if let (Some(queue), Some(ended)) = (&self.arrivals, &self.ended) {
             return lock(queue).is_over(ended.load(Ordering::Acquire));
@@ -206,7 +206,7 @@ impl GroupShared {
         self.target() > 0 && self.clients() == 0 && wanted.all(|life| *life == Life::Finished)
     }
 
-    /// Whether clients share connections.
+    /// True if clients share connections.
     pub fn shares(&self) -> bool {
         self.shares.load(Ordering::Relaxed)
     }
@@ -228,7 +228,7 @@ pub struct Records {
     pub logs: Vec<TransactionLog>,
 }
 
-/// What the threads of a load share.
+/// State that the threads of a load share.
 pub struct Shared {
     /// What is to be done.
     pub plan: Plan,
@@ -242,7 +242,7 @@ pub struct Shared {
     acks: Mutex<Vec<Option<AckFile>>>,
     /// By thread: its part of the log of transactions, likewise.
     logs: Mutex<Vec<Option<TransactionLog>>>,
-    /// Why the load cannot go on, if a thread found that.
+    /// The error that ended the load, if a thread found that.
     failure: Mutex<Option<LoadError>>,
     /// Where counts go.
     pub collector: Mutex<Collector>,
@@ -304,7 +304,7 @@ impl Shared {
         self.settings_number.fetch_add(1, Ordering::Release);
     }
 
-    /// How often [`Shared::set_session`] was called.
+    /// Number of calls of [`Shared::set_session`].
     pub fn settings_number(&self) -> u64 {
         self.settings_number.load(Ordering::Acquire)
     }
@@ -338,7 +338,7 @@ impl Shared {
         self.fail(LoadError::new("aborted", message).with_hint(hint), now_ns);
     }
 
-    /// Why the load cannot go on, if a thread found that.
+    /// The error that ended the load, if a thread found that.
     pub fn failure(&self) -> Option<LoadError> {
         lock(&self.failure).clone()
     }
@@ -352,13 +352,13 @@ impl Shared {
 
     /// Ends the current interval on all threads; the next one carries `tag`, or the same as
     /// before. Returns when.
-    pub fn cut(&self, tag: Option<Option<i64>>) -> u64 {
+    pub fn end_interval(&self, tag: Option<Option<i64>>) -> u64 {
         self.catch_up();
         let mut collector = lock(&self.collector);
         let mut queues = self.lock_arrivals();
         let now_ns = monotonic_ns();
         self.count_arrivals(&mut collector, &mut queues, now_ns);
-        let number = collector.cut(now_ns, tag);
+        let number = collector.end_interval(now_ns, tag);
         self.interval.store(number, Ordering::Release);
         drop(queues);
         drop(collector);
@@ -395,8 +395,8 @@ impl Shared {
         }
     }
 
-    /// Hands the current interval what became due up to now, which is the latest time at which
-    /// anybody has looked.
+    /// Hands the current interval what became due up to now, which is the latest time at which the
+    /// queue was used.
     fn count_arrivals(
         &self,
         collector: &mut Collector,
@@ -435,7 +435,7 @@ impl Shared {
     }
 }
 
-/// Whether any connection is left, and since when not.
+/// Established connections, and the time since there has been none.
 #[derive(Debug, Default)]
 pub struct Health {
     established: AtomicUsize,
@@ -473,7 +473,7 @@ impl Health {
         }
     }
 
-    /// Nobody wants a connection: what failed before no longer counts.
+    /// No client needs a connection: earlier failures no longer count.
     pub fn forget(&self) {
         self.down_since_ns.store(0, Ordering::Relaxed);
     }

@@ -1,21 +1,21 @@
 //! Slow start: after a failure, a group's clients do not all connect again at once.
 //!
-//! As long as all goes well nobody is held up. After a failure one connection is tried; when that
-//! is established two may be tried at the same time, then four, until nobody waits any more. This
+//! Without failures no client waits. After a failure one connection is tried; when that is
+//! established two may be tried at the same time, then four, until no client waits any more. This
 //! is for connections of clients' own; a pool keeps its own pace.
 
 use std::collections::VecDeque;
 
 use crate::pool::LinkRef;
 
-/// Who may try to connect.
+/// Which clients may try to connect.
 #[derive(Debug)]
 pub struct SlowStart {
     enabled: bool,
     /// After a failure: how many may try at the same time.
     window: Option<usize>,
     trying: usize,
-    /// After a failure: nobody tries before this time.
+    /// After a failure: no client tries before this time.
     closed_until_ns: u64,
     waiting: VecDeque<LinkRef>,
 }
@@ -33,7 +33,7 @@ impl SlowStart {
         }
     }
 
-    /// Whether this connection may be tried now; else it waits until [`SlowStart::admit`] names it.
+    /// True if this connection may be tried now; else it waits until [`SlowStart::admit`] names it.
     pub fn enter(&mut self, link: LinkRef, now_ns: u64) -> bool {
         let open = self.has_room(now_ns);
         if open {

@@ -1,11 +1,11 @@
-//! Sockets to servers: how one is begun, and what the system says of one.
+//! Sockets to servers: opening one, and the system's error messages.
 
 use std::io;
 
 use crate::hosts::Address;
 use crate::reactor::Stream;
 
-/// What is said of a server that ends a connection without a word.
+/// The message for a server that ends a connection without an error.
 pub const CLOSED: &str = "the server closed the connection";
 
 /// Begins a connection without waiting for it.

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks, also after another thread panicked with the lock held: its counts may then be short by
-/// one, which is better than to stop the world.
+/// one, which is better than to stop the load.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -89,7 +89,7 @@ impl RunQueueDelay {
 }
 
 /// Lets this process have as many open files as it may: each connection is one, and the usual limit
-/// of 1024 is a default that nobody chose.
+/// of 1024 is only a default.
 pub fn raise_open_files() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

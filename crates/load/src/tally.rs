@@ -1,4 +1,4 @@
-//! What one thread counts within one interval, and how the threads' counts are put together.
+//! Counts of a thread in an interval, and their sum over threads.
 //!
 //! Each figure is counted where its own event happens, none by subtraction, so that the ledger
 //! identity (intended = done + failed + skipped + cancelled + backlog) checks the engine itself.
@@ -226,7 +226,7 @@ impl GroupTally {
     }
 }
 
-/// What tells errors apart.
+/// The key that distinguishes errors.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ErrorKey {
     /// Group, by number.
@@ -269,7 +269,7 @@ pub enum Place {
 /// Errors of one kind.
 #[derive(Debug, Clone)]
 pub struct Errors {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// The first of them.
     pub first: Seen,
@@ -312,7 +312,7 @@ pub struct Tally {
     pub errors: HashMap<ErrorKey, Errors>,
     /// Each of them, the first so many, if they are wanted.
     pub reports: Vec<(ErrorKey, Seen)>,
-    /// How many reports there may be.
+    /// Largest number of reports.
     reports_max: usize,
     /// The thread itself.
     pub thread: ThreadTally,

@@ -1,4 +1,4 @@
-//! The servers that a load goes to, and who logs in there: as configured, nothing connected.
+//! The servers and the role of a load: as configured, nothing connected.
 
 use pgdyno_wire::{Binding, Identity, ProtocolVersion};
 
@@ -7,15 +7,15 @@ use crate::error::LoadError;
 use crate::hosts::{Address, Hosts};
 use crate::tls::TlsPlan;
 
-/// The servers, and who logs in there.
+/// The servers and the role.
 pub struct Target {
     /// Where they are.
     pub hosts: Hosts,
-    /// For the log-in.
+    /// For authentication.
     pub identity: Identity,
     /// How connections are encrypted.
     pub tls: TlsPlan,
-    /// Whether encryption begins without being asked for.
+    /// True if encryption begins without a request for it.
     pub direct_tls: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Peer {
     pub host: usize,
     /// Where that is.
     pub address: Address,
-    /// Whether the connection is encrypted.
+    /// True if the connection is encrypted.
     pub encrypted: bool,
 }
 
@@ -34,7 +34,8 @@ impl Target {
     /// Reads the files that are needed and looks the hosts' names up.
     ///
     /// # Errors
-    /// The configuration names a file that cannot be used, or a way to log in that there is not.
+    /// The configuration names a file that cannot be used, or an authentication method that does
+    /// not exist.
     pub fn new(config: &TargetConfig) -> Result<Self, LoadError> {
         Ok(Self {
             tls: TlsPlan::new(config)?,

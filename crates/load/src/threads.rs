@@ -57,7 +57,7 @@ fn work(
 ) {
     let outcome = settle(thread, &shared.plan, &mut reactor);
     let failed = outcome.is_err();
-    // Who started the load waits for the outcomes of all.
+    // The thread that started the load waits for the outcomes of all.
     let _ = settled.send(outcome);
     drop(settled);
     if !failed {
@@ -91,23 +91,23 @@ fn no_cpu(cpu: usize, error: &std::io::Error) -> LoadError {
 fn no_nice(level: i32, error: &std::io::Error) -> LoadError {
     let message = format!("cannot take nice level {level}: {}", reason(error));
     LoadError::new("system-limit", message)
-        .with_hint("levels below 0 are for root, or as far as RLIMIT_NICE allows (ulimit -e)")
+        .with_hint("levels below 0 require root, or an RLIMIT_NICE that allows them (ulimit -e)")
 }
 
-/// Why there is no reactor, in words.
+/// The error for a reactor that cannot start.
 #[must_use]
 pub fn no_reactor(wanted: Wanted, error: &std::io::Error) -> LoadError {
     if wanted != Wanted::IoUring {
         return no_thread(error);
     }
-    let message = format!("io_uring cannot be had: {}", reason(error));
+    let message = format!("io_uring is not available: {}", reason(error));
     LoadError::new("reactor-unsupported", message).with_hint(
-        "it needs Linux 6.1 and kernel.io_uring_disabled=0, and many containers forbid it; \
-         reactor auto takes mio then",
+        "it needs Linux 6.1 and kernel.io_uring_disabled=0, and many containers forbid it; reactor \
+         auto then uses mio",
     )
 }
 
-/// Why there is no thread, in words.
+/// The error for a thread that cannot start.
 #[must_use]
 pub fn no_thread(error: &std::io::Error) -> LoadError {
     LoadError::new(

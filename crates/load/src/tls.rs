@@ -82,7 +82,7 @@ impl TlsPlan {
     }
 }
 
-/// What all hosts share.
+/// Settings that all hosts share.
 struct Common {
     provider: Arc<CryptoProvider>,
     versions: Vec<&'static SupportedProtocolVersion>,
@@ -146,7 +146,9 @@ impl Common {
         if let Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) =
             certified.keys_match()
         {
-            return Err(wrong("the private key is not the certificate's".into()));
+            return Err(wrong(
+                "the private key does not match the certificate".into(),
+            ));
         }
         Ok(Arc::new(SingleCertAndKey::from(certified)))
     }
@@ -234,13 +236,13 @@ impl Tls {
         self.flush(out);
     }
 
-    /// Whether the handshake is still under way.
+    /// True if the handshake is still under way.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Whether both sides agreed to speak PostgreSQL's protocol.
+    /// True if both sides agreed on PostgreSQL's protocol.
     #[must_use]
     pub fn agreed_on_postgresql(&self) -> bool {
         self.connection.alpn_protocol() == Some(ALPN)
@@ -272,7 +274,7 @@ fn end_point(certificate: &CertificateDer<'_>) -> Option<Box<[u8]>> {
     Some(ring::digest::digest(algorithm, certificate).as_ref().into())
 }
 
-/// Why a connection cannot be encrypted.
+/// A failure to encrypt a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsError {
     /// In words that follow "… : ".
@@ -303,12 +305,12 @@ fn explain(error: &rustls::Error) -> TlsError {
         rustls::Error::InvalidCertificate(error) => explain_certificate(error),
         rustls::Error::AlertReceived(alert) => explain_alert(*alert),
         rustls::Error::PeerIncompatible(why) => TlsError::hinted(
-            format!("the two sides have no way of encryption in common ({why:?})"),
-            "pgdyno speaks TLS 1.2 and 1.3; see ssl_min_protocol_version here and on the server",
+            format!("client and server support no common TLS version or cipher ({why:?})"),
+            "pgdyno supports TLS 1.2 and 1.3; see ssl_min_protocol_version here and on the server",
         ),
         rustls::Error::InvalidMessage(_) => TlsError::hinted(
-            "what it sends is not TLS",
-            "is something between that does not pass the encryption on?",
+            "its answer is not TLS",
+            "is there a proxy in between that does not support TLS?",
         ),
         other => TlsError::new(other.to_string()),
     }
@@ -318,7 +320,7 @@ fn explain_certificate(error: &CertificateError) -> TlsError {
     use CertificateError as C;
     match error {
         C::UnknownIssuer => TlsError::hinted(
-            "its certificate was issued by somebody who is not trusted here",
+            "its certificate was issued by an authority that is not trusted here",
             "sslrootcert must name the certificate of the authority that issued the server's",
         ),
         C::Expired | C::ExpiredContext { .. } => TlsError::hinted(
@@ -327,7 +329,7 @@ fn explain_certificate(error: &CertificateError) -> TlsError {
         ),
         C::NotValidYet | C::NotValidYetContext { .. } => TlsError::hinted(
             "its certificate is not valid yet",
-            "are the clocks of both machines right?",
+            "check the clocks of both machines",
         ),
         C::Revoked => TlsError::new("its certificate was revoked"),
         C::UnknownRevocationStatus => TlsError::hinted(
@@ -343,7 +345,7 @@ fn explain_certificate(error: &CertificateError) -> TlsError {
             "sslrootcert may hold an authority's certificate with the same name and another key",
         ),
         C::Other(other) if other.0.is::<WrongName>() => TlsError::hinted(
-            format!("its certificate does not fit: {other}"),
+            format!("its certificate does not match: {other}"),
             "connect by a name that is in the certificate (hostaddr can hold the address), or use \
              sslmode=verify-ca",
         ),
@@ -355,7 +357,7 @@ fn explain_alert(alert: AlertDescription) -> TlsError {
     use AlertDescription as A;
     match alert {
         A::CertificateRequired | A::HandshakeFailure => TlsError::hinted(
-            "it broke off the encryption; it may want a client certificate",
+            "it ended the TLS handshake; it may require a client certificate",
             "name one with sslcert and sslkey",
         ),
         A::UnknownCA | A::BadCertificate | A::DecryptError | A::UnsupportedCertificate => {
@@ -367,12 +369,12 @@ fn explain_alert(alert: AlertDescription) -> TlsError {
         A::CertificateExpired => TlsError::new("the client's certificate has expired"),
         A::CertificateRevoked => TlsError::new("the client's certificate was revoked"),
         A::ProtocolVersion => TlsError::hinted(
-            "the two sides have no version of TLS in common",
+            "client and server support no common TLS version",
             "see ssl_min_protocol_version here and on the server",
         ),
         A::NoApplicationProtocol => {
-            TlsError::new("it does not speak PostgreSQL's protocol over TLS")
+            TlsError::new("it does not support PostgreSQL's protocol over TLS")
         }
-        other => TlsError::new(format!("it broke off the encryption ({other:?})")),
+        other => TlsError::new(format!("it ended the TLS handshake ({other:?})")),
     }
 }

@@ -1,5 +1,5 @@
-//! pgbench's transaction log: a line for each transaction, or for each stretch of some seconds, in the
-//! format of version 18.
+//! pgbench's transaction log: a line for each transaction, or for each interval of some seconds, in
+//! the format of version 18.
 //!
 //! One file per thread, `PREFIX.PID` and `PREFIX.PID.THREAD`. Lines wait in a buffer for at most
 //! [`WRITE_EVERY_NS`] and are written by the thread itself; nothing is allocated per transaction.
@@ -37,7 +37,7 @@ pub struct Entry {
     pub number: u64,
     /// Its script, by number through all groups.
     pub script: usize,
-    /// How it ended.
+    /// The end of the transaction.
     pub column: Column,
     /// Why, if it failed.
     pub code: Option<Code>,
@@ -93,8 +93,8 @@ impl TransactionLog {
     }
 
     fn create(path: &Path, config: &LogConfig, plan: &Plan, thread: usize) -> io::Result<Self> {
-        // Never over what is there: in a folder that others may write to, somebody who knows the
-        // name could lead it elsewhere.
+        // Never through what exists: in a directory that others may write to, it could be a
+        // symbolic link.
         let mut options = OpenOptions::new();
         let file = options
             .write(true)
@@ -165,7 +165,7 @@ impl TransactionLog {
         }
     }
 
-    /// Writes everything. As in pgbench, a stretch of seconds that is not over is left out.
+    /// Writes everything. As in pgbench, an interval that is not over is left out.
     ///
     /// # Errors
     /// The disk is full, for example.
@@ -224,11 +224,11 @@ fn lag_us(entry: &Entry) -> u64 {
     }
 }
 
-/// Sums of a stretch of some seconds.
+/// Sums of an interval of some seconds.
 #[derive(Debug)]
 struct Sums {
     every_us: u64,
-    /// When the stretch began, by the wall clock.
+    /// Start of the interval, by the wall clock.
     began_us: u64,
     counts: Counts,
 }
@@ -291,7 +291,7 @@ impl Sums {
         }
     }
 
-    /// Writes the stretches that are over, empty ones too.
+    /// Writes the intervals that are over, empty ones too.
     fn follow(&mut self, now_us: u64, columns: Columns, out: &mut Vec<u8>) {
         while self.began_us + self.every_us <= now_us {
             self.write(columns, out);
@@ -348,7 +348,7 @@ fn unwritable(path: &Path, error: &io::Error) -> LoadError {
         "log-unwritable",
         format!("cannot write the log {}: {error}", path.display()),
     )
-    .with_hint("name a place that can be written to with --log-prefix, or leave out -l")
+    .with_hint("name a writable location with --log-prefix, or leave out -l")
 }
 
 #[cfg(test)]

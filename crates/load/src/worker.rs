@@ -4,8 +4,9 @@
 //! [`clients`], with an open loop's transactions from [`arrivals`]; its connection passes the [`gate`]
 //! and is made and lost in [`connect`], or shared in [`pooled`]. Its transactions run in [`transact`]:
 //! statements are put together in [`writing`] with the values of [`bound`], in pipelines by
-//! [`pipeline`], and [`copy`] feeds COPY. What became of them goes to the ack ledger in [`ledger`], and to the log of
-//! transactions in [`logging`]; what went wrong is put into words in [`failing`].
+//! [`pipeline`], and [`copy`] feeds COPY. Their outcomes go to the ack ledger in [`ledger`], and to
+//! the log of
+//! transactions in [`logging`]; errors are explained in [`explain`].
 
 mod adjust;
 mod arrivals;
@@ -13,7 +14,7 @@ mod bound;
 mod clients;
 mod connect;
 mod copy;
-mod failing;
+mod explain;
 mod gate;
 mod ledger;
 mod logging;
@@ -47,7 +48,7 @@ use crate::tally::Tally;
 use crate::translog::TransactionLog;
 use bound::Bound;
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A connection's, by index and timer number.
@@ -66,7 +67,7 @@ enum Timer {
     Arrival(usize),
 }
 
-/// Whether timers for a group's pool are set in this thread.
+/// True if timers for a group's pool are set in this thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct PoolTimers {
     wait: bool,

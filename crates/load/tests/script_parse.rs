@@ -451,10 +451,10 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
             "\\setshell x echo 1",
             1,
             1,
-            "\\setshell is refused",
+            "\\setshell is not supported",
             "\\gset",
         ),
-        ("\\shell echo 1", 1, 1, "\\shell is refused", "\\gset"),
+        ("\\shell echo 1", 1, 1, "\\shell is not supported", "\\gset"),
         ("\\sleep", 1, 1, "\\sleep needs a time", ""),
         (
             "\\sleep ten ms",
@@ -579,12 +579,18 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
             "in a pipeline",
             "",
         ),
-        ("\\expect 42P01", 1, 1, "right before an SQL statement", ""),
+        (
+            "\\expect 42P01",
+            1,
+            1,
+            "directly before an SQL statement",
+            "",
+        ),
         (
             "\\expect 42P01\n\\set x 1\nselect 1",
             1,
             1,
-            "right before an SQL statement",
+            "directly before an SQL statement",
             "",
         ),
         ("\\expect\nselect 1", 1, 1, "\\expect needs an SQLSTATE", ""),
@@ -714,27 +720,28 @@ fn what_scripts_cannot_have_is_answered_with_what_they_can() {
         ),
         (
             "\\i other.sql",
-            "\\i is psql's and not for scripts | give the file itself with -f",
+            "\\i is a psql command that scripts do not support | pass each file with -f",
         ),
         (
             "\\timing on",
-            "\\timing is psql's and not for scripts | leave it out: the time of",
+            "\\timing is a psql command that scripts do not support | leave it out: the time of",
         ),
         (
             "\\copy t from 'f'",
-            "\\copy is psql's and not for scripts | write copy t from stdin",
+            "\\copy is a psql command that scripts do not support | write copy t from stdin",
         ),
         (
             "\\echo hello",
-            "\\echo is psql's and not for scripts | leave it out; \\set x debug(:x)",
+            "\\echo is a psql command that scripts do not support | leave it out; \\set x \
+             debug(:x)",
         ),
         (
             "select 1 \\gexec",
-            "\\gexec is psql's and not for scripts | have psql print",
+            "\\gexec is a psql command that scripts do not support | have psql write",
         ),
         (
             "\\dt+",
-            "\\dt+ is psql's and not for scripts | only psql describes objects",
+            "\\dt+ is a psql command that scripts do not support | only psql describes objects",
         ),
         (
             "\\if 1\nselect 1;",

@@ -110,11 +110,8 @@ impl DiskLogs {
         keep: &str,
     ) -> PyResult<Cut> {
         let keep = Keep::named(keep).ok_or_else(|| {
-            BlackoutError::new(
-                "cut-invalid",
-                format!("nothing is kept by the name of {keep:?}"),
-            )
-            .hint("none, all, subset or garbage")
+            BlackoutError::new("cut-invalid", format!("unknown value of keep: {keep:?}"))
+                .hint("none, all, subset or garbage")
         });
         let keep = raised(py, keep)?;
         let cut = py.detach(|| self.0.cut(at_ns, seed, sector_bytes, keep));
@@ -152,10 +149,10 @@ impl From<blackout::Cut> for Cut {
 
 #[pymethods]
 impl Cut {
-    /// Disk, offset, and the number of what became of it.
+    /// Disk, offset, and the number of the outcome.
     #[getter]
     fn sectors(&self, py: Python<'_>) -> PyResult<Py<PyList>> {
-        let row = |sector: &blackout::Sector| (sector.disk, sector.offset, sector.fate.number());
+        let row = |sector: &blackout::Sector| (sector.disk, sector.offset, sector.outcome.number());
         let rows = self.rows.get_or_try_init(py, || {
             PyList::new(py, self.cut.sectors().iter().map(row)).map(Bound::unbind)
         });

@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 
 use crate::error::script_error;
 
-/// What was built, and how.
+/// The engine's version, build profile and target.
 #[pyfunction]
 fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let info = PyDict::new(py);
@@ -40,7 +40,7 @@ fn builtin_scripts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(scripts)
 }
 
-/// Parses a script; what it sends, and which variables it wants from outside.
+/// Parses a script; returns its statements, and the variables that it needs from outside.
 #[pyfunction]
 fn check_script<'py>(py: Python<'py>, text: &str, file: &str) -> PyResult<Bound<'py, PyDict>> {
     let sources = [Source {

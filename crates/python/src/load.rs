@@ -37,8 +37,8 @@ impl Load {
             .collect()
     }
 
-    fn cut(&self, py: Python<'_>, tag: Option<i64>) -> u64 {
-        py.detach(|| self.0.cut(tag))
+    fn end_interval(&self, py: Python<'_>, tag: Option<i64>) -> u64 {
+        py.detach(|| self.0.end_interval(tag))
     }
 
     fn set_clients(&self, py: Python<'_>, group: &str, n: u32) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Distributions and tests of the crate `statrs` for Python: what `src/pgdyno/stats` reckons with.
+//! Distributions and tests of the crate `statrs` for Python: used by `src/pgdyno/stats`.
 
 use std::fmt::Display;
 

@@ -1,10 +1,10 @@
-//! Asking for encryption before the log-in, and what the server says to that.
+//! The request for encryption before authentication, and the server's answer.
 
 use bytes::{BufMut, BytesMut};
 
 use crate::ProtocolError;
 
-/// What a session runs on.
+/// The channel that a session uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Channel {
     /// Not encrypted.
@@ -19,7 +19,7 @@ pub enum Channel {
 pub enum TlsAnswer {
     /// The TLS handshake may begin.
     Yes,
-    /// The server does not encrypt; the log-in may follow in the clear.
+    /// The server does not encrypt; authentication may follow unencrypted.
     No,
 }
 
@@ -32,14 +32,14 @@ pub fn write_tls_request(out: &mut BytesMut) {
 /// Reads the answer to it: all that was received so far, and not nothing.
 ///
 /// # Errors
-/// Something else than one of the two letters; or more came with it. Nobody can have sent that as
-/// an answer to something, and what was not encrypted must not be taken for what is.
+/// The answer is not one of the two letters, or more data came with it. That data cannot be an
+/// answer to anything, and unencrypted data must not be taken for encrypted.
 pub fn read_tls_answer(received: &[u8]) -> Result<TlsAnswer, ProtocolError> {
     match received {
         b"S" => Ok(TlsAnswer::Yes),
         b"N" => Ok(TlsAnswer::No),
         [b'S' | b'N', ..] => Err(ProtocolError::DataBeforeEncryption),
-        // Whoever is in between could have written it: its text is nobody's word.
+        // It could have been injected in transit, so its text is not trustworthy.
         [b'E', ..] => Err(ProtocolError::EncryptionRefused),
         _ => Err(ProtocolError::EncryptionAnswer(
             received.first().copied().unwrap_or(0),

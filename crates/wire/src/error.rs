@@ -1,4 +1,4 @@
-//! What a server can do wrong, and what a log-in can lack.
+//! Errors of a connection: protocol violations by the server, and failed authentication.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub enum ProtocolError {
     Length {
         /// The message's type byte.
         tag: u8,
-        /// What its length word says.
+        /// Its length word.
         length: u32,
     },
     /// A type byte that no server message has.
@@ -26,19 +26,19 @@ pub enum ProtocolError {
         /// The message's type byte.
         tag: u8,
     },
-    /// The server wants a password and none is known.
+    /// The server requires a password and none is known.
     PasswordMissing,
-    /// The server asks for a way to log in that is not supported.
+    /// The server requests an authentication method that is not supported.
     AuthenticationUnsupported(&'static str),
     /// The server failed to prove in the SCRAM exchange that it knows the password, or broke it off.
     ServerNotAuthentic(String),
-    /// The log-in was to be bound to its TLS connection, and is not: why.
+    /// Channel binding was required and is not possible, with the reason.
     BindingMissing(&'static str),
     /// `require_auth` does not allow what the server asks for.
     MethodRefused(&'static str),
-    /// The server speaks another version than was asked for.
+    /// The server selected a protocol version that was not requested.
     VersionUnknown(u32),
-    /// The server speaks only a version older than the least.
+    /// The server supports only versions below the minimum.
     VersionTooOld,
     /// The server answered with an error to the request for TLS.
     EncryptionRefused,
@@ -74,13 +74,14 @@ impl fmt::Display for ProtocolError {
                 )
             }
             Self::ServerNotAuthentic(why) => {
-                write!(f, "the server did not complete the SCRAM log-in: {why}")
+                write!(f, "the server did not complete SCRAM authentication: {why}")
             }
             Self::BindingMissing(why) => {
-                write!(f, "the log-in cannot be bound to the encrypted connection: {why}")
+                write!(f, "channel binding is not possible: {why}")
             }
             Self::MethodRefused("none") => f.write_str(
-                "the server let us in without asking for anything, which require_auth does not allow",
+                "the server accepted the connection without authentication, which require_auth \
+                 does not allow",
             ),
             Self::MethodRefused(method) => write!(
                 f,
@@ -88,12 +89,12 @@ impl fmt::Display for ProtocolError {
             ),
             Self::VersionUnknown(number) => write!(
                 f,
-                "the server wants to speak version {}.{} of the protocol, which nobody asked for",
+                "the server selected protocol version {}.{}, which was not requested",
                 number >> 16,
                 number & 0xffff
             ),
             Self::VersionTooOld => f.write_str(
-                "the server speaks only version 3.0 of the protocol, below min_protocol_version",
+                "the server supports only protocol version 3.0, below min_protocol_version",
             ),
             Self::EncryptionRefused => {
                 f.write_str("the server answered the request for encryption with an error")
@@ -104,8 +105,8 @@ impl fmt::Display for ProtocolError {
                 Tag(*byte)
             ),
             Self::DataBeforeEncryption => f.write_str(
-                "unencrypted data came with the answer to the request for encryption, as if \
-                 somebody between had put it there",
+                "received unencrypted data with the answer to the request for encryption; it may \
+                 have been injected in transit",
             ),
             Self::CopyInPipeline => f.write_str(
                 "COPY FROM STDIN cannot be executed together with other statements in a pipeline",
@@ -117,7 +118,7 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// What kind of message the server sent, and its type byte.
+/// A kind of message from the server, and its type byte.
 struct Sent(&'static str, u8);
 
 impl fmt::Display for Sent {

@@ -1,4 +1,4 @@
-//! The contents of messages that somebody wants to read: errors, column names, rows.
+//! The contents of messages that a driver reads: errors, column names, rows.
 
 use crate::ProtocolError;
 
@@ -23,7 +23,7 @@ pub struct ServerMessage<'a> {
 
 impl<'a> ServerMessage<'a> {
     /// Reads the body of an ErrorResponse or NoticeResponse. Text that is not UTF-8 (a server may
-    /// report log-in errors in its own encoding) is cut where it stops being so.
+    /// report authentication errors in its own encoding) is cut at the first invalid byte.
     pub(crate) fn read(tag: u8, body: &'a [u8]) -> Result<Self, ProtocolError> {
         let mut found = Self {
             severity: "",
@@ -61,7 +61,7 @@ impl<'a> ServerMessage<'a> {
         }
     }
 
-    /// Whether the server closes the connection after this.
+    /// True if the server closes the connection after this.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self.severity, "FATAL" | "PANIC")
@@ -81,7 +81,7 @@ impl<'a> Columns<'a> {
         Ok(Self { count, rest })
     }
 
-    /// How many there are.
+    /// Their number.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count

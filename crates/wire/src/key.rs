@@ -1,10 +1,10 @@
-//! Cancel keys, and the request that shows one.
+//! Cancel keys, and the request that contains one.
 
 use bytes::{BufMut, BytesMut};
 
 use crate::{ProtocolError, ProtocolVersion};
 
-/// What a cancel request must show.
+/// The key that a cancel request must contain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BackendKey {
     /// Process ID of the server process.

@@ -1,6 +1,5 @@
 //! PostgreSQL's client protocol (versions 3.0 and 3.2) without I/O: bytes in, events out.
-//!
-//! No sockets and no clocks are in here; who drives a connection reads from its socket into a
+//! It uses no sockets and no clocks. The driver of a connection reads from its socket into a
 //! [`Scanner`], hands each [`Message`] to the connection's [`Session`], acts on the [`Event`] that
 //! comes back, and sends whatever the session wrote into the output buffer.
 //!
@@ -12,20 +11,20 @@
 //! Whatever a server sends, a scanner holds a bounded amount of memory, and a session answers with
 //! an event or a [`ProtocolError`]; neither panics.
 
+mod authentication;
 mod encryption;
 mod error;
 mod fields;
 mod key;
-mod login;
 mod require_auth;
 mod scan;
 mod session;
 
+pub use authentication::{Binding, Identity, ProtocolVersion};
 pub use encryption::{Channel, TlsAnswer, read_tls_answer, write_tls_request};
 pub use error::ProtocolError;
 pub use fields::{Columns, ParameterTypes, Row, ServerMessage};
 pub use key::{BackendKey, write_cancel};
-pub use login::{Binding, Identity, ProtocolVersion};
 pub use require_auth::RequireAuth;
 pub use scan::{MESSAGE_BYTES_MAX, Message, Scan, Scanner};
 pub use session::{Event, Format, Session, TransactionStatus};

@@ -1,10 +1,10 @@
-//! `require_auth`: which ways to prove who one is the server may ask for, as libpq has it.
+//! `require_auth`: the authentication methods that the server may request, as in libpq.
 
 use std::str::FromStr;
 
 use crate::ProtocolError;
 
-/// A way to prove who one is.
+/// An authentication method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// The server asked for nothing.
@@ -14,7 +14,7 @@ pub(crate) enum Method {
     Scram,
 }
 
-/// Every name that may be listed; those of ways that are not supported can be listed as well.
+/// Every name that may be listed, including methods that are not supported.
 const NAMES: [&str; 7] = [
     "none",
     "password",
@@ -35,7 +35,7 @@ impl Method {
     }
 }
 
-/// The ways that are refused; none at first.
+/// The methods that are refused; none at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequireAuth {
     refused: u8,
@@ -54,7 +54,8 @@ impl RequireAuth {
 impl FromStr for RequireAuth {
     type Err = String;
 
-    /// Reads a list with commas: either what is allowed, or with `!` before each what is not.
+    /// Reads a comma-separated list of allowed methods, or of excluded methods with `!` before
+    /// each.
     fn from_str(list: &str) -> Result<Self, String> {
         if list.is_empty() {
             return Ok(Self::default());
@@ -65,7 +66,7 @@ impl FromStr for RequireAuth {
             let name = entry.strip_prefix('!').unwrap_or(entry);
             if name.len() != entry.len() - usize::from(negated) {
                 return Err(format!(
-                    "require_auth {list:?} mixes what is allowed and, with \"!\", what is not"
+                    "require_auth {list:?} mixes allowed methods and, with \"!\", excluded ones"
                 ));
             }
             let number = NAMES

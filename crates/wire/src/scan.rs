@@ -1,8 +1,8 @@
 //! Cuts a stream of bytes into messages, however the stream was split on its way.
 //!
 //! Whole messages are lent out of the caller's read buffer without a copy. Only what is left of an
-//! unfinished message is kept, so an idle connection holds no buffer. The body of a row that nobody
-//! wants is skipped and never kept, however long.
+//! unfinished message is kept, so an idle connection holds no buffer. The body of a row that is not
+//! requested is skipped and never kept, however long.
 
 use crate::ProtocolError;
 
@@ -42,7 +42,7 @@ impl Scanner {
         Self::default()
     }
 
-    /// Whether the bodies of rows (DataRow, CopyData) from here on are wanted. They are not at first.
+    /// True if the bodies of rows (DataRow, CopyData) from here on are wanted. They are not at first.
     pub fn keep_rows(&mut self, keep: bool) {
         self.keep_rows = keep;
     }

@@ -1,17 +1,18 @@
-//! One connection's state: log-in, then statement cycles, each ended by ReadyForQuery.
+//! The state of a connection: authentication, then statement cycles, each ended by ReadyForQuery.
 //!
 //! The session writes what a driver asks for into the driver's buffer and checks that what the
-//! server sends can come at this point. It keeps no text and, once logged in, allocates nothing.
+//! server sends is allowed at this point. It keeps no text and, once authenticated, allocates
+//! nothing.
 
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 
+use crate::authentication::{self, Authentication, Identity, unsendable};
 use crate::fields::{Columns, ParameterTypes, Row, ServerMessage, split_text};
-use crate::login::{self, Identity, Login, unsendable};
 use crate::{BackendKey, Channel, Message, ProtocolError, ProtocolVersion};
 
-/// What ReadyForQuery says of the transaction.
+/// The transaction status in ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionStatus {
     /// Not in a transaction block.
@@ -22,21 +23,21 @@ pub enum TransactionStatus {
     Failed,
 }
 
-/// How values are written.
+/// The format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// As people read them.
+    /// Text.
     Text,
-    /// As the type's send function does.
+    /// Binary, as the type's send function writes it.
     Binary,
 }
 
-/// What a message means to the driver.
+/// The meaning of a message for the driver.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// Nothing to act on.
     Quiet,
-    /// Logged in; the first statement can be sent.
+    /// Authenticated; the first statement can be sent.
     Connected,
     /// A named or unnamed statement was parsed.
     Parsed,
@@ -69,8 +70,8 @@ pub enum Event<'a> {
 }
 
 enum State {
-    LoggingIn(Login),
-    /// Logged in; this many cycles are under way.
+    Authenticating(Authentication),
+    /// Authenticated; this many cycles are under way.
     Cycles(u32),
     Broken,
 }
@@ -98,9 +99,9 @@ impl Session {
         channel: Channel,
         out: &mut BytesMut,
     ) -> Result<Self, ProtocolError> {
-        login::write_startup(identity, out)?;
+        authentication::write_startup(identity, out)?;
         Ok(Self {
-            state: State::LoggingIn(Login::Asked(channel)),
+            state: State::Authenticating(Authentication::Asked(channel)),
             key: BackendKey::default(),
             version: identity.version,
             accepted: false,
@@ -110,14 +111,14 @@ impl Session {
         })
     }
 
-    /// What a cancel request for this connection needs.
+    /// The key for a cancel request.
     #[must_use]
     pub fn key(&self) -> &BackendKey {
         &self.key
     }
 
-    /// Whether the server has said yes to who logs in. What fails after that would not have gone
-    /// better with another encryption.
+    /// Return whether the server has accepted the client. A failure after that cannot be avoided
+    /// with another encryption.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.accepted
@@ -239,7 +240,7 @@ impl Session {
         self.begin_cycle();
     }
 
-    /// Whether the server waits for the data of COPY FROM STDIN. It stops to when the data is at
+    /// True if the server waits for the data of COPY FROM STDIN. It stops to when the data is at
     /// its end, or when the server finds something wrong with it.
     #[must_use]
     pub fn is_copying(&self) -> bool {
@@ -303,12 +304,13 @@ impl Session {
         self.executes = [0, self.executes[0]];
     }
 
-    /// Takes one message from the server. Answers that log-in or a failed COPY need are written into
+    /// Takes one message from the server. Answers that authentication or a failed COPY need are
+    /// written into
     /// `out`.
     ///
     /// # Errors
-    /// The message cannot come now or is malformed, or log-in cannot go on. The connection is of no
-    /// use after that.
+    /// The message cannot come now or is malformed, or authentication cannot go on. The connection
+    /// cannot be used after that.
     pub fn receive<'a>(
         &mut self,
         message: Message<'a>,
@@ -316,7 +318,9 @@ impl Session {
         out: &mut BytesMut,
     ) -> Result<Event<'a>, ProtocolError> {
         match std::mem::replace(&mut self.state, State::Broken) {
-            State::LoggingIn(login) => self.receive_login(login, message, identity, out),
+            State::Authenticating(authentication) => {
+                self.receive_authentication(authentication, message, identity, out)
+            }
             State::Cycles(pending) => {
                 self.state = State::Cycles(pending);
                 self.receive_cycle(pending, message, out)
@@ -329,39 +333,39 @@ impl Session {
         }
     }
 
-    fn receive_login<'a>(
+    fn receive_authentication<'a>(
         &mut self,
-        login: Login,
+        authentication: Authentication,
         message: Message<'a>,
         identity: &Identity,
         out: &mut BytesMut,
     ) -> Result<Event<'a>, ProtocolError> {
         let Message { tag, body } = message;
-        let mut next = State::LoggingIn(login);
+        let mut next = State::Authenticating(authentication);
         let event = match (tag, next) {
-            (b'R', State::LoggingIn(login)) => {
-                let login = login::answer(login, body, identity, out)?;
-                self.accepted = matches!(login, Login::Accepted);
-                next = State::LoggingIn(login);
+            (b'R', State::Authenticating(authentication)) => {
+                let authentication = authentication::answer(authentication, body, identity, out)?;
+                self.accepted = matches!(authentication, Authentication::Accepted);
+                next = State::Authenticating(authentication);
                 Event::Quiet
             }
-            (b'Z', State::LoggingIn(Login::Accepted)) => {
+            (b'Z', State::Authenticating(Authentication::Accepted)) => {
                 read_status(body)?;
                 next = State::Cycles(0);
                 Event::Connected
             }
-            (b'K', State::LoggingIn(Login::Accepted)) => {
+            (b'K', State::Authenticating(Authentication::Accepted)) => {
                 self.key = BackendKey::read(body, self.version)?;
-                next = State::LoggingIn(Login::Accepted);
+                next = State::Authenticating(Authentication::Accepted);
                 Event::Quiet
             }
             (b'E', _) => {
                 next = State::Broken;
                 Event::Error(ServerMessage::read(tag, body)?)
             }
-            (b'v', State::LoggingIn(login @ Login::Asked(_))) => {
-                self.version = login::negotiate(identity, body)?;
-                next = State::LoggingIn(login);
+            (b'v', State::Authenticating(authentication @ Authentication::Asked(_))) => {
+                self.version = authentication::negotiate(identity, body)?;
+                next = State::Authenticating(authentication);
                 Event::Quiet
             }
             (b'S' | b'N' | b'A', kept) => {
@@ -371,7 +375,7 @@ impl Session {
             _ => {
                 return Err(ProtocolError::Unexpected {
                     tag,
-                    during: "log-in",
+                    during: "authentication",
                 });
             }
         };
@@ -416,7 +420,7 @@ impl Session {
             b'D' => Ok(Event::Row(Some(Row::read(body)?))),
             b'2' | b'3' | b'n' | b's' | b'H' | b'd' | b'c' => Ok(Event::Quiet),
             b't' => Ok(Event::ParameterTypes(ParameterTypes::read(body)?)),
-            // What else was sent already would be taken for the data.
+            // Statements that were already sent would be taken for the data.
             b'G' if pending > 1 || self.executes != [0, 1] => Err(ProtocolError::CopyInPipeline),
             b'G' => {
                 self.copying = true;

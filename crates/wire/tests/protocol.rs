@@ -90,14 +90,14 @@ proptest! {
 
     #[test]
     fn arbitrary_messages_do_not_panic_a_session(
-        log_in: bool,
+        authenticated: bool,
         messages in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..60)), 0..20),
     ) {
         let identity = identity(Some("secret"));
         let mut out = BytesMut::new();
-        let mut session = if log_in { connected() } else { started(&identity) };
+        let mut session = if authenticated { connected() } else { started(&identity) };
         for (tag, body) in &messages {
-            if log_in {
+            if authenticated {
                 session.sync(&mut out);
             }
             match session.receive(Message { tag: *tag, body }, &identity, &mut out) {
@@ -368,7 +368,7 @@ fn a_server_that_cannot_prove_itself_is_not_trusted() {
         answer(foreign),
         Err(ProtocolError::ServerNotAuthentic(_))
     ));
-    // Saying yes before the proof is no way out either.
+    // Acceptance before the proof is refused too.
     let mut session = started(&identity);
     let mut answer = |body: &[u8]| {
         session
@@ -532,7 +532,7 @@ fn what_cannot_be_sent_is_refused_here() {
     assert!(session.bind("", &[], too_many, write, &mut out).is_err());
 }
 
-/// What a session that starts on this channel answers to an offer of these SASL mechanisms.
+/// The answer of a session on this channel to an offer of these SASL mechanisms.
 fn answer_sasl(channel: Channel, binding: Binding, offer: &[u8]) -> Result<Vec<u8>, ProtocolError> {
     let identity = Identity {
         binding,
@@ -579,8 +579,8 @@ fn scram_is_bound_to_its_connection_where_both_sides_can() {
     }
 }
 
-/// Outcome of a log-in in which the server sends these authentication messages.
-fn log_in(identity: &Identity, messages: &[&[u8]]) -> Result<bool, ProtocolError> {
+/// Outcome of authentication in which the server sends these authentication messages.
+fn authenticate(identity: &Identity, messages: &[&[u8]]) -> Result<bool, ProtocolError> {
     let mut session = started(identity);
     for body in messages {
         let message = Message { tag: b'R', body };
@@ -596,7 +596,7 @@ fn a_required_binding_cannot_be_talked_out_of() {
         ..identity(Some("pw"))
     };
     for message in [&[0, 0, 0, 0][..], &[0, 0, 0, 3], &[0, 0, 0, 5, 1, 2, 3, 4]] {
-        let outcome = log_in(&identity, &[message]);
+        let outcome = authenticate(&identity, &[message]);
         assert!(matches!(outcome, Err(ProtocolError::BindingMissing(_))));
     }
 }
@@ -619,7 +619,7 @@ fn only_what_require_auth_lists_is_answered() {
             require_auth: list.parse().expect("a list"),
             ..identity(Some("pw"))
         };
-        let outcome = log_in(&identity, messages);
+        let outcome = authenticate(&identity, messages);
         let wanted = refused.map_or(Ok(true), |method| Err(ProtocolError::MethodRefused(method)));
         assert_eq!(outcome, wanted, "{list}");
     }
@@ -653,7 +653,7 @@ fn the_version_is_negotiated_down_but_not_below_the_least() {
     );
     let unasked = ProtocolError::Unexpected {
         tag: b'v',
-        during: "log-in",
+        during: "authentication",
     };
     assert_eq!(start(V3_0, V3_0, DOWN), Err(unasked.clone()));
     assert_eq!(

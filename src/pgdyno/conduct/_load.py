@@ -136,7 +136,7 @@ class RunningLoad:
     def end_interval(self, tag: int | None) -> int:
         """End the interval now and tag those that follow; return the time in monotonic ns."""
         self.raise_fault()
-        return self._load.cut(tag)
+        return self._load.end_interval(tag)
 
     def wait_recorded(self, until_ns: int) -> None:
         """Wait until every interval that ended by ``until_ns`` has been recorded.

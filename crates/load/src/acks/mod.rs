@@ -1,7 +1,8 @@
 //! The ack ledger: the clients' own record of how each transaction ended, kept outside the server.
 //!
-//! Every transaction that a client had is in it, but for those that are waiting or under way when the
-//! load, or the process, ends. One append-only file per thread. It opens with a header that says all of what follows; then come
+//! It contains every transaction that a client had, except those that are waiting or active when
+//! the load, or the process, ends. One append-only file per thread. It opens with a header that
+//! says all of what follows; then come
 //! records of one size. A record is complete or not there: what a killed process left of its last
 //! one is told by the file's length, what a crashed machine left by an outcome of 0. Records wait in
 //! a buffer for at most [`WRITE_EVERY_NS`] and are written by the thread itself; nothing is allocated
@@ -32,7 +33,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// or when the oldest of them has waited for this long.
 const WRITE_EVERY_NS: u64 = 100_000_000;
 
-/// What became of a transaction on the server, as far as its client can know.
+/// The outcome of a transaction on the server, as far as its client can know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The server acknowledged all of it.
@@ -40,7 +41,7 @@ pub enum Outcome {
     /// What was under way surely had no effect. What the script committed before is counted in
     /// [`crate::client::Progress::commits`].
     Failed = 2,
-    /// The connection ended while something was under way that could commit: nobody can know.
+    /// The connection ended while something was active that could commit: the outcome is unknown.
     Unknown = 3,
     /// Nothing of it ever left.
     Unsent = 4,
@@ -59,7 +60,7 @@ pub enum Column {
     Cancelled = 4,
 }
 
-/// How a transaction ended.
+/// The end of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending {
     /// On the server.
@@ -250,5 +251,8 @@ fn unwritable(path: &Path, error: &io::Error) -> LoadError {
         "acks-unwritable",
         format!("cannot write the ack ledger {}: {error}", path.display()),
     )
-    .with_hint("what was acknowledged must not go unrecorded, so the load stops; free some space, or name another directory")
+    .with_hint(
+        "the load stops, because acknowledged transactions must be recorded; free some \
+                space, or name another directory",
+    )
 }

@@ -1,4 +1,4 @@
-//! Open loop: when a group's transactions are due, whatever became of the ones before.
+//! Open loop: the times at which a group's transactions are due, independent of earlier ones.
 //!
 //! ```text
 //! Profile (profile.rs)   a rate over time, its integral and the inverse of that, both exact

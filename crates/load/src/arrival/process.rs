@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::profile::Profile;
 use crate::script::Rng;
 
-/// How transactions follow each other.
+/// The distribution of arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
@@ -78,7 +78,7 @@ impl Arrivals {
     }
 
     /// From `at_ns` on the rate is the profile's times `factor`. All times up to then must have been
-    /// given out; the last `undone` ones, which are later, are taken back and come anew.
+    /// given out; the last `undone` ones, which are later, are taken back and drawn again.
     #[allow(clippy::cast_precision_loss)] // a handful
     pub fn set_factor(&mut self, at_ns: u64, factor: f64, undone: usize) {
         let integral = self.profile.integral(at_ns);

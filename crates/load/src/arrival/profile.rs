@@ -109,7 +109,7 @@ pub struct Segments {
     length_ns: f64,
     /// Arrivals in all of them.
     mass: f64,
-    /// Whether they begin again; else the last rate holds.
+    /// True if they begin again; else the last rate holds.
     repeat: bool,
 }
 

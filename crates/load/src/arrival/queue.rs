@@ -1,11 +1,11 @@
-//! A group's arrivals as its threads share them: who gets which, and what becomes of those that find
-//! every client busy.
+//! A group's arrivals as its threads share them: their assignment to clients, and the handling of
+//! those that find every client busy.
 //!
 //! A client that is free takes the first arrival that waits. If none does, its thread *holds* the
 //! next one: it sets a timer to it, and gives it to one of its free clients when it is due. A thread
 //! holds one arrival at most, however many free clients it has, so that little has to be taken back
-//! when the rate changes or clients go. Arrivals come into being when somebody looks, up to the
-//! time of that look: they are counted as intended then, wait if there is room, else are skipped.
+//! when the rate changes or clients go. Arrivals are created when the queue is used, up to the time
+//! of that use: they are counted as intended then, wait if there is room, else are skipped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -23,7 +23,7 @@ pub struct Arrival {
     pub script: usize,
 }
 
-/// What becomes of arrivals that find every client busy, and which scripts they execute.
+/// The handling of arrivals that find every client busy, and the scripts that they execute.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// As many wait; more than that are skipped.
@@ -34,7 +34,7 @@ pub struct Policy {
     pub mix: Mix,
     /// So many become due in all; `None` is no end.
     pub most: Option<u64>,
-    /// Whether what is skipped is kept for [`Queue::take_skips`].
+    /// True if what is skipped is kept for [`Queue::take_skips`].
     pub notes_skips: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Skip {
     pub number: u64,
 }
 
-/// What was counted of one script since the last time.
+/// Counts of one script since the last time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Arrivals that became due.
@@ -76,17 +76,17 @@ pub struct Queue {
     policy: Policy,
     choice: Rng,
     started_ns: u64,
-    /// The next one that nobody holds.
+    /// The next one that no thread holds.
     next: Option<Arrival>,
     /// Not due yet, and given back.
     returned: BinaryHeap<Reverse<Arrival>>,
-    /// Due, and nobody had time for them; oldest first.
+    /// Due, and no client was free for them; oldest first.
     waiting: VecDeque<Arrival>,
     /// By thread: the arrival that it holds, and whether it was counted.
     held: Vec<Option<(Arrival, bool)>>,
     /// Clients of all threads that have nothing to do.
     free: usize,
-    /// How many are still to be drawn, if there is an end.
+    /// Number of arrivals still to be drawn, if there is an end.
     left: Option<u64>,
     /// Transactions that clients have taken.
     started: u64,
@@ -145,7 +145,7 @@ impl Queue {
             self.take_soonest();
             self.skip_late(arrival.intended_ns);
             self.counts[arrival.script].intended += 1;
-            // Clients that are free, but for those that a held arrival is meant for.
+            // Clients that are free, except those that a held arrival is meant for.
             let holding = self.held.iter().flatten().count();
             if self.waiting.len() < self.policy.bound + self.free.saturating_sub(holding) {
                 self.waiting.push_back(arrival);
@@ -266,7 +266,7 @@ impl Queue {
         self.free > 0
     }
 
-    /// The first arrival that nobody holds and that does not wait.
+    /// The first arrival that no thread holds and that does not wait.
     fn soonest(&mut self) -> Option<Arrival> {
         if self.next.is_none() && self.stopped_ns.is_none() {
             self.next = self.draw();
@@ -336,7 +336,7 @@ impl Queue {
         count
     }
 
-    /// Whether everything has become due, and nothing waits: what is not over is with the clients,
+    /// True if everything has become due, and nothing waits: what is not over is with the clients,
     /// of which so many transactions have ended.
     #[must_use]
     pub fn is_over(&self, ended: u64) -> bool {

@@ -55,7 +55,7 @@ pub struct ArrivalConfig {
     pub queue_max: Option<u32>,
 }
 
-/// What becomes of a transaction that is due while every client is busy.
+/// The handling of a transaction that is due while every client is busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenBusy {
@@ -158,7 +158,7 @@ fn default_validation() -> String {
     "select 1".into()
 }
 
-/// How long a client waits for a pooled connection, in milliseconds.
+/// Longest wait of a client for a pooled connection, in milliseconds.
 pub fn default_pool_wait() -> u64 {
     30_000
 }
@@ -206,7 +206,8 @@ impl GroupConfig {
             return Ok(());
         };
         if self.think_ms > 0 {
-            let why = "has think_ms and an arrival: with a rate, that says when transactions start";
+            let why = "has both think_ms and an arrival, and the arrival determines when \
+                       transactions start";
             return Err(self.refuse(why));
         }
         arrival.check()
@@ -238,7 +239,7 @@ impl GroupConfig {
         ];
         match useless.iter().find(|(given, _)| *given) {
             Some((_, what)) => Err(self.refuse(&format!(
-                "is idle, so that {what} makes no sense: its clients connect and never send"
+                "is idle, so {what} cannot be used: its clients connect and never send"
             ))),
             None => Ok(()),
         }
@@ -289,7 +290,7 @@ impl ArrivalConfig {
         self.profile.check()
     }
 
-    /// How many transactions wait while every client is busy.
+    /// Number of transactions that wait while every client is busy.
     #[must_use]
     pub fn bound(&self) -> usize {
         match self.when_busy {

@@ -1,4 +1,4 @@
-//! Where the server is, who logs in there, and what is asked of the way: libpq's parameters.
+//! The server, the role, and the requirements on connections: libpq's parameters.
 
 use serde::Deserialize;
 
@@ -29,7 +29,7 @@ pub enum LoadBalance {
     Random,
 }
 
-/// Whether connections are encrypted, and what the server must prove.
+/// Encryption of connections, and verification of the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs)] // libpq's words
@@ -68,7 +68,7 @@ pub enum SslNegotiation {
     Direct,
 }
 
-/// Whether the client's certificate is sent.
+/// Use of the client's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // libpq's words
@@ -88,7 +88,7 @@ pub enum TlsVersion {
     V1_3,
 }
 
-/// Whether SCRAM is bound to the encrypted connection.
+/// Channel binding of SCRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // libpq's words
@@ -116,20 +116,20 @@ pub enum ProtocolVersionConfig {
 pub struct HostConfig {
     /// Host name, address, or directory of the Unix socket.
     pub host: String,
-    /// Its address, where that is not to be looked up.
+    /// Its address, if it must not be looked up.
     #[serde(default)]
     pub hostaddr: Option<String>,
     /// Port, also of the Unix socket's name.
     pub port: u16,
 }
 
-/// Where the server is and who logs in.
+/// The server and the role.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetConfig {
-    /// The server, or several of which each connection takes the first that will do.
+    /// The server, or several of which each connection takes the first that is suitable.
     pub hosts: Vec<HostConfig>,
-    /// Which of them will do.
+    /// Which of them are suitable.
     #[serde(default)]
     pub target_session_attrs: SessionAttrs,
     /// In which order they are tried.
@@ -161,19 +161,19 @@ pub struct TargetConfig {
     /// File with the client's certificate; `~/.postgresql/postgresql.crt` if not given.
     #[serde(default)]
     pub sslcert: Option<String>,
-    /// Whether it is sent to servers that ask for one.
+    /// Use of it when a server requests one.
     #[serde(default)]
     pub sslcertmode: SslCertMode,
     /// File with its private key; `~/.postgresql/postgresql.key` if not given.
     #[serde(default)]
     pub sslkey: Option<String>,
-    /// What that is encrypted with.
+    /// The password of the private key.
     #[serde(default)]
     pub sslpassword: Option<String>,
     /// File with revoked certificates; `~/.postgresql/root.crl` if not given.
     #[serde(default)]
     pub sslcrl: Option<String>,
-    /// Whether the host's name is told when encryption begins.
+    /// True if the host's name is sent when encryption begins.
     #[serde(default = "yes")]
     pub sslsni: bool,
     /// Oldest version of TLS.
@@ -185,7 +185,7 @@ pub struct TargetConfig {
     /// Binding of SCRAM to the connection.
     #[serde(default)]
     pub channel_binding: ChannelBinding,
-    /// What the server may ask for.
+    /// The authentication methods that the server may request.
     #[serde(default)]
     pub require_auth: Option<String>,
     /// Oldest version of the protocol.
@@ -203,7 +203,7 @@ fn yes() -> bool {
     true
 }
 
-/// What does not go together.
+/// The options that conflict.
 pub(super) fn check(target: &TargetConfig) -> Result<(), LoadError> {
     if target.hosts.is_empty() {
         return Err(invalid("target.hosts names no server".into()));
@@ -211,8 +211,8 @@ pub(super) fn check(target: &TargetConfig) -> Result<(), LoadError> {
     let mode = target.sslmode;
     if target.sslrootcert.as_deref() == Some("system") && mode != SslMode::VerifyFull {
         return Err(invalid(format!(
-            "sslmode {:?} is too weak for sslrootcert \"system\", with which anybody's certificate \
-             counts",
+            "sslmode {:?} is too weak for sslrootcert \"system\", which trusts every public \
+             certificate authority",
             mode.as_str()
         ))
         .with_hint("use sslmode verify-full"));

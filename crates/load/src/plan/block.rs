@@ -49,7 +49,10 @@ pub fn bounds(script: &Script, name: &str) -> Result<Bounds, ScriptError> {
     for (index, command) in script.commands.iter().enumerate() {
         match command {
             Command::StartPipeline => {
-                let message = format!("{name} has to come before a COMMIT, not within a pipeline");
+                let message = format!(
+                    "{name} must come before a COMMIT, and a pipeline does not \
+                                       allow that"
+                );
                 return Err(script.error_at(index, &message, "send the statements one by one"));
             }
             Command::Sql(statement) => {
@@ -61,7 +64,7 @@ pub fn bounds(script: &Script, name: &str) -> Result<Bounds, ScriptError> {
                     continue;
                 }
                 if queries.len() > 1 {
-                    let message = format!("{name} cannot come in between joined statements");
+                    let message = format!("{name} cannot be placed between joined statements");
                     return Err(script.error_at(index, &message, "send COMMIT by itself"));
                 }
                 bounds.ends.push(index);
@@ -86,10 +89,10 @@ pub fn add(script: Script, block: &Script, addition: &Addition<'_>) -> Result<Sc
         Before::Each => ends,
         Before::Last if may_be_jumped_over(&script, last) => {
             let message = format!(
-                "{} has to come before the last COMMIT, and not every run of the script comes to it",
+                "{} must come before the last COMMIT, which not every run of the script reaches",
                 addition.name
             );
-            let hint = "move COMMIT behind \\endif";
+            let hint = "move COMMIT after \\endif";
             return Err(script.error_at(last, &message, hint));
         }
         Before::Last => vec![last],
@@ -118,13 +121,16 @@ fn wrap(
 ) -> Result<Script, ScriptError> {
     let name = addition.name;
     if let Some(begin) = begin {
-        let message = format!("{name} comes before its COMMIT, and this transaction has none");
+        let message = format!("{name} must come before a COMMIT, and this transaction has none");
         let hint = "end the script with COMMIT, or leave BEGIN out";
         return Err(script.error_at(begin, &message, hint));
     }
     if let Some(place) = unwrappable(&script) {
-        let message = format!("{name} needs a block, in which this statement cannot be executed");
-        let hint = "take it into a client group of its own";
+        let message = format!(
+            "{name} needs a transaction block, in which this statement cannot be \
+                               executed"
+        );
+        let hint = "move it to a separate client group";
         return Err(script.error_at(place, &message, hint));
     }
     let end = script.commands.len();

@@ -1,10 +1,10 @@
-//! What a statement can do to the transaction it is in, judged by its words.
+//! The effect that a statement can have on its transaction, judged by its keywords.
 //!
 //! The ack ledger calls an outcome known only where it is: in doubt a statement may commit.
 
 use crate::script::Statement;
 
-/// What a statement can do to a transaction.
+/// The effect that a statement can have on a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Effect {
     /// It begins a transaction block and does nothing else.
@@ -37,7 +37,7 @@ impl Effect {
         }
     }
 
-    /// Whether it may commit something when it is executed; `in_block`: within a transaction block.
+    /// True if it may commit something when it is executed; `in_block`: within a transaction block.
     #[must_use]
     pub fn may_commit(self, in_block: bool) -> bool {
         if in_block {

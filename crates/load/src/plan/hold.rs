@@ -80,11 +80,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_held_open_is_refused() {
-        assert!(refused("begin; select 1;").contains("before its COMMIT"));
-        assert!(refused("begin; select 1; rollback;").contains("before its COMMIT"));
+        assert!(refused("begin; select 1;").contains("before a COMMIT"));
+        assert!(refused("begin; select 1; rollback;").contains("before a COMMIT"));
         assert!(refused("begin\\; select 1\\; commit;").contains("joined statements"));
         let pipeline = "\\startpipeline\nselect 1;\n\\endpipeline\n";
         assert!(refused(pipeline).contains("pipeline"));
-        assert!(refused("commit prepared 'x';").contains("needs a block"));
+        assert!(refused("commit prepared 'x';").contains("needs a transaction block"));
     }
 }

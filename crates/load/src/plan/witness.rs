@@ -1,5 +1,5 @@
 //! Transactions that leave a witness: a statement, just before a script's last COMMIT, that notes in
-//! the database what the ack ledger notes beside it. After a crash the two are compared.
+//! the database what the ack ledger records outside it. After a crash the two are compared.
 //!
 //! A script without a block becomes one, so that the witness is there if and only if the
 //! transaction is. Where it cannot become one (an error is expected, or a statement is not executed
@@ -66,8 +66,8 @@ pub fn leave(script: Script, block: &Script, witness: &Command) -> Result<Script
     } else if let Some(failing) = failing
         && bounds.ends.last().is_some_and(|last| failing < *last)
     {
-        let message = "the transaction in which an error is expected cannot leave a witness";
-        let hint = "take the statement out of the block, or into a script of its own";
+        let message = "a transaction in which an error is expected cannot write a witness";
+        let hint = "move the statement out of the block, or to a separate script";
         return Err(script.error_at(failing, message, hint));
     }
     let addition = Addition {

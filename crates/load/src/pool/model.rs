@@ -1,4 +1,4 @@
-//! The pool against a model of its users: nobody is lost, passed over, or left to wait in vain.
+//! The pool against a model of its users: no client is lost, passed over, or left waiting.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A pool with its users: connections at work, and clients that are nowhere else.
+/// A pool with its users: active connections, and clients that are nowhere else.
 struct Users {
     pool: Pool,
     max: usize,

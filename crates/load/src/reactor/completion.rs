@@ -35,7 +35,7 @@ pub(super) struct Completion {
     ring: IoUring,
     buffers: Buffers,
     sockets: Vec<Option<Socket>>,
-    /// How many sockets the kernel finds by their slot.
+    /// Number of sockets that the kernel finds by their slot.
     files: usize,
     /// Number of the socket opened last: results for an earlier one in the same place are stale.
     generation: u32,
@@ -56,7 +56,7 @@ pub(super) struct Completion {
 struct Socket {
     stream: Stream,
     generation: u32,
-    /// Whether the kernel finds it by its slot.
+    /// True if the kernel finds it by its slot.
     fixed: bool,
     connecting: bool,
     /// What the socket did not take. While there is some, its being writable is watched.
@@ -467,7 +467,7 @@ impl Completion {
     }
 
     /// A receive request that stays can miss the end of a stream that comes right behind data (seen
-    /// on Linux 6.18): the end is watched for apart, and receiving then asked for anew.
+    /// on Linux 6.18): the end is watched for separately, and receiving is then requested again.
     fn watch_end(&mut self, slot: usize) {
         if let Some(socket) = socket(&mut self.sockets, slot) {
             let tag = Tag {

@@ -163,7 +163,7 @@ impl Readiness {
         }
     }
 
-    /// What one event of the kernel's means, but for the reading that may follow.
+    /// What one event of the kernel's means, except the reading that may follow.
     fn take(&mut self, index: usize) -> Option<Event> {
         let ready = &self.ready[index];
         match ready.token {

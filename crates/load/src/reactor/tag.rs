@@ -1,12 +1,12 @@
-//! What comes back from the kernel with a result: which request it was.
+//! The tag of a request, which the kernel returns with its result.
 
-/// Highest number of a socket; after it they begin anew.
+/// Highest number of a socket; after it they begin again.
 pub(super) const GENERATION_MAX: u32 = 0x1fff_ffff;
 
 /// What a request was for, packed into the number that comes back with its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag {
-    /// What the request does.
+    /// Its kind.
     pub purpose: Purpose,
     /// At most [`GENERATION_MAX`].
     pub generation: u32,
@@ -14,7 +14,7 @@ pub(super) struct Tag {
     pub index: usize,
 }
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Receives.

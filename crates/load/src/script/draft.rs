@@ -1,4 +1,4 @@
-//! A script on its way: commands in turn, blocks as jumps, and what may stand where.
+//! A script being parsed: commands in order, blocks as jumps, and the rules of placement.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -14,11 +14,11 @@ use super::{Capture, Command, Origin, SCRIPT_BYTES_MAX, Script, Statement};
 /// A script to parse.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// What results call it.
+    /// Its name in results.
     pub name: &'a str,
     /// The script.
     pub text: &'a str,
-    /// What error messages call it.
+    /// Its name in error messages.
     pub file: &'a str,
 }
 
@@ -406,7 +406,7 @@ impl<'a> Draft<'a> {
 }
 
 fn misplaced_expect(offset: usize) -> Fault {
-    Fault::new(offset, "\\expect must stand right before an SQL statement")
+    Fault::new(offset, "\\expect must be directly before an SQL statement")
 }
 
 /// Where each span of the text stands; they ascend. Each look starts at the line of the one before.

@@ -1,9 +1,8 @@
-//! What can be wrong with a script, when it is read ([`ScriptError`]) and when it runs
-//! ([`EvalError`]).
+//! Errors in a script, when it is read ([`ScriptError`]) and when it runs ([`EvalError`]).
 
 use std::fmt;
 
-/// A mistake in a script, with its place.
+/// An error in a script, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
     /// The file, as the caller named it.
@@ -14,7 +13,7 @@ pub struct ScriptError {
     pub column: u32,
     /// What is wrong; no final period.
     pub message: String,
-    /// What would be right.
+    /// What to write instead.
     pub hint: Option<String>,
 }
 

@@ -26,7 +26,7 @@ pub fn eval(expr: &Expr, variables: &Variables, rng: &mut Rng) -> Outcome {
     node(&expr.0, variables, rng)
 }
 
-/// Whether the condition of `\if` holds: a number that is not 0 does, NULL does not.
+/// True if the condition of `\if` holds: a number that is not 0 does, NULL does not.
 ///
 /// # Errors
 /// As [`eval`].
@@ -123,7 +123,7 @@ fn in_doubles(operator: Operator, left: f64, right: f64) -> Value {
     }
 }
 
-/// Shifts take the lowest 6 bits of their distance, as the processors do that pgbench runs on.
+/// Shifts take the lowest 6 bits of their distance, as the CPUs do that pgbench runs on.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn in_ints(operator: Operator, left: i64, right: i64) -> Outcome {
     let checked = |value: Option<i64>, name| value.map(Value::Int).ok_or_else(|| overflow(name));

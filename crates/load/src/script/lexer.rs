@@ -166,7 +166,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `e5`, `E-5` or the like comes next.
+    /// True if `e5`, `E-5` or the like comes next.
     fn has_exponent(&self) -> bool {
         if !matches!(self.byte(0), Some(b'e' | b'E')) {
             return false;

@@ -83,7 +83,7 @@ pub(super) fn parse(text: &str, at: usize, scope: &mut Scope) -> Result<(Meta, u
 fn shell(name: &str, offset: usize) -> Fault {
     Fault::new(
         offset,
-        format!("\\{name} is refused: starting a program would disturb the load"),
+        format!("\\{name} is not supported: starting a program would disturb the load"),
     )
     .hint("compute the value with \\set, fetch it with \\gset, or define it with -D")
 }
@@ -92,7 +92,7 @@ fn unknown(word: &str, offset: usize) -> Fault {
     if let Some(instead) = psql::instead_of(word) {
         return Fault::new(
             offset - 1,
-            format!("\\{word} is psql's and not for scripts"),
+            format!("\\{word} is a psql command that scripts do not support"),
         )
         .hint(instead);
     }
@@ -176,7 +176,10 @@ impl<'a> Arguments<'a> {
                 offset,
                 format!("\"{word}\" is not the SQLSTATE of an error"),
             )
-            .hint("it has 5 digits or capital letters, as 42P01 for a table that does not exist")),
+            .hint(
+                "a SQLSTATE has 5 digits or capital letters, such as 42P01 for a table that does \
+                   not exist",
+            )),
         }
     }
 

@@ -77,7 +77,7 @@ pub const VARIABLES_MAX: usize = 4096;
 /// A parsed script, ready to run.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// What results call it.
+    /// Its name in results.
     pub name: String,
     /// Where it came from, for error messages.
     pub file: String,
@@ -306,7 +306,7 @@ impl Sleep {
         }
     }
 
-    /// How long to sleep.
+    /// The duration.
     ///
     /// # Errors
     /// The variable is not defined or is not a whole number that is not negative.

@@ -128,19 +128,19 @@ impl Scope {
     }
 }
 
-/// Whether `name` can be a variable: letters, digits, underscores and anything beyond ASCII, not
+/// True if `name` can be a variable: letters, digits, underscores and anything beyond ASCII, not
 /// starting with a digit.
 #[must_use]
 pub fn is_valid_name(name: &str) -> bool {
     name.bytes().next().is_some_and(starts_name) && name.bytes().all(continues_name)
 }
 
-/// Whether a variable's name can start with this byte.
+/// True if a variable's name can start with this byte.
 pub(super) fn starts_name(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphabetic() || !byte.is_ascii()
 }
 
-/// Whether a variable's name can go on with this byte.
+/// True if a variable's name can go on with this byte.
 pub(super) fn continues_name(byte: u8) -> bool {
     starts_name(byte) || byte.is_ascii_digit()
 }
@@ -260,7 +260,7 @@ impl Variables {
         true
     }
 
-    /// Whether the variable holds a UUID.
+    /// True if the variable holds a UUID.
     pub(super) fn is_uuid(&self, slot: Slot) -> bool {
         matches!(
             self.values[usize::from(slot.0)],

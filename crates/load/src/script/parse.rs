@@ -48,7 +48,7 @@ fn no_thread(sources: &[Source<'_>], error: &std::io::Error) -> ScriptError {
             .map_or_else(String::new, |source| source.file.to_owned()),
         line: 1,
         column: 1,
-        message: format!("no thread can be started to read the script: {error}"),
+        message: format!("cannot start a thread to read the script: {error}"),
         hint: Some("raise the limit on processes (ulimit -u)".to_owned()),
     }
 }

@@ -4,7 +4,7 @@
 const INSTEAD: [(&[&str], &str); 20] = [
     (
         &["i", "include", "ir", "include_relative"],
-        "give the file itself with -f, as often as there are files; or put its text here",
+        "pass each file with -f, or put its text here",
     ),
     (
         &["timing"],
@@ -12,7 +12,8 @@ const INSTEAD: [(&[&str], &str); 20] = [
     ),
     (
         &["copy"],
-        "write copy t from stdin followed by \\rows, which makes rows up; or COPY from a file that the \
+        "write copy t from stdin followed by \\rows, which generates rows; or COPY from a file \
+         that the \
          server can read",
     ),
     (
@@ -21,20 +22,20 @@ const INSTEAD: [(&[&str], &str); 20] = [
     ),
     (
         &["gexec"],
-        "have psql print the statements once, and give the file with -f",
+        "have psql write the statements to a file once, and pass it with -f",
     ),
     (
         &["gdesc", "gx", "g", "crosstabview"],
-        "end the statement with a semicolon; results are thrown away",
+        "end the statement with a semicolon; results are discarded",
     ),
     (
         &["watch"],
-        "leave it out: a script is executed again and again, -R sets how often",
+        "leave it out: a script is executed repeatedly, and -R sets the rate",
     ),
     (
         &["c", "connect", "conninfo"],
-        "name the database with -d; groups of a spec have connections of their own, -C makes one for \
-         each transaction",
+        "name the database with -d; each group of a spec has its own connections, and -C opens one \
+         for each transaction",
     ),
     (
         &["prompt", "getenv"],
@@ -47,7 +48,7 @@ const INSTEAD: [(&[&str], &str); 20] = [
     ),
     (
         &["o", "out", "w", "write", "s"],
-        "leave it out: results are thrown away",
+        "leave it out: results are discarded",
     ),
     (
         &["pset", "x", "t", "T", "a", "f", "H", "html", "C"],
@@ -73,15 +74,15 @@ const INSTEAD: [(&[&str], &str); 20] = [
             "restrict",
             "unrestrict",
         ],
-        "leave it out; scripts are UTF-8, and --verbose-errors tells every error",
+        "leave it out; scripts are UTF-8, and --verbose-errors prints every error",
     ),
     (
         &["ef", "ev", "e", "edit", "r", "reset"],
-        "leave it out: only a person can edit",
+        "leave it out: a script cannot be interactive",
     ),
     (
         &["h", "help", "?"],
-        "docs/guides/scripts.md tells what a script can have",
+        "docs/guides/scripts.md describes what a script can contain",
     ),
     (
         &[
@@ -94,7 +95,7 @@ const INSTEAD: [(&[&str], &str); 20] = [
             "lo_list",
             "lo_unlink",
         ],
-        "only psql does that; a query of the system catalogs can stand in a script",
+        "only psql does that; a script can query the system catalogs",
     ),
 ];
 

@@ -6,7 +6,7 @@
 //! insert into events values :rows on conflict do nothing \rows 50 :row, null
 //! ```
 //!
-//! COUNT is a whole number or a variable. The expressions are evaluated afresh for each row, in order,
+//! COUNT is a whole number or a variable. The expressions are evaluated for each row, in order,
 //! with the row's number, from 0, in `:row`. A column is an expression, a variable, whose text is
 //! taken as it is, or a text in single quotes. For COPY the rows are its data, in text format; in any
 //! other statement they stand where `:rows` does, or after a final VALUES, as parameters or, in the
@@ -23,7 +23,7 @@ use super::{Piece, Statement, eval};
 
 /// Most parameters of one statement in the protocol. Rows of literals keep to it as well.
 pub const ROW_VALUES_MAX: u64 = 65_535;
-/// What COPY must not be told: it would not read the text format, or not all of it.
+/// Options that COPY must not have: it would not read the text format, or not all of it.
 const UNREADABLE: [&str; 7] = [
     "csv",
     "binary",
@@ -87,7 +87,7 @@ impl Rows {
         })
     }
 
-    /// How many rows, for the statement as it stands.
+    /// Number of rows, for the statement as it stands.
     ///
     /// # Errors
     /// The variable is not a whole number; or there are too many or too few for the statement.
@@ -106,13 +106,13 @@ impl Rows {
         }
     }
 
-    /// How many values a row has.
+    /// Number of values of a row.
     #[must_use]
     pub fn columns_count(&self) -> usize {
         self.columns.len()
     }
 
-    /// Whether every execution has the same number of rows, so that it can be prepared.
+    /// True if every execution has the same number of rows, so that it can be prepared.
     #[must_use]
     pub fn is_count_fixed(&self) -> bool {
         matches!(self.count, Count::Fixed(_))
@@ -150,7 +150,7 @@ impl Rows {
     /// Checks what can be checked before the run.
     pub(super) fn check(&self, raw: &RawStatement<'_>, offset: usize) -> Result<(), Fault> {
         if raw.joined {
-            let message = "\\rows does not go with queries joined by \\;";
+            let message = "\\rows cannot be used with queries joined by \\;";
             return Err(Fault::new(offset, message));
         }
         if let Count::Fixed(count) = self.count
@@ -177,9 +177,10 @@ impl Rows {
         if is_last || raw.names("rows") {
             Ok(())
         } else {
-            let message = "\\rows does not know where the rows are to stand";
+            let message = "the statement has no position for the rows of \\rows";
             Err(Fault::new(offset, message).hint(
-                "it follows COPY … FROM STDIN, a statement that ends in VALUES, or has :rows",
+                "use it after COPY … FROM STDIN, a statement that ends in VALUES, or one with \
+                 :rows",
             ))
         }
     }

@@ -43,7 +43,7 @@ impl RawStatement<'_> {
         })
     }
 
-    /// Whether it is COPY … FROM STDIN.
+    /// True if it is COPY … FROM STDIN.
     pub fn is_copy_in(&self) -> bool {
         let mut words = self.words();
         let is = |word: Option<&str>, keyword: &str| {
@@ -54,7 +54,7 @@ impl RawStatement<'_> {
             && is(words.next(), "stdin")
     }
 
-    /// Whether it names this variable outside quotes.
+    /// True if it names this variable outside quotes.
     pub fn names(&self, wanted: &str) -> bool {
         self.spans.iter().any(
             |span| matches!(span, Span::Variable { name, quoted: false, .. } if *name == wanted),
@@ -62,7 +62,7 @@ impl RawStatement<'_> {
     }
 }
 
-/// What ended a scan.
+/// The end of a scan.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     Semicolon,

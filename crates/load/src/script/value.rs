@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use super::error::EvalError;
 
-/// What an expression yields. Small and `Copy`: evaluating allocates nothing.
+/// The value of an expression. Small and `Copy`: evaluating allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// SQL NULL.
@@ -180,7 +180,7 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// C's `%.15g`, but for infinity and not-a-number, which are written so that SQL reads them.
+/// C's `%.15g`, except infinity and not-a-number, which are written so that SQL reads them.
 fn write_double(value: f64, out: &mut Vec<u8>) {
     const DIGITS: i32 = 15;
     if value.is_nan() {
@@ -279,7 +279,7 @@ pub enum Datum<'a> {
 }
 
 impl Datum<'_> {
-    /// Whether it is NULL.
+    /// True if it is NULL.
     #[must_use]
     pub fn is_null(&self) -> bool {
         *self == Datum::Value(Value::Null)

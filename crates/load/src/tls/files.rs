@@ -15,7 +15,7 @@ use crate::config::{SslCertMode, SslMode, TargetConfig};
 use crate::error::LoadError;
 use crate::socket::reason;
 
-/// Whom the client trusts.
+/// The certificates that the client trusts.
 pub(super) struct Trusted {
     /// For building chains.
     pub store: RootCertStore,
@@ -67,8 +67,8 @@ fn no_root(config: &TargetConfig) -> LoadError {
         ),
     )
     .with_hint(
-        "name the certificate authority's file with sslrootcert, trust what the system trusts with \
-         sslrootcert=system, or use sslmode=require, which checks nothing",
+        "name the certificate authority's file with sslrootcert, use the system's trusted \
+         certificates with sslrootcert=system, or use sslmode=require, which checks no certificate",
     )
 }
 
@@ -148,7 +148,7 @@ fn read_key(
         return Err(LoadError::new(
             "tls-files",
             format!(
-                "there is a client certificate {}, and no private key {}",
+                "the client certificate {} exists, but not its private key {}",
                 certificate.display(),
                 path.display()
             ),
@@ -165,13 +165,13 @@ fn read_key(
         return Err(LoadError::new(
             "tls-files",
             format!(
-                "the private key {} is encrypted in the old way of OpenSSL, which pgdyno does not \
-                 read",
+                "the private key {} is encrypted in OpenSSL's traditional format, which pgdyno \
+                 does not read",
                 path.display()
             ),
         )
         .with_hint(format!(
-            "openssl pkcs8 -topk8 -in {0} -out {0}.new writes it in the new way",
+            "openssl pkcs8 -topk8 -in {0} -out {0}.new converts it to PKCS #8",
             path.display()
         )));
     }
@@ -213,13 +213,13 @@ fn decrypt(
         .map_err(|error| wrong(&format!("its content is damaged: {error}")))?
         .decrypt(password)
         .map_err(|_| {
-            wrong("sslpassword does not open it")
-                .with_hint("or it is encrypted with something else than PBES2 with AES")
+            wrong("sslpassword does not decrypt it")
+                .with_hint("check the password; pgdyno reads PBES2 with AES only")
         })?;
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
 
-/// A key that others could read is no secret; root may lend one to a group.
+/// Checks that no other user can read the key; a group may read a key owned by root.
 fn check_permissions(path: &Path) -> Result<(), LoadError> {
     let found = std::fs::metadata(path)
         .map_err(|error| unreadable("the private key", path, &pem::Error::Io(error)))?;
@@ -229,10 +229,10 @@ fn check_permissions(path: &Path) -> Result<(), LoadError> {
     }
     Err(LoadError::new(
         "tls-files",
-        format!("others may read the private key {}", path.display()),
+        format!("other users may read the private key {}", path.display()),
     )
     .with_hint(format!(
-        "chmod 0600 {}; root's own key may have 0640",
+        "chmod 0600 {}; a key owned by root may have 0640",
         path.display()
     )))
 }
@@ -250,7 +250,7 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, LoadEr
 fn empty(what: &str, one: &str, path: &Path) -> LoadError {
     LoadError::new(
         "tls-files",
-        format!("the file of {what} {} has none in it", path.display()),
+        format!("the file of {what} {} contains none", path.display()),
     )
     .with_hint(format!("{one} in PEM format begins with -----BEGIN …"))
 }

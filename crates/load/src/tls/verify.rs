@@ -1,4 +1,4 @@
-//! What the server's certificate must prove, by libpq's rules.
+//! Verification of the server's certificate, by libpq's rules.
 //!
 //! Chains are checked by webpki. Three things that OpenSSL, and so libpq, takes and webpki does not
 //! are common among PostgreSQL servers and are checked here: a server's own certificate that is
@@ -94,7 +94,7 @@ impl Chains {
         }
     }
 
-    /// Whether the certificate is a trusted one itself, or one of version 1 that a trusted one
+    /// True if the certificate is a trusted one itself, or one of version 1 that a trusted one
     /// issued.
     fn check_directly(
         &self,
@@ -149,7 +149,7 @@ impl Chains {
 
 type Algorithm = dyn rustls::pki_types::SignatureVerificationAlgorithm;
 
-/// Whether the key of `signer` made this signature.
+/// True if the key of `signer` made this signature.
 fn verifies(algorithm: &Algorithm, signer: &Certificate, message: &[u8], signature: &[u8]) -> bool {
     let key = &signer.tbs_certificate.subject_public_key_info;
     let Ok(kind) = key.algorithm.to_der() else {
@@ -268,7 +268,7 @@ pub(super) struct WrongName {
 impl std::fmt::Display for WrongName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.names[..] {
-            [] => write!(f, "it names no host, and should name \"{}\"", self.host),
+            [] => write!(f, "it names no host, and must name \"{}\"", self.host),
             names => write!(
                 f,
                 "it is for {}, not for \"{}\"",

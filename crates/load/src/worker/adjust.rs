@@ -7,7 +7,7 @@ use super::Worker;
 use crate::link::Doing;
 
 impl Worker {
-    /// Whether a transaction is about to begin in a session with other settings than it is to have.
+    /// True if a transaction is about to begin in a session without the settings that it must have.
     pub(super) fn is_to_adjust(&self, slot: usize) -> bool {
         let link = &self.links[slot];
         link.adjusted != self.shared.settings_number()
@@ -21,7 +21,7 @@ impl Worker {
                 .is_some_and(|client| client.sent_ns == 0)
     }
 
-    /// Gives a session its settings, for the client whose transaction follows.
+    /// Applies a session's settings, for the client whose transaction follows.
     pub(super) fn adjust(&mut self, slot: usize) {
         let (number, settings) = self.shared.session_settings();
         let link = &mut self.links[slot];
@@ -34,7 +34,7 @@ impl Worker {
         self.send(slot);
     }
 
-    /// The session has its settings, or the server said why not: then it is of no use.
+    /// The session has its settings, or the server refused them: then it cannot be used.
     pub(super) fn on_adjusted(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
         if let Some(failure) = link.failure.take() {

@@ -33,7 +33,7 @@ enum Free {
 #[derive(Debug, Default)]
 pub struct FreeClients {
     queue: VecDeque<Free>,
-    /// How many there are: fewer than entries, for those of lost connections stay until they are
+    /// Their number: fewer than entries, for those of lost connections stay until they are
     /// met.
     count: usize,
     tickets: u64,
@@ -169,7 +169,7 @@ impl Worker {
         client.granted_ns = free_ns.max(arrival.intended_ns);
     }
 
-    /// Whether a client's transaction, which was not sent yet, is later than it may be.
+    /// True if a client's transaction, which was not sent yet, is later than it may be.
     pub(super) fn is_too_late(shared: &Shared, client: &Client, now_ns: u64) -> bool {
         let limit_ns = shared.plan.groups[client.group].latency_limit_ns;
         let open_loop = shared.groups[client.group].arrivals.is_some();

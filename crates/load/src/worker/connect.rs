@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::io;
 
 use super::{Timer, Worker};
-use crate::connecting::{Connecting, Trouble};
+use crate::connecting::{ConnectError, Connecting};
 use crate::failure::Code;
-use crate::failure::{Besides, Failure};
+use crate::failure::{Details, Failure};
 use crate::link::{Doing, Link};
 use crate::pool::LinkRef;
 use crate::socket::connect;
@@ -76,12 +76,12 @@ impl Worker {
                 self.set_timer(slot, until_ns.min(now_ns + pause_ns));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let trouble = connecting.on_timeout(&self.shared.target);
-                self.on_trouble(slot, trouble);
+                let failure = connecting.on_timeout(&self.shared.target);
+                self.on_connect_error(slot, failure);
             }
             Err(error) => {
-                let trouble = connecting.on_unreachable(&self.shared.target, &error);
-                self.on_trouble(slot, trouble);
+                let failure = connecting.on_unreachable(&self.shared.target, &error);
+                self.on_connect_error(slot, failure);
             }
         }
     }
@@ -93,8 +93,8 @@ impl Worker {
             return;
         };
         if connecting.has_socket() {
-            let trouble = connecting.on_timeout(&self.shared.target);
-            self.on_trouble(slot, trouble);
+            let failure = connecting.on_timeout(&self.shared.target);
+            self.on_connect_error(slot, failure);
         } else {
             self.to_open.push_back((slot, link.id));
         }
@@ -111,8 +111,8 @@ impl Worker {
             Err(error) => Err(connecting.on_unreachable(target, &error)),
         };
         self.send(slot);
-        if let Err(trouble) = outcome {
-            self.on_trouble(slot, trouble);
+        if let Err(failure) = outcome {
+            self.on_connect_error(slot, failure);
         }
     }
 
@@ -132,25 +132,25 @@ impl Worker {
         match outcome {
             Ok(true) => self.establish(slot, now_ns),
             Ok(false) => {}
-            Err(trouble) => self.on_trouble(slot, trouble),
+            Err(failure) => self.on_connect_error(slot, failure),
         }
     }
 
     /// Goes on at the next place, if there is one.
-    fn on_trouble(&mut self, slot: usize, trouble: Trouble) {
+    fn on_connect_error(&mut self, slot: usize, failure: ConnectError) {
         let link = &mut self.links[slot];
         self.reactor.close(slot, b"");
         let Some(connecting) = &mut link.connecting else {
             return;
         };
-        if let Err(trouble) = connecting.try_next(trouble) {
+        if let Err(failure) = connecting.try_next(failure) {
             self.shared.target.hosts.look_up_again();
-            let (code, error) = (trouble.code, trouble.into_error());
+            let (code, error) = (failure.code, failure.into_error());
             let failure = Failure {
                 code,
                 message: error.message.clone(),
                 command: None,
-                besides: Besides::default(),
+                details: Details::default(),
             };
             if code == TOO_MANY_FILES {
                 self.shared.fail(error, monotonic_ns());
@@ -214,8 +214,8 @@ impl Worker {
     pub(super) fn on_closed(&mut self, slot: usize, why: &str) {
         let link = &mut self.links[slot];
         if let Some(connecting) = &link.connecting {
-            let trouble = connecting.on_closed(&self.shared.target, why);
-            return self.on_trouble(slot, trouble);
+            let failure = connecting.on_closed(&self.shared.target, why);
+            return self.on_connect_error(slot, failure);
         }
         let failure = link.failure.take();
         self.on_lost(

@@ -45,7 +45,7 @@ impl Worker {
             return;
         };
         if !session.is_copying() {
-            // The server found fault with what it got.
+            // The server rejected the data.
             link.statement.copying = false;
             return;
         }

@@ -1,9 +1,9 @@
 //! Connections on their way: so many at once, the others wait for their turn.
 //!
-//! Ten thousand log-ins at once take longer than the same in a row: queues of listening sockets
-//! overflow, a pooler checks passwords one after the other, all of them run out of time together
-//! and begin again together. After a failure a group's clients come back one, two, four at a time
-//! besides; see [`crate::slow_start`].
+//! Ten thousand authentications at once take longer than the same in sequence: queues of listening
+//! sockets overflow, a pooler checks passwords one after the other, and all of them time out and
+//! start again together. Also, after a failure a group's clients come back one, two, four at a
+//! time; see [`crate::slow_start`].
 
 use std::collections::VecDeque;
 
@@ -81,8 +81,9 @@ impl Worker {
         self.gate.queue.push_back((slot, link.id));
     }
 
-    /// Whether connecting is part of the load: an open transaction of a group whose clients connect
-    /// again and again makes this connection. Held back, the load would not be what was asked for.
+    /// True if connecting is part of the load: an open transaction of a group whose clients connect
+    /// again and again makes this connection. Held back, it would not be the load that was
+    /// requested.
     /// After a failure there is a gate for these too.
     fn is_load(&self, slot: usize) -> bool {
         let link = &self.links[slot];

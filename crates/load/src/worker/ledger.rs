@@ -1,7 +1,7 @@
-//! What the ack ledger is told: how far a transaction has come on the server, and how it ended.
+//! Entries of the ack ledger: how far a transaction has come on the server, and how it ended.
 //!
-//! Nothing of this happens in a load without an ack ledger; the log of transactions is told from the
-//! same places.
+//! Nothing of this happens in a load without an ack ledger; the log of transactions is written at
+//! the same points.
 
 use pgdyno_wire::TransactionStatus;
 
@@ -49,8 +49,8 @@ impl Worker {
         }
     }
 
-    /// The server is ready again, before that is acted on: what it was told to do is acknowledged,
-    /// unless it said otherwise.
+    /// The server is ready again: what was sent is acknowledged, unless the server reported an
+    /// error.
     pub(super) fn note_ready(&mut self, slot: usize, status: TransactionStatus) {
         if self.acks.is_none() {
             return;
@@ -140,7 +140,7 @@ impl Worker {
     }
 }
 
-/// Whether a statement, sent now, may commit something.
+/// True if a statement, sent now, may commit something.
 fn may_commit(plan: &Plan, link: &Link, command: usize) -> bool {
     let client = link.client.as_deref();
     client
@@ -151,7 +151,7 @@ fn may_commit(plan: &Plan, link: &Link, command: usize) -> bool {
         })
 }
 
-/// Whether something is under way on a connection that may be committed, or may not.
+/// True if something is under way on a connection that may be committed, or may not.
 fn in_doubt(plan: &Plan, link: &Link) -> bool {
     if link.pipeline.is_busy() {
         // Where in a pipeline a block begins and ends is not looked for.

@@ -1,4 +1,4 @@
-//! What the log of transactions is told. Nothing of this happens in a load without one.
+//! Entries of the log of transactions. Nothing is done in a load without one.
 
 use super::Worker;
 use crate::acks::Column;

@@ -32,7 +32,7 @@ impl Worker {
         self.settle(group, grant, deadline_ns, now_ns);
     }
 
-    /// A client that was given a connection of no use goes on waiting, before all others.
+    /// A client that got an unusable connection goes on waiting, before all others.
     fn acquire_again(&mut self, client: Box<Client>, now_ns: u64) {
         let group = client.group;
         if !self.shared.groups[group].shares() {
@@ -84,7 +84,7 @@ impl Worker {
         self.acquire_again(client, now_ns);
     }
 
-    /// Whether an idle connection has been idle for so long that it is to be validated first.
+    /// True if an idle connection has been idle for so long that it is to be validated first.
     fn is_doubtful(&self, slot: usize, now_ns: u64) -> bool {
         let link = &self.links[slot];
         let idle_ns = now_ns.saturating_sub(link.idle_since_ns);
@@ -152,7 +152,7 @@ impl Worker {
         }
     }
 
-    /// The connection goes to whoever waits longest; its client thinks, or queues up behind them.
+    /// The connection goes to the one that waits longest; its client thinks, or queues up behind them.
     pub(super) fn next_pooled(&mut self, slot: usize, think_ns: u64, now_ns: u64) {
         let group = self.links[slot].group;
         let Some(mut client) = self.links[slot].client.take() else {
@@ -285,7 +285,7 @@ impl Worker {
         }
     }
 
-    /// Whether a connection is to be replaced by another: it is too old, or was used often enough.
+    /// True if a connection is to be replaced by another: it is too old, or was used often enough.
     pub(super) fn is_worn(&self, slot: usize, now_ns: u64) -> bool {
         let link = &self.links[slot];
         let most = self.shared.plan.groups[link.group].reconnect_every;
@@ -341,7 +341,7 @@ impl Worker {
             let place = Place::Script(client.script, None);
             let failure = Failure::own(
                 "pool-timeout",
-                "no connection of the pool came free in time",
+                "no connection of the pool became free in time",
             );
             let key = ErrorKey::new(group, place, failure.code);
             self.tally.error(key, &failure, Some(client.id));

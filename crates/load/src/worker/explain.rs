@@ -1,5 +1,5 @@
-//! What went wrong with a statement, in words: the server's own, the place in the statement, and what
-//! to do where the reason is how statements are sent.
+//! Errors of statements: the server's message, the position in the statement, and a hint where the
+//! cause is how statements are sent.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::Worker;
 use crate::config::Protocol;
 use crate::failure::Failure;
 
-/// Nobody who comes from the simple protocol expects any of these.
+/// Hints for errors that do not occur in the simple protocol.
 const UNTYPED: &str = "in this protocol a variable is a parameter without a type: cast it, as in \
     :x::int, or use -M simple, which puts its value into the text";
 const MISPLACED: &str = "in this protocol a variable is a parameter, which can stand only where a \
@@ -18,13 +18,13 @@ const UNPREPARABLE: &str = "a statement that was prepared cannot return other co
     -M simple or -M extended";
 
 impl Worker {
-    /// What the server says against the statement under way.
+    /// The server's error for the active statement.
     pub(super) fn failure_of(&self, slot: usize, error: &ServerMessage<'_>) -> Box<Failure> {
         let mut failure = Failure::of_server(error);
         if let Some((position, text)) = error.position.zip(self.text_under_way(slot)) {
             failure.point_at(&text, position);
         }
-        failure.besides.advice = self.advice(slot, error).unwrap_or_default();
+        failure.details.advice = self.advice(slot, error).unwrap_or_default();
         failure
     }
 

@@ -1,4 +1,4 @@
-//! Why a place does not work out, in words, and what may go better.
+//! Errors of connecting to a server, and the alternative that may succeed.
 
 use std::io;
 
@@ -9,9 +9,10 @@ use crate::error::LoadError;
 use crate::failure::Code;
 use crate::socket::reason;
 
-const NOT_THERE: &str = "is the server running there, and does it accept connections from here?";
+const NOT_THERE: &str = "is the server running there, and does it accept connections from this \
+                         machine?";
 
-/// What may go better.
+/// The alternative that may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Another address.
@@ -24,23 +25,23 @@ pub(super) enum Next {
     Nothing,
 }
 
-/// Why a connection could not be established.
+/// A failure to establish a connection.
 #[derive(Debug, Clone)]
-pub struct Trouble {
+pub struct ConnectError {
     pub(super) next: Next,
     /// SQLSTATE or own code.
     pub code: Code,
-    words: Box<Words>,
+    details: Box<Details>,
 }
 
 #[derive(Debug, Clone)]
-struct Words {
+struct Details {
     error: LoadError,
     place: String,
     why: String,
 }
 
-impl Trouble {
+impl ConnectError {
     fn new(next: Next, code: &'static str, place: String, why: &str) -> Self {
         let load_code = match code {
             "connect-failed" | "connect-timeout" => "connection-failed",
@@ -54,7 +55,7 @@ impl Trouble {
         Self {
             next,
             code: Code::Own(code),
-            words: Box::new(Words {
+            details: Box::new(Details {
                 error: LoadError::new(load_code, message),
                 place,
                 why: why.to_owned(),
@@ -62,14 +63,14 @@ impl Trouble {
         }
     }
 
-    /// As an error of a load that cannot begin.
+    /// As an error of a load that cannot start.
     #[must_use]
     pub fn into_error(self) -> LoadError {
-        self.words.error
+        self.details.error
     }
 
     fn hinted(mut self, hint: impl Into<String>) -> Self {
-        self.words.error.hint = Some(hint.into());
+        self.details.error.hint = Some(hint.into());
         self
     }
 
@@ -85,15 +86,16 @@ impl Trouble {
     pub(super) fn no_socket(place: String, error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => {
-                let why = "this process, or the machine, may have no more files open";
+                let why = "too many open files in this process or on this machine";
                 Self::new(Next::Nothing, "too-many-files", place, why).hinted(
-                    "each connection is one: raise the limit (ulimit -n), or use fewer clients",
+                    "each connection is an open file: raise the limit (ulimit -n), or use fewer \
+                     clients",
                 )
             }
             Some(libc::EADDRNOTAVAIL) => {
-                let why = "this machine has no port left for another connection to there";
+                let why = "this machine has no free port for another connection to this address";
                 Self::new(Next::Address, "connect-failed", place, why).hinted(
-                    "connections that ended hold their port for a minute: reconnect less often, \
+                    "a closed connection holds its port for a minute: reconnect less often, \
                      or use the server's Unix socket",
                 )
             }
@@ -102,11 +104,11 @@ impl Trouble {
     }
 
     pub(super) fn tls(place: String, why: &str, hint: Option<&'static str>) -> Self {
-        let why = format!("no encryption: {why}");
-        let trouble = Self::new(Next::Encryption, "tls-failed", place, &why);
+        let why = format!("TLS failed: {why}");
+        let failure = Self::new(Next::Encryption, "tls-failed", place, &why);
         match hint {
-            Some(hint) => trouble.hinted(hint),
-            None => trouble,
+            Some(hint) => failure.hinted(hint),
+            None => failure,
         }
     }
 
@@ -114,7 +116,7 @@ impl Trouble {
         Self {
             next: Next::Encryption,
             code: Code::Own("tls-failed"),
-            words: Box::new(Words {
+            details: Box::new(Details {
                 place: String::new(),
                 why: error.message.clone(),
                 error,
@@ -130,10 +132,10 @@ impl Trouble {
             _ => "it is not a standby",
         };
         Self::new(Next::Host, "no-suitable-server", place, why)
-            .hinted("target_session_attrs says which servers will do")
+            .hinted("target_session_attrs says which servers are accepted")
     }
 
-    /// The server's own words, with what helps most often.
+    /// The server's own details, with what helps most often.
     pub(super) fn refused(place: String, error: &ServerMessage<'_>, accepted: bool) -> Self {
         let (code, hint) = explain(error.sqlstate);
         let next = match error.sqlstate {
@@ -145,7 +147,7 @@ impl Trouble {
         Self {
             next,
             code: Code::sqlstate(error.sqlstate),
-            words: Box::new(Words {
+            details: Box::new(Details {
                 error: match hint {
                     Some(hint) => said.with_hint(hint),
                     None => said,
@@ -177,29 +179,30 @@ impl Trouble {
                 Some("is it a PostgreSQL server?"),
             ),
         };
-        let trouble = Self::new(next, code, place, &error.to_string());
+        let failure = Self::new(next, code, place, &error.to_string());
         match hint {
-            Some(hint) => trouble.hinted(hint),
-            None => trouble,
+            Some(hint) => failure.hinted(hint),
+            None => failure,
         }
     }
 
-    /// Several as one: the code and the hint are the last one's.
-    pub(super) fn put_together(mut troubles: Vec<Self>) -> Self {
-        troubles.dedup_by(|a, b| a.words.place == b.words.place && a.words.why == b.words.why);
-        let Some(mut last) = troubles.pop() else {
+    /// Combines several errors into one, with the code and the hint of the last.
+    pub(super) fn combined(mut failures: Vec<Self>) -> Self {
+        failures
+            .dedup_by(|a, b| a.details.place == b.details.place && a.details.why == b.details.why);
+        let Some(mut last) = failures.pop() else {
             return Self::new(Next::Nothing, "connect-failed", String::new(), "no server");
         };
-        if !troubles.is_empty() {
+        if !failures.is_empty() {
             let mut message = "cannot connect".to_owned();
-            for (number, trouble) in troubles.iter().chain([&last]).enumerate() {
+            for (number, failure) in failures.iter().chain([&last]).enumerate() {
                 message += if number == 0 { ": " } else { "; " };
-                if !trouble.words.place.is_empty() {
-                    message += &format!("{}: ", trouble.words.place);
+                if !failure.details.place.is_empty() {
+                    message += &format!("{}: ", failure.details.place);
                 }
-                message += &trouble.words.why;
+                message += &failure.details.why;
             }
-            last.words.error.message = message;
+            last.details.error.message = message;
         }
         last
     }

@@ -1,5 +1,5 @@
-//! Logging in: the start-up message, the protocol's version, and cleartext, MD5 and SCRAM-SHA-256
-//! passwords, the last also bound to the TLS connection that they are sent on.
+//! Authentication: the start-up message, the protocol's version, and cleartext, MD5 and
+//! SCRAM-SHA-256 passwords, the last also with channel binding.
 
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::authentication::md5_hash;
@@ -15,7 +15,7 @@ use crate::{Channel, ProtocolError};
 /// A version of the protocol, of major version 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum ProtocolVersion {
-    /// What every server speaks.
+    /// Supported by every server.
     #[default]
     V3_0,
     /// PostgreSQL 18: cancel keys of up to 256 bytes.
@@ -31,7 +31,7 @@ impl ProtocolVersion {
     }
 }
 
-/// Whether a SCRAM log-in must be bound to its TLS connection.
+/// Channel binding of SCRAM authentication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Binding {
     /// Never.
@@ -39,11 +39,11 @@ pub enum Binding {
     /// If the server offers it.
     #[default]
     Prefer,
-    /// Or there is no log-in at all.
+    /// Always; without it the connection fails.
     Require,
 }
 
-/// Who logs in, to what, and what is asked of the way.
+/// The role, the database, and requirements on authentication.
 #[derive(Clone, Default)]
 pub struct Identity {
     /// Role.
@@ -60,27 +60,27 @@ pub struct Identity {
     pub version_min: ProtocolVersion,
     /// Binding of SCRAM to TLS.
     pub binding: Binding,
-    /// Which ways to prove who one is may be asked for.
+    /// The authentication methods that the server may request.
     pub require_auth: RequireAuth,
 }
 
-/// How far a log-in has come.
-pub(crate) enum Login {
-    /// The start-up message is out.
+/// The state of authentication.
+pub(crate) enum Authentication {
+    /// The start-up message was sent.
     Asked(Channel),
-    /// A password is out; the verdict comes next. Whether the log-in is bound to the connection.
+    /// A password was sent; the result comes next. `bound`: with channel binding.
     PasswordSent { bound: bool },
-    /// The first SCRAM message is out.
+    /// The first SCRAM message was sent.
     ScramBegun {
         scram: Box<ScramSha256>,
         bound: bool,
     },
-    /// The proof is out; the server's own proof comes next.
+    /// The proof was sent; the server's own proof comes next.
     ScramProved {
         scram: Box<ScramSha256>,
         bound: bool,
     },
-    /// The server said yes; parameters, key and ReadyForQuery follow.
+    /// The server accepted the client; parameters, key and ReadyForQuery follow.
     Accepted,
 }
 
@@ -115,11 +115,11 @@ pub(crate) fn negotiate(
         number if number == ProtocolVersion::V3_2.number() => ProtocolVersion::V3_2,
         number => return Err(ProtocolError::VersionUnknown(number)),
     };
-    // No protocol option is ever asked for, so none can be refused.
+    // No protocol option is ever requested, so none can be refused.
     if version >= identity.version || u32::from_be_bytes(*options) != 0 {
         return Err(ProtocolError::Unexpected {
             tag: b'v',
-            during: "log-in",
+            during: "authentication",
         });
     }
     if version < identity.version_min {
@@ -130,17 +130,19 @@ pub(crate) fn negotiate(
 
 /// Answers one authentication message of the server.
 pub(crate) fn answer(
-    login: Login,
+    authentication: Authentication,
     body: &[u8],
     identity: &Identity,
     out: &mut BytesMut,
-) -> Result<Login, ProtocolError> {
+) -> Result<Authentication, ProtocolError> {
     const MALFORMED: ProtocolError = ProtocolError::Malformed { tag: b'R' };
     let (kind, data) = body.split_first_chunk::<4>().ok_or(MALFORMED)?;
     let kind = u32::from_be_bytes(*kind);
-    match (kind, login) {
-        (0, login @ (Login::Asked(_) | Login::PasswordSent { .. })) => accept(&login, identity),
-        (3 | 5 | 10, Login::Asked(channel)) => {
+    match (kind, authentication) {
+        (0, authentication @ (Authentication::Asked(_) | Authentication::PasswordSent { .. })) => {
+            accept(&authentication, identity)
+        }
+        (3 | 5 | 10, Authentication::Asked(channel)) => {
             let method = match kind {
                 3 => Method::Password,
                 5 => Method::Md5,
@@ -160,23 +162,23 @@ pub(crate) fn answer(
                 _ => frontend::password_message(password(identity)?, out),
             }
             .map_err(unsendable)?;
-            Ok(Login::PasswordSent { bound: false })
+            Ok(Authentication::PasswordSent { bound: false })
         }
-        (11, Login::ScramBegun { mut scram, bound }) => {
+        (11, Authentication::ScramBegun { mut scram, bound }) => {
             scram.update(data).map_err(not_authentic)?;
             frontend::sasl_response(scram.message(), out).map_err(unsendable)?;
-            Ok(Login::ScramProved { scram, bound })
+            Ok(Authentication::ScramProved { scram, bound })
         }
-        (12, Login::ScramProved { mut scram, bound }) => {
+        (12, Authentication::ScramProved { mut scram, bound }) => {
             scram.finish(data).map_err(not_authentic)?;
-            Ok(Login::PasswordSent { bound })
+            Ok(Authentication::PasswordSent { bound })
         }
         (2, _) => Err(ProtocolError::AuthenticationUnsupported("Kerberos V5")),
         (7 | 8, _) => Err(ProtocolError::AuthenticationUnsupported("GSSAPI")),
         (9, _) => Err(ProtocolError::AuthenticationUnsupported("SSPI")),
         (0 | 3 | 5 | 10 | 11 | 12, _) => Err(ProtocolError::Unexpected {
             tag: b'R',
-            during: "log-in",
+            during: "authentication",
         }),
         _ => Err(ProtocolError::AuthenticationUnsupported(
             "an unknown kind of",
@@ -184,20 +186,24 @@ pub(crate) fn answer(
     }
 }
 
-const UNBOUND_METHOD: &str = "the server asks for a password in a way that has none";
+const UNBOUND_METHOD: &str = "the server requests an authentication method without it";
 
-/// The server said yes: whether it may, after what it asked for.
-fn accept(login: &Login, identity: &Identity) -> Result<Login, ProtocolError> {
-    if matches!(login, Login::Asked(_)) {
+/// Checks that the server may accept the client after the authentication that it requested.
+fn accept(
+    authentication: &Authentication,
+    identity: &Identity,
+) -> Result<Authentication, ProtocolError> {
+    if matches!(authentication, Authentication::Asked(_)) {
         identity.require_auth.check(Method::None)?;
     }
-    if identity.binding == Binding::Require && !matches!(login, Login::PasswordSent { bound: true })
+    if identity.binding == Binding::Require
+        && !matches!(authentication, Authentication::PasswordSent { bound: true })
     {
         return Err(ProtocolError::BindingMissing(
-            "the server let us in without one",
+            "the server accepted the connection without it",
         ));
     }
-    Ok(Login::Accepted)
+    Ok(Authentication::Accepted)
 }
 
 fn begin_scram(
@@ -205,7 +211,7 @@ fn begin_scram(
     mechanisms: &[u8],
     identity: &Identity,
     out: &mut BytesMut,
-) -> Result<Login, ProtocolError> {
+) -> Result<Authentication, ProtocolError> {
     let (plain, plus) = read_mechanisms(mechanisms)?;
     let (name, binding) = bind_channel(channel, plus, identity.binding)?;
     if name == SCRAM_SHA_256 && !plain {
@@ -216,10 +222,10 @@ fn begin_scram(
     let scram = Box::new(ScramSha256::new(password(identity)?, binding));
     frontend::sasl_initial_response(name, scram.message(), out).map_err(unsendable)?;
     let bound = name == SCRAM_SHA_256_PLUS;
-    Ok(Login::ScramBegun { scram, bound })
+    Ok(Authentication::ScramBegun { scram, bound })
 }
 
-/// Whether the server offers SCRAM without and with binding.
+/// Return whether the server offers SCRAM without, and with channel binding.
 fn read_mechanisms(mut names: &[u8]) -> Result<(bool, bool), ProtocolError> {
     let (mut plain, mut plus) = (false, false);
     loop {
@@ -234,7 +240,7 @@ fn read_mechanisms(mut names: &[u8]) -> Result<(bool, bool), ProtocolError> {
     }
 }
 
-/// Chooses the mechanism: bound to the connection where both sides can and the user does not mind.
+/// Chooses the mechanism: with channel binding where both sides support it and the user allows it.
 fn bind_channel(
     channel: Channel,
     offered: bool,
@@ -242,8 +248,8 @@ fn bind_channel(
 ) -> Result<(&'static str, ChannelBinding), ProtocolError> {
     match (channel, wanted) {
         (Channel::Clear, _) if offered => Err(ProtocolError::BindingMissing(
-            "the server offers it on a connection that is not encrypted, as if somebody between \
-             had taken the encryption away",
+            "the server offers it on an unencrypted connection; encryption may have been removed \
+             in transit",
         )),
         (Channel::Clear, Binding::Require) => Err(ProtocolError::BindingMissing(
             "the connection is not encrypted",
@@ -253,12 +259,12 @@ fn bind_channel(
             ChannelBinding::tls_server_end_point(hash.into_vec()),
         )),
         (Channel::Tls(_), Binding::Require) if offered => Err(ProtocolError::BindingMissing(
-            "the server's certificate is signed in a way that has no hash for it",
+            "the signature algorithm of the server's certificate defines no hash for it",
         )),
         (Channel::Tls(_), Binding::Require) => Err(ProtocolError::BindingMissing(
             "the server does not offer it",
         )),
-        // Lets a server that did offer it notice that somebody between took the offer out.
+        // Lets a server that did offer it detect that the offer was removed in transit.
         (Channel::Tls(Some(_)), Binding::Prefer) => {
             Ok((SCRAM_SHA_256, ChannelBinding::unrequested()))
         }

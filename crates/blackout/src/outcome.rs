@@ -1,14 +1,15 @@
-//! What becomes of the sectors that a power cut leaves undecided, as a seed says.
+//! The outcome of the sectors that a power cut leaves undecided, determined by a seed.
 //!
-//! Neighbours often share a fate: a disk writes out runs, not single sectors. How long the runs are, and how
-//! much is kept, is drawn anew for each cut, so that many cuts see few long runs and many short ones.
+//! Neighbours often share an outcome: a disk writes out runs, not single sectors. The length of the runs, and
+//! the share that is kept, are drawn for each cut, so that many cuts include both few long runs and many
+//! short ones.
 
 use crate::rng::Rng;
 
-/// What may become of undecided sectors.
+/// The possible outcomes of undecided sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// All are as before: the disk lost everything that it was not made to keep.
+    /// All are as before: the disk lost everything that was not flushed.
     None,
     /// All hold what was written last.
     All,
@@ -31,22 +32,22 @@ impl Keep {
     }
 }
 
-/// What became of one sector.
+/// The outcome of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum Outcome {
     /// As it was before the pending writes.
     Old,
-    /// What it held after so many of its pending writes, counted from 1.
+    /// Its content after this many of its pending writes, counted from 1.
     Version(u32),
     /// Zeros.
     Zeros,
-    /// Noise that this number begets.
+    /// Noise, generated from this seed.
     Noise(u64),
-    /// So many bytes of what it held after its last pending write, and then what was there before.
+    /// This many bytes of its content after the last pending write, followed by the content before.
     Shorn(u32),
 }
 
-impl Fate {
+impl Outcome {
     /// 0 for old, the number of a version, or -1 zeros, -2 noise, -3 shorn.
     pub fn number(self) -> i64 {
         match self {
@@ -58,15 +59,15 @@ impl Fate {
         }
     }
 
-    /// Whether it is something that a disk never was told to hold.
+    /// True if it was never written to the disk.
     pub(crate) fn is_garbage(self) -> bool {
         self.number() < 0
     }
 }
 
-/// What a run of neighbours has in common.
+/// The common outcome of a run of neighbours.
 #[derive(Clone, Copy)]
-enum Lot {
+enum RunOutcome {
     Old,
     Newest,
     AnyVersion,
@@ -75,16 +76,16 @@ enum Lot {
     Shorn,
 }
 
-/// Draws fates, sector after sector in the order of disks and offsets.
-pub(crate) struct Fates {
+/// Draws outcomes, sector by sector in the order of disks and offsets.
+pub(crate) struct Outcomes {
     keep: Keep,
     rng: Rng,
     kept_of_16: u64,
     run_length_mean: u64,
-    lot: Lot,
+    run: RunOutcome,
 }
 
-impl Fates {
+impl Outcomes {
     pub(crate) fn new(keep: Keep, seed: u64, at_ns: u64) -> Self {
         let mut rng = Rng::new(seed, at_ns);
         let kept_of_16 = rng.pick(&[1, 4, 8, 12, 15]);
@@ -94,46 +95,50 @@ impl Fates {
             rng,
             kept_of_16,
             run_length_mean,
-            lot: Lot::Old,
+            run: RunOutcome::Old,
         }
     }
 
-    /// The fate of the next sector, of which there are `versions` pending; `neighbour` says whether it
+    /// The outcome of the next sector, of which there are `versions` pending; `neighbour` says whether it
     /// follows right upon the last one.
-    pub(crate) fn draw(&mut self, versions: u32, sector_bytes: u32, neighbour: bool) -> Fate {
+    pub(crate) fn draw(&mut self, versions: u32, sector_bytes: u32, neighbour: bool) -> Outcome {
         match self.keep {
-            Keep::None => return Fate::Old,
-            Keep::All => return Fate::Version(versions),
+            Keep::None => return Outcome::Old,
+            Keep::All => return Outcome::Version(versions),
             Keep::Subset | Keep::Garbage => {}
         }
         let mean = self.run_length_mean;
         if !(neighbour && self.rng.chance(mean - 1, mean)) {
-            self.lot = self.draw_lot();
+            self.run = self.draw_run();
         }
-        match self.lot {
-            Lot::Old => Fate::Old,
-            Lot::Newest => Fate::Version(versions),
-            Lot::AnyVersion => match self.rng.below(u64::from(versions) + 1) as u32 {
-                0 => Fate::Old,
-                version => Fate::Version(version),
+        match self.run {
+            RunOutcome::Old => Outcome::Old,
+            RunOutcome::Newest => Outcome::Version(versions),
+            RunOutcome::AnyVersion => match self.rng.below(u64::from(versions) + 1) as u32 {
+                0 => Outcome::Old,
+                version => Outcome::Version(version),
             },
-            Lot::Zeros => Fate::Zeros,
-            Lot::Noise => Fate::Noise(self.rng.next()),
-            Lot::Shorn => Fate::Shorn(1 + self.rng.below(u64::from(sector_bytes) - 1) as u32),
+            RunOutcome::Zeros => Outcome::Zeros,
+            RunOutcome::Noise => Outcome::Noise(self.rng.next()),
+            RunOutcome::Shorn => {
+                Outcome::Shorn(1 + self.rng.below(u64::from(sector_bytes) - 1) as u32)
+            }
         }
     }
 
-    fn draw_lot(&mut self) -> Lot {
+    fn draw_run(&mut self) -> RunOutcome {
         if self.keep == Keep::Garbage && self.rng.chance(1, 8) {
-            return self.rng.pick(&[Lot::Zeros, Lot::Noise, Lot::Shorn]);
+            return self
+                .rng
+                .pick(&[RunOutcome::Zeros, RunOutcome::Noise, RunOutcome::Shorn]);
         }
         if !self.rng.chance(self.kept_of_16, 16) {
-            return Lot::Old;
+            return RunOutcome::Old;
         }
         if self.rng.chance(1, 4) {
-            Lot::AnyVersion
+            RunOutcome::AnyVersion
         } else {
-            Lot::Newest
+            RunOutcome::Newest
         }
     }
 }
