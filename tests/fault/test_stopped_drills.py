@@ -135,7 +135,7 @@ def test_a_drill(
         pytest.skip("power cuts need FUSE and loop devices")
     load = ("--fault", fault, "--cuts", "9", "--load", "300ms")
     stopped = stop(at, number, PGDYNO, "drill", *load, *SMALL, *options)
-    assert stopped.left == []
+    assert stopped.left == [], stopped.err
     assert stopped.status == 128 + number
     assert stopped.err.count("error:") == 1
     assert f"error: interrupted by {number.name}\n" in stopped.err
@@ -151,7 +151,7 @@ def test_a_drill(
 def test_a_drill_within_a_price_list(stop: Callable[..., Stopped]) -> None:
     words = ("price", *SMALL, "--ladder", "all-on", "--candidate", "synchronous_commit=off")
     stopped = stop("cut 1", signal.SIGINT, ["-c", PRICE_WITHOUT_GAINS], *words)
-    assert stopped.left == []
+    assert stopped.left == [], stopped.err
     assert stopped.status == 130
     assert stopped.err.endswith(
         "error: interrupted by SIGINT\n\n"

@@ -12,6 +12,7 @@ import functools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pgdyno.errors import SetupError
 
 _OWN_NAME = "pgdyno"
 _FALLBACK_NAME = "postgres"
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -53,22 +55,29 @@ def run_as(
     """Run a short command under ``account``, in a neutral directory and locale, output captured.
 
     One that runs longer than ``seconds_max`` is killed, and subprocess.TimeoutExpired raised.
+
+    A stop signal to pgdyno's process group, a second Ctrl-C perhaps, ends a program that is not in
+    a session of its own yet. It has done nothing by then, and is run again: what is being put away
+    is put away.
     """
-    return subprocess.run(
-        [str(part) for part in argv],
-        input=stdin if stdin is not None else "",
-        text=True,
-        errors="replace",
-        capture_output=True,
-        check=False,
-        cwd="/",
-        env=plain_environment(),
-        start_new_session=True,
-        timeout=seconds_max,
-        user=None if account is None else account.uid,
-        group=None if account is None else account.gid,
-        extra_groups=None if account is None else (),
-    )
+    while True:
+        done = subprocess.run(
+            [str(part) for part in argv],
+            input=stdin if stdin is not None else "",
+            text=True,
+            errors="replace",
+            capture_output=True,
+            check=False,
+            cwd="/",
+            env=plain_environment(),
+            start_new_session=True,
+            timeout=seconds_max,
+            user=None if account is None else account.uid,
+            group=None if account is None else account.gid,
+            extra_groups=None if account is None else (),
+        )
+        if -done.returncode not in _STOP_SIGNALS:
+            return done
 
 
 def plain_environment() -> dict[str, str]:
