@@ -483,6 +483,24 @@ def test_a_server_that_hangs_keeps_nobody(
     assert len(pids) == 2
 
 
+def test_who_hangs_up_on_a_line_that_is_down_leaves_nothing_open(
+    pg: Cluster, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time comes before whoever hung on it is awake; a socket left open is a warning."""
+    monkeypatch.setattr(link_module, "STUCK_S", 0.0)
+    link = Link(pg.conninfo_tcp, Missing(written.recorder))
+    assert link.fetch(["wal"])
+    backend = Path("/proc", str(link.backend_pid))
+    link._busy_since_s = 0.0
+    link.hang_up_if_stuck()
+    give_up_s = time.monotonic() + PATIENCE_S
+    while backend.exists():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.02)
+    link.hang_up_if_stuck()
+    link.close()
+
+
 def test_elsewhere_there_is_no_host_to_see(pg: Cluster, written: Written) -> None:
     with running(probes_for(written, pg, local=False)) as probes:
         probes.sample_now()

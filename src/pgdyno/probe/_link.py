@@ -134,10 +134,11 @@ class Link:
         since_s, connection = self._busy_since_s, self._connection
         if since_s is None or connection is None or time.monotonic() - since_s < STUCK_S:
             return
-        with contextlib.suppress(Exception):  # It may be closed between any two calls.
-            line = socket.socket(fileno=os.dup(connection.fileno()))
+        with (
+            contextlib.suppress(Exception),  # it may be closed between any two steps
+            socket.socket(fileno=os.dup(connection.fileno())) as line,
+        ):
             line.shutdown(socket.SHUT_RDWR)
-            line.close()
 
     def _connect(self) -> psycopg.Connection[Row] | None:
         """Return the connection, made again if needed; None if it is too early to try again."""
