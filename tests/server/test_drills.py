@@ -17,6 +17,7 @@ import pytest
 from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._clean_copy import Pristine
 from pgdyno.drill._drill import Drill
+from pgdyno.drill._evidence import Said
 from pgdyno.drill.faults import kill
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
@@ -135,6 +136,26 @@ def test_a_full_disk_loses_nothing(drilled: Callable[..., DrillResult]) -> None:
         assert "No space left on device" in cut.proof.sentence
     assert wal.proof.facts["control_file"] == "in production", "it went down"
     assert data.proof.facts["processes_left"], "it lived on"
+
+
+def test_a_server_that_goes_down_between_two_looks_was_out_of_space(
+    drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine may let it complain and end while pgdyno looks elsewhere."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    look = Said.line_with
+
+    def look_and_be_kept_waiting(said: Said, words: str) -> str:
+        seen, give_up_s = look(said, words), time.monotonic() + 60
+        while not seen and said._cluster.running:
+            assert time.monotonic() < give_up_s, "it did not go down"
+            time.sleep(0.02)
+        return seen
+
+    monkeypatch.setattr(Said, "line_with", look_and_be_kept_waiting)
+    (cut,) = drilled("disk-full", variant="wal").cuts
+    assert cut.proof.happened, cut.proof
 
 
 def test_a_damaged_cut_is_followed_by_a_good_one(

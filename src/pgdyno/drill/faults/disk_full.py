@@ -152,9 +152,10 @@ def _free_bytes(folder: Path) -> int:
 def _wait_until_full(drill: Drill, said: Said, variant: str, seen: _Seen) -> _Seen:
     """Let the load run until the server complains, and a little more if it lives on."""
     deadline = time.monotonic() + (0.0 if drill.options.sham else _FULL_S_MAX)
-    complaint = ""
-    while not complaint and drill.cluster.running and time.monotonic() < deadline:
+    complaint, lives = "", True
+    while not complaint and lives and time.monotonic() < deadline:
         drill.session.wait(_LOOK_S)
+        lives = drill.cluster.running  # Asked first: one that has ended has said all it will.
         complaint = said.line_with(_NO_SPACE)
     if variant == _DATA:
         drill.session.wait(_AFTERWARDS_S)
