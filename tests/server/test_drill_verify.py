@@ -322,6 +322,15 @@ def test_a_server_without_its_wal_refuses(base: Base) -> None:
     assert not base.cluster.running
 
 
+def test_a_server_that_takes_no_connection_is_corrupt(base: Base) -> None:
+    """It runs, but cannot read who may log in; nobody waits for that to change."""
+    base.patch("pg_authid", 0, b"\x7f" * PAGE_BYTES)
+    found = base.verify()
+    assert (found.outcome, found.seen_by, found.ledger) == ("corrupt", "start", None)
+    assert "FATAL" in found.server_said
+    assert not base.cluster.running
+
+
 def test_a_missing_file_is_seen(base: Base) -> None:
     base.execute("create table t (a int)")
     base.path_of("t").unlink()

@@ -24,7 +24,9 @@ _RECOVERY_SECONDS_MAX = 600.0
 _ENTRY = re.compile(r"\b(PANIC|FATAL|ERROR|WARNING|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)")
 _OF_CLIENTS = re.compile(r"the database system is |terminating (connection|background worker)")
 """What a server tells whoever comes too early: it is not why it refused."""
-_REFUSALS = ("start-failed", "server-ended", "server-killed")
+_REFUSALS_MAX = 5
+"""A server that runs and has refused so many connections, none as too early, refuses them all."""
+_REFUSALS = ("start-failed", "server-ended", "server-killed", "server-refuses")
 """Codes of errors that are the server's own; others are the machine's, as a port that is taken."""
 
 
@@ -43,6 +45,8 @@ class Recovery:
     """The decisive words of a server that refused; '' else."""
     log: str
     """All that it logged meanwhile."""
+    ran: bool = True
+    """Whether it ran in the end; one that refused and ran took no connection."""
 
     @property
     def crashed(self) -> bool:
@@ -76,25 +80,32 @@ def recover(cluster: Cluster) -> Recovery:
         seconds = time.monotonic() - began
         log = log_since(cluster, log_start)
         said = decisive(log) or problem.message
-        return Recovery(before, True, "redo starts at" in log, seconds, said, log)
+        ran = problem.code == "server-refuses"
+        return Recovery(before, True, "redo starts at" in log, seconds, said, log, ran)
     seconds = time.monotonic() - began
     log = log_since(cluster, log_start)
     return Recovery(before, False, "redo starts at" in log, seconds, "", log)
 
 
 def _wait_for_end(cluster: Cluster) -> None:
-    """A server takes connections before it has caught up if it was a standby."""
+    """A server takes connections before it has caught up if it was a standby.
+
+    It may also run and take none, because it cannot read its catalogs.
+    """
     import psycopg
 
-    deadline = time.monotonic() + _RECOVERY_SECONDS_MAX
+    deadline, refusals = time.monotonic() + _RECOVERY_SECONDS_MAX, 0
     while time.monotonic() < deadline:
         try:
             with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
                 if not in_recovery(conn):
                     return
-        except psycopg.OperationalError as error:
+        except psycopg.Error as error:
             if not cluster.running:
                 raise RunError(str(error).strip(), code="server-ended") from None
+            refusals += _OF_CLIENTS.search(str(error)) is None
+            if refusals == _REFUSALS_MAX:
+                raise RunError(str(error).strip(), code="server-refuses") from None
         time.sleep(_POLL_S)
     raise RunError(
         f"the server was still in recovery after {_RECOVERY_SECONDS_MAX:.0f} s",

@@ -90,7 +90,7 @@ def _require_ledger(crashed: Crashed, checks: Sequence[Check]) -> None:
 def _refused(recovery: Recovery) -> Verified:
     check = Check("start", False, recovery.said, recovery.seconds)
     return Verified(
-        outcome="refused",
+        outcome="corrupt" if recovery.ran else "refused",
         ledger=None,
         recovery_s=None,
         checks=(check,),

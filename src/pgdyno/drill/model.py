@@ -17,8 +17,8 @@ from pgdyno.spec.disk import emulated_in_words
 
 Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
 """clean: nothing acknowledged is missing; lost: consistent, yet acknowledged commits are missing;
-refused: the server does not start; corrupt: it starts, and a check finds it damaged; no-fault: the
-fault did not happen, so that nothing is known."""
+refused: the server does not start; corrupt: it starts, and takes no connection or a check finds it
+damaged; no-fault: the fault did not happen, so that nothing is known."""
 
 SCHEMA_VERSION = 1
 CONFIDENCE = 0.95
@@ -94,7 +94,7 @@ class Verified:
 
     outcome: Outcome
     ledger: LedgerCount | None
-    """``None`` when the server refused to start, so that nothing could be counted."""
+    """``None`` when the server took no connection, so that nothing could be counted."""
     recovery_s: float | None
     """From the start of the server to its first answer; ``None`` when it refused."""
     checks: tuple[Check, ...] = ()
