@@ -41,7 +41,7 @@ def pgdyno(
         cwd=cwd,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=600,
         check=False,
         env={**os.environ, "PGPASSWORD": password or ""},
     )
@@ -219,7 +219,7 @@ def test_two_thousand_clients_on_few_connections(
         max_client_conn=2100,
         auth_type="trust",
     )
-    words = ["select-only", "-c", "2000", "-M", "extended"]
+    words = ["select-only", "-c", "2000", "-M", "extended", "-s", "1"]
     result = run_through(tmp_path, pooler.conninfo, *words)
     assert result["errors"] == []
     columns = "sum(connects), sum(reconnects), sum(connect_failures), max(connections)"

@@ -16,11 +16,15 @@ from pgdyno.errors import Interrupted, PgdynoError, SetupError
 
 @pytest.fixture(autouse=True)
 def _as_in_the_foreground() -> Iterator[None]:
-    """The tests themselves may run in the background, where Ctrl-C is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """The tests themselves may run in the background, where Ctrl-C is ignored, or under nohup,
+    where SIGHUP is."""
+    ours = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in ours.items()}
     yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "it was put back"
-    signal.signal(signal.SIGINT, before)
+    put_back = {number: signal.getsignal(number) for number in ours}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert put_back == ours
 
 
 def press(number: signal.Signals = signal.SIGINT) -> None:
