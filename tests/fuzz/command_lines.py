@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import random
 import string
-import tempfile
 
 import click
-from rounds import pgdyno, play
+from rounds import pgdyno, play, scratch
 
 from pgdyno.cli import cli
 
@@ -72,5 +71,5 @@ def one(rng: random.Random) -> str | None:
 
 if __name__ == "__main__":
     COMMANDS = commands()
-    os.chdir(tempfile.mkdtemp(prefix="pgdyno-fuzz-"))
+    os.chdir(scratch())
     play("command lines", one)

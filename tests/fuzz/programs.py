@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from rounds import Said
+from rounds import Said, scratch
 
 PATIENCE_S = 120
 """Longer than any command here has to wait for anything."""
@@ -16,7 +15,7 @@ PATIENCE_S = 120
 
 def own_home() -> Path:
     """A state directory that the server's account can enter, for this program alone."""
-    home = Path(tempfile.mkdtemp(prefix="pgdyno-fuzz-"))
+    home = scratch()
     home.chmod(0o755)
     os.environ["PGDYNO_HOME"] = str(home)
     return home

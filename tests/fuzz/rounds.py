@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import io
 import random
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "unit")]  # run files that are m
 STATUSES = {0, 1, 2, 3, 4, 129, 130, 143}
 Round = Callable[[random.Random], str | None]
 """One round: what is wrong, or None."""
+_scratch: list[Path] = []
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,12 @@ def pgdyno(*arguments: str) -> Said:
     return Said(status, out.getvalue(), err.getvalue())
 
 
+def scratch() -> Path:
+    """A directory for this program, which stays if it finds something."""
+    _scratch.append(Path(tempfile.mkdtemp(prefix="pgdyno-fuzz-")))
+    return _scratch[-1]
+
+
 def play(name: str, one: Round) -> None:
     """Play rounds for --seconds, or the one of --round; a complaint ends the program with 1."""
     parser = argparse.ArgumentParser(prog=name)
@@ -73,4 +83,6 @@ def play(name: str, one: Round) -> None:
         number += 1
         if given.round is not None:
             break
+    for each in _scratch:  # Not yet: a server may have its files there.
+        atexit.register(shutil.rmtree, each, ignore_errors=True)
     print(f"{name}: {number - (given.round or 0)} rounds with seed {given.seed}, nothing found")

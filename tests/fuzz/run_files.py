@@ -8,16 +8,15 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from rounds import pgdyno, play  # isort: skip; it says where the other ones are
+from rounds import pgdyno, play, scratch  # isort: skip; it says where the other ones are
 
 from drill_runs import lossy_run
 from report_runs import comparison_run, empty_run, investigation_run, plain_run
 
-FOLDER = Path(tempfile.mkdtemp(prefix="pgdyno-fuzz-"))
+FOLDER = scratch()
 VALUES = (
     None, 0, -1, 1, 2**31, 2**63 - 1, -(2**63), 1.5, -1e308, float("inf"), "", "x", "\x1b[31m",
     "[]", "{}", "null", "[1]", '{"a": 1}', "NaN", "1e999", b"", b"\xff\x00", "x" * 10_000,

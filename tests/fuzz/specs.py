@@ -6,18 +6,17 @@ What is accepted is accepted again when it is printed with all its defaults.
 from __future__ import annotations
 
 import random
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import tomli_w
-from rounds import pgdyno, play
+from rounds import pgdyno, play, scratch
 
 from pgdyno.spec import Spec
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
-FOLDER = Path(tempfile.mkdtemp(prefix="pgdyno-fuzz-"))
+FOLDER = scratch()
 VALUES: tuple[Any, ...] = (
     True, False, 0, 1, -1, 2**31, 2**63, 10**30, 1.5, -0.0, float("nan"), float("inf"), 1e308, "",
     "x", "0", "0s", "10s", "-1s", "1e9s", "9" * 40 + "d", "16MB", "\x00", "\u202e", "../../etc",
