@@ -75,6 +75,7 @@ def test_defaults_lose_nothing_with_wal_and_data_apart(
     assert result.summary().sentence.startswith("0 of 3 cuts lost anything")
 
 
+@pytest.mark.timeout(1800)  # Minimising verifies many images.
 @pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])
 def test_torn_pages_are_found_and_with_checksums_minimised(
     drilled: Callable[..., DrillResult], major: int, checksums: bool, tmp_path: Path
