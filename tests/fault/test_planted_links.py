@@ -78,7 +78,7 @@ def cluster(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]
     made = Cluster.create(installation_of(18), {"fsync": "off"})
     yield made
     made.destroy()
-    assert not made.folder.exists()
+    assert not made.directory.exists()
 
 
 def as_account(script: str, *words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -472,7 +472,7 @@ def test_a_sweep_that_fails_says_how_to_mend_it(
     assert swept.returncode == 1
     assert swept.stdout.startswith("checkpoint_timeout at postgresql://")
     assert "not yet restored after a killed pgdyno: no PostgreSQL server answers at" in swept.stdout
-    assert swept.stderr.startswith("error: 1 undo record is left\n\nhint: pgdyno server sweep CONN")
+    assert swept.stderr.startswith("error: 1 undo record left\n\nhint: pgdyno server sweep CONN")
     assert 'ALTER SYSTEM RESET "pgdyno"."undo"; SELECT pg_reload_conf();' in swept.stderr
     assert f"rm {path}" in swept.stderr
     server.start()

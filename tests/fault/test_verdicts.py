@@ -209,7 +209,7 @@ def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
     assert told["trials"][0]["outcome"] is None
     assert sum(each["ended"] for each in told["slices"]) >= 2
     assert error_of(err).startswith("error: the server ")
-    assert "what was recorded is kept" in err
+    assert "the recorded data is kept" in err
 
 
 def test_a_dropped_database(shop: ConnInfo, begin: Begin, script: Callable[[str], str]) -> None:
@@ -328,7 +328,7 @@ def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     last = error_of(err).splitlines()[0]
     assert last.startswith("error: no transaction succeeds: ")
     assert last.endswith("of them in script own: 22012 division by zero")
-    assert "what was recorded is kept" in err
+    assert "the recorded data is kept" in err
     assert unfinished(begun, result, err)["incidents"] == []
 
 

@@ -54,7 +54,7 @@ def files_after_cut(device: Device, cut_at_ns: int, keep: str, seed: int) -> dic
     """The files of a disk whose power went at a time."""
     assert device.log is not None
     logs = DiskLogs([device.log])
-    image, point = device.folder / "cut", device.folder / "cut-mnt"
+    image, point = device.directory / "cut", device.directory / "cut-mnt"
     shutil.copyfile(device.base, image)
     logs.advance(0, image, cut_at_ns)
     logs.cut(cut_at_ns, seed, 512, keep).write(0, image)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def test_two_disks_are_cut_at_one_time(tmp_path: Path) -> None:
     times = logs.ranked(12, 1, [])
     assert times == logs.ranked(12, 1, [])
     assert {time["why"] for time in times} >= {"pending", "flush-edge"}
-    images = [device.folder / "rolling" for device in devices]
+    images = [device.directory / "rolling" for device in devices]
     for device, image in zip(devices, images, strict=True):
         shutil.copyfile(device.base, image)
     for at in times:
@@ -217,7 +217,7 @@ def test_a_server_lives_on_a_recorded_disk(
             device.stop_recording()
     assert device.log is not None
     logs = DiskLogs([device.log])
-    image, point = device.folder / "cut", device.folder / "cut-mnt"
+    image, point = device.directory / "cut", device.directory / "cut-mnt"
     shutil.copyfile(device.base, image)
     logs.advance(0, image, answered_ns)
     point.mkdir()
@@ -255,7 +255,7 @@ def test_what_a_machine_lacks_is_said(folder: Path, monkeypatch: pytest.MonkeyPa
         assert "no loop devices" in refused(folder).message
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: 1000)
-        assert "takes root" in refused(folder).message
+        assert "requires root" in refused(folder).message
     assert not folder.exists() or list(folder.iterdir()) == []
 
 

@@ -44,7 +44,7 @@ def test_server_on_emulated_disks(
             conn.execute("create table t as select 1")
             conn.execute("checkpoint")
         facts = [device.stop_recording() for device in opened[0].recorded]
-        assert [device.folder.name for device in opened[0].recorded] == recorded
+        assert [device.directory.name for device in opened[0].recorded] == recorded
         assert all(each["writes"] and each["flushes"] for each in facts)
         assert mounts_below(cluster.directory)
     assert not mounts_below(cluster.directory)

@@ -188,6 +188,13 @@ def test_a_clean_shutdown_is_clean(base: Base) -> None:
     assert_all_passed(base.verify())
 
 
+def test_half_a_page_at_the_end_of_a_file_is_no_damage(base: Base) -> None:
+    """A full disk leaves one where a table was extended."""
+    with base.path_of(COLD).open("ab") as file:
+        file.write(bytes(PAGE_BYTES // 2))
+    assert_all_passed(base.verify())
+
+
 def test_a_zeroed_page_is_seen(base: Base) -> None:
     """The server takes it for a new page, and misses nothing."""
     base.patch(COLD, 3 * PAGE_BYTES, bytes(PAGE_BYTES))

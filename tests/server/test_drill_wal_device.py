@@ -177,7 +177,9 @@ def test_a_disk_that_did_not_fail_is_seen(drilled: Callable[..., DrillResult]) -
 
 
 def test_only_a_disk_of_ours_can_fail(drilled: Callable[..., DrillResult]) -> None:
-    with pytest.raises(UsageError, match="plain folder: only a disk of pgdyno's own can be made"):
+    with pytest.raises(
+        UsageError, match="plain directory: only a disk of pgdyno's own can be made"
+    ):
         drilled(18, {}, variant="io-error")
 
 

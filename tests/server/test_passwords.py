@@ -115,4 +115,4 @@ def test_without_a_terminal_nobody_is_asked(guest: list[str], tmp_path: Path) ->
         assert done.returncode == 1
         said[option] = done.stderr
     assert "the server requires a password, and none is given" in said["-w"]
-    assert "-W asks for a password on the terminal, and there is none" in said["-W"]
+    assert "-W requires a terminal to prompt for a password" in said["-W"]

@@ -595,8 +595,8 @@ _MALFORMED = {
     "\\if 1\n\\startpipeline\n\\endif\nselect 1;": "the script ended inside a pipeline",
     "\\if 1\n\\startpipeline\n\\endif\n\\startpipeline\nselect 1;": "\\startpipeline inside",
     "\\if 0\n\\startpipeline\n\\endif\nselect 1;\n\\endpipeline": "there is no pipeline to",
-    "\\setshell i echo -n one\nselect 1;": "\\setshell is refused",
-    "\\shell no-such-command\nselect 1;": "\\shell is refused",
+    "\\setshell i echo -n one\nselect 1;": "\\setshell is not supported",
+    "\\shell no-such-command\nselect 1;": "\\shell is not supported",
 }
 
 

@@ -60,8 +60,8 @@ noise       two identical slices differ by up to 4.2 % (6 pairs); nothing smalle
 change      synchronous_commit = off
 durability  D1: commits acknowledged within the last three times wal_writer_delay (600 ms) may be
             lost in a crash; the database remains consistent
-price       none beyond the loss; it can be limited to a transaction, a role or a database, so
-            that commits that must not be lost still wait
+price       nothing else; it can be limited to a transaction, a role or a database, so that
+            commits that must not be lost still wait
 throughput  1.64x [1.57, 1.70]   5,310 → 8,700 tps   6 pairs
 p99         0.74x [0.69, 0.80]   14.0 → 8.65 ms
 failures    0 of 100,762 with the change; 0 of 66,415 without

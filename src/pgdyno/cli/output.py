@@ -28,7 +28,7 @@ def print_result(
         sys.stdout.flush()
     except RunError as problem:
         if problem.code == "result-unwritable":
-            problem.hint = f"what was recorded is kept: pgdyno show {path} prints it again"
+            problem.hint = f"the recorded data is kept: pgdyno show {path} prints it again"
         raise
 
 

@@ -85,7 +85,7 @@ REMEDIES = (
             " default) may be lost in a crash; the database remains consistent"
         ),
         price=(
-            "none beyond the loss; it can be limited to a transaction, a role or a database, so"
+            "nothing else; it can be limited to a transaction, a role or a database, so"
             " that commits that must not be lost still wait"
         ),
         settings=("synchronous_commit", "wal_writer_delay"),
