@@ -29,6 +29,7 @@ PRICE_WITHOUT_GAINS = (
     "main()\n"
 )
 PATIENCE_S = 90.0
+ENDING_S_MAX = 10.0
 
 
 @dataclass
@@ -98,7 +99,10 @@ def stop(_pgdyno_home: None, tmp_path: Path) -> Iterator[Callable[..., Stopped]]
             assert time.monotonic() < deadline, "it does not end"
             time.sleep(0.05)
         _, err = run.communicate()
-        left = _there(home, tmp) - before
+        # The process that removes disks ends by itself when it sees that pgdyno has.
+        deadline_s = time.monotonic() + ENDING_S_MAX
+        while (left := _there(home, tmp) - before) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
         return Stopped(run.returncode, err, run_path, sorted(left, key=str))
 
     yield strike
