@@ -52,11 +52,11 @@ def incidents(run: RunFile) -> list[Incident]:
     found = [Incident(each.after.at_ms, each.sentence) for each in restarted]
     # A restart happened between two sightings, which are far apart on a busy machine.
     spans = [(each.before.at_ms, each.after.at_ms - each.before.at_ms) for each in restarted]
+    spans += [(at_ms, 0) for at_ms in ours]
     for each in (*_absences(run), *_losses(run)):
-        spans_told = [*spans, *((other.at_ms, other.lasted_ms) for other in found)]
-        told = any(each.is_near(at_ms, lasted_ms) for at_ms, lasted_ms in spans_told)
-        if not told and not any(each.is_near(at_ms) for at_ms in ours):
+        if not any(each.is_near(at_ms, lasted_ms) for at_ms, lasted_ms in spans):
             found.append(each)
+            spans.append((each.at_ms, each.lasted_ms))
     return sorted(found, key=lambda incident: incident.at_ms)
 
 

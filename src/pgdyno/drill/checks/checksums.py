@@ -8,7 +8,7 @@ from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
 from pgdyno.server.local.account import run_as, server_account
 
 _SHOWN = 3
-_PARTIAL = re.compile(r'could not read block (\d+) in file "(.+)": read (\d+) of (\d+)')
+_PARTIAL = re.compile(r'could not read block (\d+) in file "(.+)": read \d+ of (\d+)')
 _PARTIAL_MAX = 100
 
 
@@ -42,7 +42,7 @@ def _removed_partial_page(stderr: str) -> bool:
     found = _PARTIAL.search(stderr)
     if found is None:
         return False
-    block, path, _, page_bytes = int(found[1]), found[2], int(found[3]), int(found[4])
+    block, path, page_bytes = int(found[1]), found[2], int(found[3])
     whole_bytes = block * page_bytes
     size = run_as(server_account(), ["stat", "-c", "%s", path]).stdout.strip()
     if not size.isdigit() or not whole_bytes < int(size) < whole_bytes + page_bytes:
