@@ -1,4 +1,4 @@
-"""The command line: ``main`` dispatches to one file per command, each imported only when used.
+"""The command line: ``main`` runs a command, whose file ``cli.group`` finds and imports.
 
 Results go to stdout, everything else to stderr. An error that a user can cause ends with one
 message and the exit status of the error tree (``pgdyno.errors``).
@@ -7,7 +7,6 @@ message and the exit status of the error tree (``pgdyno.errors``).
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
 import signal
 import sys
@@ -17,45 +16,11 @@ from typing import Any, NoReturn
 import click
 
 from pgdyno.cli import arguments, ending, streams
+from pgdyno.cli.group import LazyGroup, listed_commands
 from pgdyno.cli.printed import Printed
 from pgdyno.errors import INTERNAL, REPORT, Ending, Interrupted, RunError, UsageError, ending_of
 from pgdyno.redact import blank
 from pgdyno.visible import visible
-
-_COMMANDS = {
-    "demo": "Run a scenario that comes with pgdyno, on a server started by pgdyno",
-    "run": "Load a server once and diagnose it",
-    "compare": "Measure the effect of one change in interleaved pairs",
-    "investigate": "Find the bottleneck, prove it, and price the remedies",
-    "drill": "Crash a server repeatedly and count what is lost",
-    "price": "Measure what each setting gains, and what it loses in a crash",
-    "story": "Run the chapters of a spec: comparisons and drills",
-    "show": "Print the summary of a run file",
-    "report": "Write a run file as one self-contained HTML page",
-    "diff": "Show the differences between two run files",
-    "cleanup": "Remove what pgdyno created on your server",
-    "server": "List the servers that pgdyno can start; clean up after killed runs",
-    "spec": "Check a spec file, or print the JSON schema of specs",
-    "completion": "Print the shell completion script",
-}
-
-
-class _LazyGroup(click.Group):
-    """Commands by name and one line of help; their modules are imported when needed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = importlib.import_module(f"pgdyno.cli.{cmd_name}_command")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -67,7 +32,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 
 
 @click.group(
-    cls=_LazyGroup,
+    cls=LazyGroup,
     context_settings={"help_option_names": ["-?", "--help"], "max_content_width": 100},
 )
 @click.option(
@@ -152,7 +117,7 @@ def _of_the_server(problem: BaseException) -> Ending:
 
 
 def _command_of(words: list[str]) -> str | None:
-    return next((word for word in words if word in _COMMANDS), None)
+    return next((word for word in words if word in listed_commands()), None)
 
 
 def _print_traceback(problem: BaseException) -> None:
@@ -203,7 +168,7 @@ def _usage_hint(problem: click.ClickException) -> str | None:
 
 def _as_pgbench(words: list[str]) -> bool:
     """True if the command line begins with an option or a database, as for pgbench."""
-    known = difflib.get_close_matches(words[0], _COMMANDS, 1) if words else ["--help"]
+    known = difflib.get_close_matches(words[0], listed_commands(), 1) if words else ["--help"]
     return not known
 
 

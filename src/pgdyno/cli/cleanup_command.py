@@ -1,4 +1,4 @@
-"""``pgdyno cleanup``: remove what pgdyno created on your server."""
+"""Remove what pgdyno created on your server."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from pgdyno.visible import visible
 if TYPE_CHECKING:
     from pgdyno.server import ConnInfo
     from pgdyno.workload.cleanup import Plan
+
+HELP_ORDER = 110
 
 
 @click.command("cleanup")

@@ -1,4 +1,4 @@
-"""``pgdyno compare``: the effect of one change, measured in interleaved pairs."""
+"""Measure the effect of one change in interleaved pairs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from pgdyno.cli.positional import sort_out
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
+
+HELP_ORDER = 30
 
 
 @click.command("compare")

@@ -1,9 +1,10 @@
-"""``pgdyno completion``: completion of commands, options and workloads in the shell."""
+"""Print the shell completion script."""
 
 from __future__ import annotations
 
 import click
 
+HELP_ORDER = 140
 _SHELLS = ("bash", "zsh", "fish")
 
 

@@ -1,4 +1,4 @@
-"""``pgdyno demo``: run or copy the scenarios that come with pgdyno."""
+"""Run a scenario that comes with pgdyno, on a server started by pgdyno."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from pgdyno.cli.types import Duration
 from pgdyno.errors import SetupError, UsageError
 
+HELP_ORDER = 10
 _FIRST = "write-heavy-web"
 
 

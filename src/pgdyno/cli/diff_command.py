@@ -1,4 +1,4 @@
-"""``pgdyno diff``: show the differences between two run files."""
+"""Show the differences between two run files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from pgdyno.cli.printed import print_json
+
+HELP_ORDER = 100
 
 
 @click.command("diff")

@@ -1,4 +1,4 @@
-"""``pgdyno drill``: crash a server repeatedly and count what is lost."""
+"""Crash a server repeatedly and count what is lost."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pgdyno.cli.types import Duration
 if TYPE_CHECKING:
     from pgdyno.drill.model import DrillOptions, DrillResult
 
+HELP_ORDER = 50
 _SCALE = 10
 _CLIENTS = 16
 _SEED = 1

@@ -1,4 +1,4 @@
-"""``pgdyno investigate``: find the bottleneck, prove it, and price the remedies."""
+"""Find the bottleneck, prove it, and price the remedies."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from pgdyno.cli.types import Duration
 
 if TYPE_CHECKING:
     from pgdyno.results.investigate import InvestigateResult
+
+HELP_ORDER = 40
 
 
 @click.command("investigate")

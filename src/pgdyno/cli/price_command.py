@@ -1,4 +1,4 @@
-"""``pgdyno price``: the gain of each setting, and its loss in a crash."""
+"""Measure what each setting gains, and what it loses in a crash."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pgdyno.price.two_servers import Priced
     from pgdyno.results.price import PriceResult
 
+HELP_ORDER = 60
 _CLIENTS = 16
 _SCALE = 10
 _OWN = ("own", "ladder", "cuts", "budget")

@@ -1,4 +1,4 @@
-"""``pgdyno report``: write a run file, or the chapters of a story, as one HTML page."""
+"""Write a run file as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from pgdyno.visible import visible
+
+HELP_ORDER = 90
 
 
 @click.command("report")

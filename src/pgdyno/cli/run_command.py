@@ -1,4 +1,4 @@
-"""``pgdyno run``: load a server once and diagnose it."""
+"""Load a server once and diagnose it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pgdyno.cli.run_options import RUN_OPTIONS
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
+HELP_ORDER = 20
 run_options = all_of(RUN_OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""``pgdyno server``: PostgreSQL servers that pgdyno can start."""
+"""List the servers that pgdyno can start; clean up after killed runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pgdyno.errors import PgdynoError
     from pgdyno.server import Undone
 
+HELP_ORDER = 120
 _CAPABILITIES = ("lz4", "zstd", "ssl", "jit", "io_uring", "icu")
 
 

@@ -1,4 +1,4 @@
-"""``pgdyno show``: print a run file in the terminal."""
+"""Print the summary of a run file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 from pgdyno.cli.output import print_summary
 from pgdyno.cli.printed import print_json
 from pgdyno.visible import visible
+
+HELP_ORDER = 80
 
 
 @click.command("show")

@@ -1,4 +1,4 @@
-"""``pgdyno spec``: check a spec file, print the JSON schema of specs."""
+"""Check a spec file, or print the JSON schema of specs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from pgdyno.cli.printed import print_json
+
+HELP_ORDER = 130
 
 
 @click.group("spec", context_settings={"help_option_names": ["-?", "--help"]})

@@ -1,4 +1,4 @@
-"""``pgdyno story``: run the chapters of a spec in order."""
+"""Run the chapters of a spec: comparisons and drills."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.options import output_options
 from pgdyno.cli.output import print_result
 from pgdyno.errors import PgdynoError, ThresholdError, TrustError, left_by
+
+HELP_ORDER = 70
 
 
 @click.command("story")
