@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.drill.fault import fault_names
+from pgdyno.drill.faults import fault_names
 from pgdyno.investigate._choose import candidates
 from pgdyno.investigate._loop import remedy_question
 from pgdyno.price._gain import price_question

@@ -25,6 +25,15 @@ def scripts(
     return [CompletionItem(name) for name in MIXABLE_SCRIPTS if name.startswith(begun)]
 
 
+def faults(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Faults of drills."""
+    from pgdyno.drill.faults import fault_names
+
+    return [CompletionItem(name) for name in fault_names() if name.startswith(begun)]
+
+
 def files(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Any file."""
     return [CompletionItem(begun, type="file")]

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgdyno.cli.completing import faults
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.servers import Turn, on_each, servers_of
 from pgdyno.cli.types import Duration
+from pgdyno.drill.faults import fault_names
 
 if TYPE_CHECKING:
     from pgdyno.drill.model import DrillOptions, DrillResult
@@ -31,7 +33,13 @@ _OWN = (
 
 @click.command("drill")
 @load_options_of_several
-@click.option("--fault", required=True, metavar="NAME", help="Fault to inject; see above.")
+@click.option(
+    "--fault",
+    required=True,
+    metavar="NAME",
+    shell_complete=faults,
+    help=f"Fault to inject: {', '.join(fault_names())}.",
+)
 @click.option("--variant", metavar="NAME", help="Use only this variant of the fault.")
 @click.option(
     "--cuts", type=click.IntRange(1, 100_000), default=20, help="Number of cuts (default 20)."
@@ -64,10 +72,9 @@ _OWN = (
 def command(**given: Any) -> None:
     """Crash a server repeatedly and count what is lost.
 
-    Each cut consists of load, fault, proof of the fault, and verification. Faults are kill,
-    immediate, stop, during-recovery, disk-full, power and wal-device; see docs/guides/drills.md.
-    Drills only use servers started by pgdyno. The default load is tpcb-like at scale 10 with 16
-    clients. --seed determines the times of the faults.
+    Each cut consists of load, fault, proof of the fault, and verification; see
+    docs/guides/drills.md. Drills only use servers started by pgdyno. The default load is tpcb-like
+    at scale 10 with 16 clients. --seed determines the times of the faults.
 
     \b
       pgdyno drill --fault kill --set synchronous_commit=off

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pgdyno.drill._bounds import Bound, of_a_crash
+from pgdyno.drill.faults import fault_names
 from pgdyno.errors import UsageError
 from pgdyno.remedy import Circumstances
 from pgdyno.spec import Spec
@@ -45,13 +45,6 @@ class Fault:
     in this proportion."""
     cuts_usual: int = 5
     """As many as an investigation has of it to price a remedy."""
-
-
-def fault_names() -> list[str]:
-    """Names of all faults; nothing is imported."""
-    from pgdyno.drill import faults
-
-    return sorted(each.name.replace("_", "-") for each in pkgutil.iter_modules(faults.__path__))
 
 
 def find_fault(name: str) -> Fault:
