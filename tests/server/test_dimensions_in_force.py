@@ -1,4 +1,4 @@
-"""Dimensions put in force on real servers, and one of a file of its own that nobody else knows."""
+"""Dimensions put in force on real servers, and the example of CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import EXAMPLES
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
@@ -17,54 +18,19 @@ from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
 from pgdyno.spec import Change, Spec, spec_from_fields
 
-INDEX = '''"""Indexes of the load's tables, by column."""
-
-from pgdyno.dimension import KeyDimension, Need
-
-
-class Index(KeyDimension):
-    id, order, keys = "index", 70, "index.TABLE"
-
-    def owns(self, key):
-        return key.startswith("index.")
-
-    def on(self, change):
-        return {(key.partition(".")[2], column) for key, column in self.mine(change).items()}
-
-    def enter(self, fields, change):
-        events = [{"at": "0s", "sql": f"create index on {t} ({c})"} for t, c in self.on(change)]
-        fields.setdefault("events", []).extend(events)
-
-    def titles(self, change, before):
-        return [f"index on {table}({column})" for table, column in sorted(self.on(change))]
-
-    def needs(self, transition, context):
-        same = self.on(transition.before) == self.on(transition.after)
-        return Need.NOTHING if same else Need.LOAD_RESTART
-
-    def apply(self, transition, context):
-        for table, column in self.on(transition.before) - self.on(transition.after):
-            context.run_sql(f"drop index made_up_{table}_{column}")
-        for table, column in self.on(transition.after) - self.on(transition.before):
-            context.run_sql(f"create index made_up_{table}_{column} on {table} ({column})")
-
-
-DIMENSION = Index()
-'''
-
 
 @pytest.fixture
 def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The folder of dimensions with a file of one that is not there otherwise."""
     folder = tmp_path / "more"
     folder.mkdir()
-    (folder / "made_up_index.py").write_text(INDEX)
+    (folder / "index.py").write_text(EXAMPLES["dimension/kinds/index.py"])
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(folder)])
     importlib.invalidate_caches()
     listed.cache_clear()
     yield
     listed.cache_clear()
-    sys.modules.pop("pgdyno.dimension.kinds.made_up_index", None)
+    sys.modules.pop("pgdyno.dimension.kinds.index", None)
 
 
 def spec_of(**fields: Any) -> Spec:
@@ -84,7 +50,7 @@ def answer(session: Session, query: str) -> Any:
 
 
 def indexes(session: Session) -> list[str]:
-    found = answer(session, "select indexname::text from pg_indexes where indexname ~ '^made_up'")
+    found = answer(session, "select indexname::text from pg_indexes where indexname ~ '^pgdyno_'")
     return [name for (name,) in found]
 
 
@@ -104,7 +70,7 @@ def test_a_file_more_is_a_dimension_more(
     ]
     with session_of(tmp_path / "run.db") as session:
         session.provide(change)
-        for now, wanted in ((change, ["made_up_pgbench_accounts_abalance"]), (Change(), [])):
+        for now, wanted in ((change, ["pgdyno_pgbench_accounts_abalance"]), (Change(), [])):
             session.apply(now)
             assert indexes(session) == wanted
             session.slice(0.2, kind="run")

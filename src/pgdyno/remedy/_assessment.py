@@ -21,7 +21,7 @@ SAFE_FAULTS = ("kill", "power")
 """Drills that a change is checked with if nothing may be lost."""
 NOTHING_LOST = "nothing is lost"
 
-_OF_THE_SERVER = ("disk.", "standby.", "server.")
+_OF_THE_LOAD = ("load.", "workload.", "clients.")
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ def assess(change: Change, before: Circumstances) -> Assessment:
 
 
 def _uncatalogued(change: Change, matching: Sequence[Remedy]) -> tuple[str, ...]:
-    """Return changed names of the server or a table that are in no remedy. Keys of the load and its
-    clients are omitted: they change the load, not the durability of its data."""
+    """Return changed names that are in no remedy, except keys of the load and its clients: they
+    change the load, not the durability of its data."""
     known = {name for remedy in matching for name in remedy.names_in(change)}
-    load = {key for key in change.spec if not key.startswith(_OF_THE_SERVER)}
+    load = {key for key in change.spec if key.startswith(_OF_THE_LOAD)}
     return tuple(name for name in changed_names(change) if name not in known | load)
 
 
