@@ -39,7 +39,7 @@ def test_a_server_of_the_users_own(pgdyno: Pgdyno) -> None:
     assert refused(pgdyno, "postgresql://host/db") == snapshot("""\
 error: prices are measured by crashing the server, and pgdyno crashes only servers that it started
 
-hint: leave the connection string out; --pg-bindir names the server's programs
+hint: leave the connection string out; --pg-bindir selects the server's binaries
 """)
 
 
@@ -47,7 +47,7 @@ def test_a_rung_that_is_not_there(pgdyno: Pgdyno) -> None:
     assert refused(pgdyno, "--ladder", "async-200ms,sync") == snapshot("""\
 error: "sync" is not on the ladder
 
-hint: it has all-on, commit-delay, async-10ms, async-200ms, async-2s, fpw-off, fpw-off-no-checksums, wal-tmpfs, wal-tmpfs-async, wal-tmpfs-sync, unlogged, fsync-off; what else is to be priced goes with --candidate
+hint: the ladder has all-on, commit-delay, async-10ms, async-200ms, async-2s, fpw-off, fpw-off-no-checksums, wal-tmpfs, wal-tmpfs-async, wal-tmpfs-sync, unlogged, fsync-off; other candidates are given with --candidate
 """)
 
 
@@ -69,7 +69,7 @@ hint: keys that can differ: load.*, workload.*, clients.GROUP.*, standby.*, serv
 
 def test_an_emulated_disk(pgdyno: Pgdyno) -> None:
     assert refused(pgdyno, "--wal-disk", "slow:flush=2ms") == snapshot("""\
-error: disk.wal = slow:flush=2ms: a gain is measured on the machine's own disk, and this is none
+error: disk.wal = slow:flush=2ms: gains are measured only on the machine's own disk
 
 hint: leave disk.wal out; WAL in memory can be priced: --candidate disk.wal=tmpfs:1GB
 """)
@@ -139,7 +139,7 @@ def test_a_candidate_that_changes_nothing(pgdyno: Pgdyno) -> None:
     said = pgdyno("price", *SHORT, "--candidate", "wal_writer_delay=0.2s,fsync=yes")
     assert (said.status, said.out) == (1, "")
     assert said.err.startswith(
-        "error: wal_writer_delay = 0.2s, fsync = yes: the server has that already"
+        "error: wal_writer_delay = 0.2s, fsync = yes: already active on the server"
     )
 
 

@@ -23,7 +23,7 @@ from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
-from pgdyno.price._loss import Drilled, DrillPlan, drill_all
+from pgdyno.price._loss import DrillPlan, LossTable, drill_all
 from pgdyno.price.candidates import of_change
 from pgdyno.record import Recorder, RunFile
 from pgdyno.remedy import Circumstances
@@ -266,5 +266,5 @@ def test_table_options_of_an_investigation_are_in_its_drills(
         spec_of(), run=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
     ) as session:
         plan = DrillPlan(1, 1, time.monotonic() + 60)
-        drill_all(session, [candidate], plan, Drilled())
+        drill_all(session, [candidate], plan, LossTable())
     assert found == [(["fillfactor=50"],)]

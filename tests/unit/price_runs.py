@@ -13,6 +13,8 @@ from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Ve
 from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate, ladder
 from pgdyno.price.sentences import sentence, verdict
+from pgdyno.results.loss import Loss
+from pgdyno.results.price import Gain, NotMeasured, Price
 
 GAINS = {
     "commit-delay": 1.02, "async-10ms": 1.52, "async-200ms": 1.64, "async-2s": 1.66,
@@ -42,11 +44,11 @@ def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillRes
     )  # fmt: skip
 
 
-def losses(candidate: Candidate) -> list[dict[str, Any]]:
+def losses(candidate: Candidate) -> list[Loss]:
     """What the candidate's drills took, as they might have."""
     lossy = candidate.assessment.durability_class in NO_BOUND
     bound = None if lossy else BOUNDS_MS.get(candidate.id, 0.0)
-    cells: list[dict[str, Any]] = []
+    cells: list[Loss] = []
     for fault in candidate.assessment.faults:
         cells += cells_of(drilled(fault, _cuts(candidate.id, fault), bound))
     return cells
@@ -77,29 +79,36 @@ def _cuts(name: str, fault: str) -> list[Cut]:
 
 
 def row(candidate: Candidate) -> dict[str, Any]:
-    """A line of the price list; one candidate's gain could not be measured."""
+    """An entry of the price list as JSON; one candidate's gain could not be measured."""
+    return price(candidate).to_json()
+
+
+def price(candidate: Candidate) -> Price:
+    """An entry of the price list; one candidate's gain could not be measured."""
     ratio = GAINS.get(candidate.id)
-    gain: dict[str, Any] | None = {"measured": False, "why": "not measured: no standby here"}
+    gain: Gain | NotMeasured | None = NotMeasured(
+        measured=False, why="not measured: no standby here"
+    )
     cells = losses(candidate)
     if candidate.is_baseline:
         gain = None
     elif ratio is None:
         cells = [not_drilled(fault, "needs root") for fault in candidate.assessment.faults]
     else:
-        gain = {
-            "measured": True, "set_by": {}, "throughput_ratio": ratio,
-            "ci95": [ratio * 0.96, ratio * 1.04], "latency_p99_ratio": ratio**-0.6,
-            "latency_p99_ci95": [ratio**-0.6 * 0.9, ratio**-0.6 * 1.1], "pairs": 6,
-            "compared": "throughput", "baseline_tps": 480.0, "changed_tps": 480.0 * ratio,
-            "verdict": "better" if ratio > 1.1 else "no difference",
-        }  # fmt: skip
-    made = {
-        "candidate": candidate.id, "title": candidate.title,
-        "durability_class": candidate.assessment.durability_class, "remedy": candidate.remedy,
-        "change": candidate.change.to_json(), "base": candidate.base.to_json(),
-        "bound": candidate.assessment.bound, "gain": gain, "losses": cells,
-    }  # fmt: skip
-    return {**made, "sentence": sentence(made)}
+        gain = Gain(
+            measured=True, set_by=dict.fromkeys(candidate.change.settings, "reload"),
+            throughput_ratio=ratio, ci95=(ratio * 0.96, ratio * 1.04),
+            latency_p99_ratio=ratio**-0.6, latency_p99_ci95=(ratio**-0.6 * 0.9, ratio**-0.6 * 1.1),
+            pairs=6, compared="throughput", baseline_tps=480.0, changed_tps=480.0 * ratio,
+            verdict="better" if ratio > 1.1 else "no difference",
+        )  # fmt: skip
+    return Price(
+        candidate=candidate.id, title=candidate.title,
+        durability_class=candidate.assessment.durability_class, remedy=candidate.remedy,
+        change=candidate.change.to_json(), base=candidate.base.to_json(),
+        bound=candidate.assessment.bound, gain=gain, losses=tuple(cells),
+        sentence=sentence(gain, cells),
+    )  # fmt: skip
 
 
 def price_result(rows: Sequence[Mapping[str, Any]], run_file: str = "run.db") -> dict[str, Any]:
@@ -109,7 +118,7 @@ def price_result(rows: Sequence[Mapping[str, Any]], run_file: str = "run.db") ->
         "incidents": [],
         "server_version": "18.6", "noise_floor": {"of": "throughput", "ci95": [0.97, 1.03]},
         "compared": "throughput", "cuts": 6, "seed": 1, "prices": [*rows],
-        "verdict": verdict(rows), "elapsed_s": 812.0,
+        "verdict": verdict([Price.model_validate(each) for each in rows]), "elapsed_s": 812.0,
     }  # fmt: skip
 
 

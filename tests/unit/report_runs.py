@@ -380,7 +380,8 @@ POOL_16 = {"pool_max": {"web": 16}}
 
 
 KILLED = {
-    "fault": "kill", "variant": "", "drilled": True, "cuts": 5, "happened": 5, "acked": 9000,
+    "fault": "kill", "variant": "", "drilled": True, "promised": True, "cuts": 5,
+    "happened": 5, "acked": 9000,
     "lost_median": 4, "lost_max": 16, "lost_ms_median": 0.6, "lost_ms_max": 1.5, "lost": 4,
     "corrupt": 0, "refused": 0, "clean": 1, "upper_bound": 0.98, "bound_ms": 600.0,
     "recovery_s_median": 0.2, "recovery_s_max": 0.3, "worse_than_bound": 0,
@@ -422,11 +423,19 @@ def investigation_run(path: Path, **run: Any) -> Path:
         writer.recorder.add_finding(row | {"step": 1})
     writer.recorder.update_run(
         result={
-            "trustworthy": True, "distrust": [], "baseline_tps": 2480.0, "final_tps": 5310.0,
+            "schema_version": 2, "run_file": path.name, "database": "postgres",
+            "trustworthy": True, "distrust": [], "incidents": [], "emulated": None,
+            "baseline_tps": 2480.0, "final_tps": 5310.0,
+            "baseline_latency_ms_p99": 9.0, "final_latency_ms_p99": 4.0,
+            "steps": [], "not_measured": [], "allow": "D0", "out_of_time": False,
+            "elapsed_s": 131.0,
             "prices": [
-                {"title": "synchronous_commit = off", "losses": [KILLED, POWER_MISSING]}
+                {"title": "synchronous_commit = off", "remedy": "synchronous-commit-off",
+                 "durability_class": "D1", "bound": "", "sentence": "",
+                 "change": {"settings": {"synchronous_commit": "off"}},
+                 "losses": [KILLED, POWER_MISSING]}
             ],
-            "kept": POOL_16, "noise_floor": {"ci95": [0.969, 1.031]},
+            "kept": POOL_16, "noise_floor": {"of": "throughput", "ci95": [0.969, 1.031]},
             "next_limit": {"finding": "commit-flush", "sentence": FLUSH_FINDING["sentence"]},
             "verdict": {
                 "finding": "client-pool-limit",

@@ -17,6 +17,7 @@ from pgdyno.report.page.html import make_page
 from pgdyno.report.summary import Ratio, RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words import price_list
+from pgdyno.results.price import Gain
 from pgdyno.stats import Effect, decide
 from pgdyno.stats.words import effect_words, kept, ratio_words
 
@@ -82,11 +83,11 @@ def test_a_price_is_one_number(tmp_path: Path) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
     story = RunSummary(run)
     shown, page = terminal(run), page_words(run)
-    gains = [row for row in price_list.prices(story) if row["gain"] and row["gain"]["measured"]]
+    gains = [each.gain for each in price_list.prices(story) if isinstance(each.gain, Gain)]
     assert gains
-    for row in gains:
-        words = effect_words(row["gain"]["throughput_ratio"], *row["gain"]["ci95"])
+    for gain in gains:
+        words = effect_words(gain.throughput_ratio, *gain.ci95)
         assert words in shown
         assert words in page
-        if row["gain"]["compared"] == "throughput":
-            assert words in gain_words(row)
+        if gain.compared == "throughput":
+            assert words in gain_words(gain)

@@ -20,17 +20,17 @@ from pgdyno.cli.price_command import cells
 from pgdyno.errors import UsageError
 from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price._gain import check_real_disk, slice_seconds
-from pgdyno.price._loss import Drilled
+from pgdyno.price._loss import LossTable
 from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_candidate
 from pgdyno.price.pricing import broken_promises, check_price, default_budget_s
 from pgdyno.price.sentences import harm, sentence, verdict
-from pgdyno.price.two_servers import Priced, comparison
+from pgdyno.price.two_servers import Priced, compared
 from pgdyno.record import RunFile
 from pgdyno.remedy import catalogue
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.price_list import gain_head, p99_words
-from pgdyno.results.price import Price, PriceResult
+from pgdyno.results.price import PriceResult
 from pgdyno.spec import Change, spec_from_fields
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "result-price.schema.json"
@@ -82,7 +82,7 @@ def test_choosing_rungs() -> None:
         (["sync"], (), '"sync" is not on the ladder'),
         ([""], (), "no candidate is named"),
         (None, ("fsync",), '"fsync" is not NAME=VALUE'),
-        (None, ("fsync=off", "fsync=off"), "priced twice"),
+        (None, ("fsync=off", "fsync=off"), "given twice"),
         (None, ("server.checksums=false",), "changes nothing"),
     ],
 )
@@ -142,6 +142,12 @@ def test_the_result_keeps_its_schema() -> None:
     jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
 
 
+def test_the_summary_says_how_the_trial_set_the_settings(tmp_path: Path) -> None:
+    run = RunFile(price_runs.price_run(tmp_path / "run.db"))
+    text = " ".join(" ".join(line.text for line in summary_lines(run, 100)).split())
+    assert "in the trial set by ALTER SYSTEM and a reload" in text
+
+
 def test_sentences() -> None:
     said = {c.id: price_runs.row(c)["sentence"] for c in ladder()}
     assert said[BASELINE] == (
@@ -167,36 +173,37 @@ def test_sentences() -> None:
 
 def test_more_than_documented_is_said_aloud() -> None:
     (cell,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 600.0))
-    row = {**price_runs.row(rung("async-200ms")), "losses": [cell]}
-    assert "MORE than the documented 600 ms" in sentence(row)
-    assert broken_promises([Price.model_validate(row)]) == []
+    price = price_runs.price(rung("async-200ms")).model_copy(update={"losses": (cell,)})
+    assert "MORE than the documented 600 ms" in sentence(price.gain, price.losses)
+    assert broken_promises([price]) == []
     (broken,) = cells_of(drilled("kill", [cut(1, "lost", 9, 700.0)], 0.0))
-    row = {**price_runs.row(rung(BASELINE)), "losses": [broken]}
-    assert broken_promises([Price.model_validate(row)]) == [row["title"]]
+    price = price_runs.price(rung(BASELINE)).model_copy(update={"losses": (broken,)})
+    assert broken_promises([price]) == [price.title]
 
 
 def test_a_fault_that_did_not_happen_tells_nothing() -> None:
     (cell,) = cells_of(drilled("kill", [cut(1, "no-fault")], 0.0))
-    row = {**price_runs.row(rung(BASELINE)), "losses": [cell]}
-    assert sentence(row) == "kill: the fault did not happen, so nothing is known"
-    assert harm(row) == "unknown"
+    price = price_runs.price(rung(BASELINE)).model_copy(update={"losses": (cell,)})
+    assert sentence(None, price.losses) == "kill: the fault did not happen, so nothing is known"
+    assert harm(price) == "unknown"
 
 
 def test_a_drill_that_broke_off_keeps_its_cuts_and_says_why() -> None:
     safe, fast = rung(BASELINE), rung("async-200ms")
-    drilled_so_far = Drilled()
-    drilled_so_far.enter(safe, "kill", drilled("kill", [cut(1, "clean"), cut(2, "clean")], 0.0))
-    drilled_so_far.break_off(safe, "kill", "the server is gone")
-    drilled_so_far.break_off(fast, "kill", "needs root")
-    row = {**price_runs.row(safe), "losses": drilled_so_far.losses(safe, "interrupted")}
-    assert sentence(row) == (
-        "kill: lost nothing in 2 cuts (so at most 78 % lose any), then broke off: the server is"
+    table = LossTable()
+    table.enter(safe, "kill", drilled("kill", [cut(1, "clean"), cut(2, "clean")], 0.0))
+    table.break_off(safe, "kill", "the server is gone")
+    table.break_off(fast, "kill", "needs root")
+    losses = table.losses(safe, "interrupted")
+    assert sentence(None, losses) == (
+        "kill: lost nothing in 2 cuts (so at most 78 % lose any), then ended early: the server is"
         " gone; power not drilled: interrupted"
     )
-    assert harm(row) == "unknown"
-    result = price_runs.price_result([row])
+    price = price_runs.price(safe).model_copy(update={"losses": losses})
+    assert harm(price) == "unknown"
+    result = price_runs.price_result([price.to_json()])
     jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
-    assert [loss["why"] for loss in drilled_so_far.losses(fast, "interrupted")] == [
+    assert [loss.to_json()["why"] for loss in table.losses(fast, "interrupted")] == [
         "needs root",
         "interrupted",
     ]
@@ -248,21 +255,22 @@ def test_what_its_p99_is_of(
 
 
 def test_a_candidate_is_judged_by_the_rescues_that_are_to_work() -> None:
-    rows = {candidate.id: price_runs.row(candidate) for candidate in ladder()}
-    assert harm(rows["wal-tmpfs-async"]) == "lost", "promoted, in spite of what pg_resetwal makes"
-    assert harm(rows["wal-tmpfs"]) == "broken", "there is nothing else"
+    prices = {candidate.id: price_runs.price(candidate) for candidate in ladder()}
+    assert harm(prices["wal-tmpfs-async"]) == "lost", "promoted, in spite of pg_resetwal"
+    assert harm(prices["wal-tmpfs"]) == "broken", "there is nothing else"
 
 
 def test_the_verdict_keeps_prices_apart() -> None:
-    rows = [price_runs.row(candidate) for candidate in ladder()]
-    assert verdict(rows) == (
+    prices = [price_runs.price(candidate) for candidate in ladder()]
+    assert verdict(prices) == (
         "synchronous_commit = off, wal_writer_delay = 2s (D1) gives most, 1.66x, of what lost only"
         " commits (12 cuts); unlogged tables (D3), 2.60x, of what broke or emptied the database"
         " (6 cuts)"
     )
-    undrilled = {**rows[4], "losses": [not_drilled("kill", "no cuts were asked for")]}
+    none = not_drilled("kill", "no cuts were requested")
+    undrilled = prices[4].model_copy(update={"losses": (none,)})
     assert verdict([undrilled]).endswith("gives most: 1.66x; its price was not drilled")
-    assert verdict([rows[0]]) == "nothing on this list is seen to give more throughput here"
+    assert verdict([prices[0]]) == "nothing on this list measurably increases throughput here"
 
 
 def test_the_terminal_shows_every_candidate_and_drill(tmp_path: Path) -> None:
@@ -291,13 +299,14 @@ def test_the_terminal_shows_every_candidate_and_drill(tmp_path: Path) -> None:
 
 def test_gains_alone_as_csv(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [price_runs.row(candidate) for candidate in ladder()]
-    rows[0]["losses"] = Drilled().losses(ladder()[0], "no cuts were asked for")
+    losses = LossTable().losses(ladder()[0], "no cuts were requested")
+    rows[0]["losses"] = [loss.to_json() for loss in losses]
     result = price_runs.price_result(rows)
-    print_result("csv", tmp_path, result, cells(result))
+    print_result("csv", tmp_path, result, cells(PriceResult.model_validate(result)))
     read = [*csv.DictReader(io.StringIO(capfd.readouterr().out))]
     assert [(row["candidate"], row["fault"], row["why"]) for row in read[:2]] == [
-        ("all-on", "kill", "no cuts were asked for"),
-        ("all-on", "power", "no cuts were asked for"),
+        ("all-on", "kill", "no cuts were requested"),
+        ("all-on", "power", "no cuts were requested"),
     ]
     asynchronous = next(row for row in read if row["candidate"] == "async-200ms")
     assert float(asynchronous["throughput_ratio"]) == pytest.approx(1.64)
@@ -321,16 +330,15 @@ def test_two_servers_are_held_against_each_other(tmp_path: Path) -> None:
         )
         for rows, version, cuts in ((here, "18.6", losing), (there, "15.20", keeping))
     ]  # fmt: skip
-    said = comparison(*sides)
-    found = {(each.candidate, each.what): each.differs for each in said["differences"]}
+    result = compared(*sides)
+    found = {(each.candidate, each.what): each.differs for each in result.differences or ()}
     assert found["async-200ms", "throughput_ratio"]
     assert not found["commit-delay", "throughput_ratio"]
     assert found["async-200ms", "lost"]
     assert not found["async-200ms", "damaged"]
-    result = sides[0].result.model_copy(update=said).to_json()
-    jsonschema.validate(json.loads(json.dumps(result)), json.loads(SCHEMA.read_text()))
+    jsonschema.validate(result.to_json(), json.loads(SCHEMA.read_text()))
     writer = report_runs.Writer(tmp_path / "run.db", 2, command="price")
-    writer.recorder.update_run(result=result)
+    writer.recorder.update_run(result=result.to_json())
     lines = [line.text for line in summary_lines(RunFile(writer.finish()), 170)]
     text = "\n".join(lines)
     assert "held against PostgreSQL 15.20" in text

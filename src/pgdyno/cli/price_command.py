@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,25 +64,25 @@ def command(**given: Any) -> None:
     from pgdyno.cli.session import session_for
     from pgdyno.drill.witnesses import check_witnesses
     from pgdyno.price.candidates import choose
-    from pgdyno.price.pricing import Asked, check_price, default_budget_s, price
+    from pgdyno.price.pricing import PriceOptions, check_price, default_budget_s, price
 
     asked = sort_out(given["what"])
     servers = servers_of(asked, given, scale=_SCALE, clients=_CLIENTS)
     first = servers.specs[0][0]
-    wishes = first.price
-    ladder = wishes.ladder if given["ladder"] is None else given["ladder"].split(",")
+    table = first.price
+    ladder = table.ladder if given["ladder"] is None else given["ladder"].split(",")
     if given["own"]:
         candidates = choose(ladder, given["own"], first)
     else:
-        own = wishes.candidates if given["ladder"] is None else ()
+        own = table.candidates if given["ladder"] is None else ()
         candidates = choose(ladder, own, first, where="price.candidates")
     for spec, _ in servers.specs:
         check_price(spec, candidates)
-    cuts = wishes.cuts if given["cuts"] is None else given["cuts"]
+    cuts = table.cuts if given["cuts"] is None else given["cuts"]
     if cuts:
         check_witnesses(first)
-    budget_ms = given["budget"] or wishes.budget_ms
-    wanted = Asked(
+    budget_ms = given["budget"] or table.budget_ms
+    options = PriceOptions(
         candidates=candidates,
         cuts=cuts,
         budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
@@ -93,12 +93,12 @@ def command(**given: Any) -> None:
         with session_for(
             "price", given, turn.spec, turn.spec_text, turn.run_path, turn.words
         ) as session:
-            return price(session, wanted, against=against)
+            return price(session, options, against=against)
 
     turns = servers.turns(given["output"], f"{first.name}-price", _OWN)
     priced = on_each(turns, one)
     result = priced.result.to_json()
-    print_result(given["output_format"], turns[0].run_path, result, cells(result))
+    print_result(given["output_format"], turns[0].run_path, result, cells(priced.result))
     check_trust(result)
     _check_bounds(priced.result)
 
@@ -114,21 +114,24 @@ def _check_bounds(result: PriceResult) -> None:
         )
 
 
-def cells(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One row per candidate and fault, for CSV."""
-    for row in result["prices"]:
-        gain = row["gain"] or {}
-        bought = {
-            "candidate": row["candidate"],
-            "durability_class": row["durability_class"],
-            "throughput_ratio": gain.get("throughput_ratio"),
-            "lo": gain["ci95"][0] if gain.get("measured") else None,
-            "hi": gain["ci95"][1] if gain.get("measured") else None,
-            "latency_p99_ratio": gain.get("latency_p99_ratio"),
+def cells(result: PriceResult) -> Iterator[dict[str, Any]]:
+    """Yield one row per candidate and fault, for CSV."""
+    from pgdyno.results.price import Gain
+
+    for price in result.prices:
+        gain = price.gain if isinstance(price.gain, Gain) else None
+        lo, hi = gain.ci95 if gain else (None, None)
+        columns = {
+            "candidate": price.candidate,
+            "durability_class": price.durability_class,
+            "throughput_ratio": gain.throughput_ratio if gain else None,
+            "lo": lo,
+            "hi": hi,
+            "latency_p99_ratio": gain.latency_p99_ratio if gain else None,
         }
-        for loss in row["losses"]:
-            figures = {key: loss.get(key) for key in _LOSS_COLUMNS}
-            yield {**bought, "fault": loss["fault"], "variant": loss["variant"], **figures}
+        for loss in price.losses:
+            figures = {name: getattr(loss, name, None) for name in _LOSS_COLUMNS}
+            yield {**columns, "fault": loss.fault, "variant": loss.variant, **figures}
 
 
 _LOSS_COLUMNS = (

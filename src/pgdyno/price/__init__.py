@@ -1,6 +1,6 @@
-"""What durability costs and what it buys: the gain of each candidate setting beside its loss.
+"""The price of durability: the gain of each candidate setting, and its losses in a crash.
 
-``candidates`` lists what is priced, ``gain`` measures what each buys (pairs of slices on a real
-disk), ``loss`` what a crash takes under it (drills), ``pricing`` shares the time between the two
-and puts the price list together. ``remedies`` prices what an investigation offered or kept.
+``candidates`` defines the list, ``_gain`` measures gains (pairs of slices on a real disk),
+``_loss`` measures losses (drills), and ``pricing`` divides the time between the two and makes the
+result. ``remedies`` prices the remedies that an investigation kept or offered.
 """

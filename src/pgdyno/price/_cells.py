@@ -1,42 +1,36 @@
-"""The figures of a drill as the price list has them: one cell for each candidate and fault."""
+"""The losses of a drill for the price list: one cell for each variant that has its own price."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pgdyno.drill.model import Cut, DrillResult, summarise
-
-_CELL_KEYS = (
-    *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
-    *("lost", "corrupt", "refused", "clean", "upper_bound", "bound_ms"),
-    *("recovery_s_median", "recovery_s_max"),
-)
+from pgdyno.results.loss import Drilled, Loss, NotDrilled
 
 
-def not_drilled(fault: str, why: str) -> dict[str, Any]:
-    """The cell of a drill that was not made."""
-    return {"fault": fault, "variant": "", "drilled": False, "why": why}
+def not_drilled(fault: str, why: str) -> NotDrilled:
+    """Return the cell of a drill that was not made."""
+    return NotDrilled(fault=fault, variant="", drilled=False, why=why)
 
 
-def cells_of(result: DrillResult) -> list[dict[str, Any]]:
-    """The figures of a drill; one cell for each variant where variants are prices of their own."""
+def cells_of(result: DrillResult) -> list[Loss]:
+    """Return the cells of a drill: one for each variant if variants have their own prices."""
     if not result.cuts:
         return [not_drilled(result.fault, "the time was over before its first cut")]
     worse = {cut.number for cut in result.worse_than_bound()}
     return [
-        {
-            "fault": result.fault,
-            "variant": variant,
-            "drilled": True,
-            "promised": all(cut.facts.get("promised", True) for cut in cuts),
-            **_figures(cuts, result.bound_ms),
-            "worse_than_bound": sum(cut.number in worse for cut in cuts),
-        }
+        _cell(result, variant, cuts, worse=sum(cut.number in worse for cut in cuts))
         for variant, cuts in result.questions().items()
     ]
 
 
-def _figures(cuts: Sequence[Cut], bound_ms: float | None) -> dict[str, Any]:
-    summary = summarise(cuts, bound_ms)
-    return {key: getattr(summary, key) for key in _CELL_KEYS}
+def _cell(result: DrillResult, variant: str, cuts: Sequence[Cut], *, worse: int) -> Drilled:
+    summary = summarise(cuts, result.bound_ms)
+    return Drilled(
+        fault=result.fault,
+        variant=variant,
+        drilled=True,
+        promised=all(cut.facts.get("promised", True) for cut in cuts),
+        worse_than_bound=worse,
+        **summary.model_dump(include={*Drilled.model_fields}),
+    )

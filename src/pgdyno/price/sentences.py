@@ -1,21 +1,22 @@
-"""What a price comes to, in words: the sentence of each candidate, and of the whole list.
+"""Sentences of a price list: one for each candidate, and one for the whole list.
 
-Pure functions of the JSON result, so that a report can say the same of a run file.
+Pure functions of the result, so that a report of a run file has the same sentences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal, TypeGuard
 
+from pgdyno.results.common import Measure, Outcome
+from pgdyno.results.loss import Drilled, Loss, NotDrilled
+from pgdyno.results.price import Gain, NotMeasured, Price
 from pgdyno.stats.words import effect_words, ratio_words
 
-Row = Mapping[str, Any]
-"""One candidate of the result: ``docs/reference/result-price.schema.json``."""
-
-
-NOT_COMPARABLE = "not comparable, for more transactions failed on one side than on the other: {}"
-_SAID_OF_GAIN = {
+NOT_COMPARABLE = (
+    "not comparable, because more transactions failed on one side than on the other: {}"
+)
+_GAIN_WORDS: dict[Measure, dict[Outcome, str]] = {
     "throughput": {
         "better": "gives {} the throughput",
         "worse": "costs throughput: {}",
@@ -31,155 +32,161 @@ _SAID_OF_GAIN = {
         "not comparable": NOT_COMPARABLE,
     },
 }
-"""By what was compared and the verdict, with the ratio in its place."""
+"""Sentences by the compared figure and the verdict; the braces stand for the ratio."""
 
 
-def sentence(row: Row) -> str:
-    """What the candidate buys and what it costs, without a period."""
-    return "; ".join(part for part in (gain_words(row), *loss_words(row)) if part)
+def sentence(gain: Gain | NotMeasured | None, losses: Sequence[Loss]) -> str:
+    """Return the gain and the losses of a candidate in words, without a final period."""
+    return "; ".join(part for part in (gain_words(gain), *loss_words(losses)) if part)
 
 
-def gain_words(row: Row) -> str:
-    """What the candidate buys; '' for the baseline, which is what others are held against."""
-    gain = row["gain"]
+def gain_words(gain: Gain | NotMeasured | None) -> str:
+    """Return a gain in words; '' for the baseline."""
     if gain is None:
         return ""
-    if not gain["measured"]:
-        return str(gain["why"])
-    compared = str(gain["compared"])
-    said = _SAID_OF_GAIN[compared][gain["verdict"]]
-    if compared == "latency_p99":
-        return said.format(effect_words(gain["latency_p99_ratio"], *gain["latency_p99_ci95"]))
-    return said.format(effect_words(gain["throughput_ratio"], *gain["ci95"]))
+    if isinstance(gain, NotMeasured):
+        return gain.why
+    words = _GAIN_WORDS[gain.compared][gain.verdict]
+    if gain.compared == "latency_p99":
+        return words.format(effect_words(gain.latency_p99_ratio, *gain.latency_p99_ci95))
+    return words.format(effect_words(gain.throughput_ratio, *gain.ci95))
 
 
-def loss_words(row: Row) -> list[str]:
-    """What each drill took."""
-    losses = row["losses"]
-    drilled = [_drilled(loss) for loss in losses if loss["drilled"]]
+def loss_words(losses: Sequence[Loss]) -> list[str]:
+    """Return the losses of each drill in words, then the drills that were not made."""
     missing: dict[str, list[str]] = {}
     for loss in losses:
-        if not loss["drilled"]:
-            missing.setdefault(loss["why"], []).append(loss["fault"])
-    return drilled + [f"{_and(faults)} not drilled: {why}" for why, faults in missing.items()]
+        if isinstance(loss, NotDrilled):
+            missing.setdefault(loss.why, []).append(loss.fault)
+    return [
+        *(_drilled_words(loss) for loss in losses if isinstance(loss, Drilled)),
+        *(f"{_and(faults)} not drilled: {why}" for why, faults in missing.items()),
+    ]
 
 
-def _drilled(loss: Row) -> str:
-    happened = loss["happened"]
+def _drilled_words(loss: Drilled) -> str:
+    happened = loss.happened
     name = fault_name(loss)
     if not happened:
         return f"{name}: the fault did not happen, so nothing is known"
     parts = []
-    if loss["corrupt"]:
-        parts.append(f"came up corrupt after {loss['corrupt']} of {_cuts(happened)}")
-    if loss["refused"]:
-        parts.append(f"refused to start after {loss['refused']} of {_cuts(happened)}")
-    if loss["lost_max"]:
-        parts.append(f"{_lost(loss)}{_bound(loss)}")
+    if loss.corrupt:
+        parts.append(f"came up corrupt after {loss.corrupt} of {_cuts(happened)}")
+    if loss.refused:
+        parts.append(f"refused to start after {loss.refused} of {_cuts(happened)}")
+    if loss.lost_max:
+        parts.append(f"{_lost(loss, loss.lost_max)}{_bound(loss)}")
     if not parts:
-        share = loss["upper_bound"]
-        parts.append(f"lost nothing in {_cuts(happened)} (so at most {share * 100:.2g} % lose any)")
-    if happened < loss["cuts"]:
-        parts.append(f"did not happen in {loss['cuts'] - happened} more")
-    if loss.get("broke_off"):
-        parts.append(f"then broke off: {loss['broke_off']}")
+        share = (loss.upper_bound or 0.0) * 100
+        parts.append(f"lost nothing in {_cuts(happened)} (so at most {share:.2g} % lose any)")
+    if happened < loss.cuts:
+        parts.append(f"did not happen in {loss.cuts - happened} more")
+    if loss.broke_off:
+        parts.append(f"then ended early: {loss.broke_off}")
     return f"{name}: {', '.join(parts)}"
 
 
-def _lost(loss: Row) -> str:
-    what = "commit" if loss["lost_max"] == 1 else "commits"
-    worst = f"{loss['lost_max']:,} {what}, the oldest {_ms(loss['lost_ms_max'])} old"
-    if loss["happened"] == 1:
+def _lost(loss: Drilled, lost_max: int) -> str:
+    noun = "commit" if lost_max == 1 else "commits"
+    worst = f"{lost_max:,} {noun}, the oldest {_ms(loss.lost_ms_max)} old"
+    if loss.happened == 1:
         return f"lost {worst}, in 1 cut"
-    middle = f"{loss['lost_median']:,.0f}, {_ms(loss['lost_ms_median'])}"
-    return f"lost at most {worst}, in {_cuts(loss['happened'])} (median {middle})"
+    middle = f"{loss.lost_median or 0:,.0f}, {_ms(loss.lost_ms_median)}"
+    return f"lost at most {worst}, in {_cuts(loss.happened)} (median {middle})"
 
 
-def _bound(loss: Row) -> str:
-    if loss["bound_ms"] is None:
+def _bound(loss: Drilled) -> str:
+    if loss.bound_ms is None:
         return ""
-    if loss["bound_ms"] == 0:
+    if loss.bound_ms == 0:
         return ", where nothing may be lost"
-    how = "MORE than" if loss["worse_than_bound"] else "within"
-    return f", {how} the documented {_ms(loss['bound_ms'])}"
+    how = "MORE than" if loss.worse_than_bound else "within"
+    return f", {how} the documented {_ms(loss.bound_ms)}"
 
 
-def fault_name(loss: Row) -> str:
-    """The fault, and which of its variants."""
-    return f"{loss['fault']}, {loss['variant']}" if loss.get("variant") else str(loss["fault"])
+def fault_name(loss: Loss) -> str:
+    """Return the fault, with its variant if it has one."""
+    return f"{loss.fault}, {loss.variant}" if loss.variant else loss.fault
 
 
-def verdict(rows: Sequence[Row]) -> str:
-    """The price list in one sentence, without a period: what most is gained by, at each price."""
+Harm = Literal["none", "lost", "broken", "unknown"]
+_HARM_WORDS: dict[Harm, str] = {
+    "none": "lost nothing",
+    "lost": "lost only commits",
+    "broken": "broke or emptied the database",
+}
+
+
+def verdict(prices: Sequence[Price]) -> str:
+    """Return the price list in one sentence, without a final period: the candidate with the largest
+    gain for each kind of harm."""
     parts: list[str] = []
-    for said, found in (
-        ("lost nothing", [r for r in rows if harm(r) == "none"]),
-        ("lost only commits", [r for r in rows if harm(r) == "lost"]),
-        ("broke or emptied the database", [r for r in rows if harm(r) == "broken"]),
-    ):
-        best = max((r for r in found if _gains(r)), key=_gain_ratio, default=None)
-        if best is not None:
-            cuts = sum(loss["happened"] for loss in decisive(best["losses"]))
-            name = f"{best['title']} ({best['durability_class']})"
+    for kind, words in _HARM_WORDS.items():
+        if best := _best([price for price in prices if harm(price) == kind]):
+            cuts = sum(loss.happened for loss in decisive(best.losses))
             gives = "" if parts else " gives most"
-            gain = _gain_in_short(best)
-            parts.append(f"{name}{gives}, {gain}, of what {said} ({_cuts(cuts)})")
-    if not parts and any(_gains(row) for row in rows):
-        best = max((row for row in rows if _gains(row)), key=_gain_ratio)
-        parts.append(
-            f"{best['title']} gives most: {_gain_in_short(best)}; its price was not drilled"
-        )
-    at_a_rate = any(row["gain"] and row["gain"].get("compared") == "latency_p99" for row in rows)
-    what = "is seen to shorten p99" if at_a_rate else "is seen to give more throughput"
-    return "; ".join(parts) or f"nothing on this list {what} here"
+            title = f"{best.title} ({best.durability_class})"
+            parts.append(f"{title}{gives}, {_ratio(best)}, of what {words} ({_cuts(cuts)})")
+    if not parts and (best := _best(prices)):
+        parts.append(f"{best.title} gives most: {_ratio(best)}; its price was not drilled")
+    return "; ".join(parts) or _no_gain_words(prices)
 
 
-def harm(row: Row) -> str:
-    """The worst that the drills saw: none, lost or broken; unknown while one is missing that might
-    have seen more than nothing."""
-    seen = decisive(row["losses"])
-    if any(loss["corrupt"] or loss["refused"] for loss in seen):
+def _no_gain_words(prices: Sequence[Price]) -> str:
+    gains = [price.gain for price in prices]
+    at_a_rate = any(isinstance(gain, Gain) and gain.compared == "latency_p99" for gain in gains)
+    effect = "shortens p99" if at_a_rate else "increases throughput"
+    return f"nothing on this list measurably {effect} here"
+
+
+def harm(price: Price) -> Harm:
+    """Return the worst that the drills showed; unknown while a missing drill might show harm."""
+    seen = decisive(price.losses)
+    if any(loss.corrupt or loss.refused for loss in seen):
         return "broken"
-    if any(loss["lost_max"] for loss in seen):
-        return "broken" if row["durability_class"] == "D3" else "lost"
-    whole = all(known(loss) and not loss.get("broke_off") for loss in row["losses"])
-    return "none" if seen and whole else "unknown"
+    if any(loss.lost_max for loss in seen):
+        return "broken" if price.durability_class == "D3" else "lost"
+    complete = all(_is_known(loss) and not loss.broke_off for loss in price.losses)
+    return "none" if seen and complete else "unknown"
 
 
-def known(loss: Row) -> bool:
-    """Whether a drill was made whose fault happened."""
-    return bool(loss["drilled"] and loss["happened"])
+def decisive(losses: Sequence[Loss]) -> list[Drilled]:
+    """Return the drills by which a candidate is judged: of several rescues, those documented to
+    bring back what commits waited for, if there are any."""
+    seen = [loss for loss in losses if _is_known(loss)]
+    promising = {loss.fault for loss in seen if loss.promised}
+    return [loss for loss in seen if loss.promised or loss.fault not in promising]
 
 
-def decisive(losses: Sequence[Row]) -> list[Row]:
-    """The drills that a candidate is judged by: of several rescues, those that are said to bring
-    back what commits waited for, where there are such."""
-    seen = [loss for loss in losses if known(loss)]
-    promising = {loss["fault"] for loss in seen if loss["promised"]}
-    return [loss for loss in seen if loss["promised"] or loss["fault"] not in promising]
+def _is_known(loss: Loss) -> TypeGuard[Drilled]:
+    """True if a drill was made in which the fault happened."""
+    return isinstance(loss, Drilled) and loss.happened > 0
 
 
-def _gains(row: Row) -> bool:
-    gain = row["gain"]
-    return bool(gain and gain["measured"] and gain["verdict"] == "better")
+def _best(prices: Sequence[Price]) -> Price | None:
+    gaining = [
+        price for price in prices if isinstance(price.gain, Gain) and price.gain.verdict == "better"
+    ]
+    return max(gaining, key=_times_better, default=None)
 
 
-def _gain_ratio(row: Row) -> float:
-    """How many times better: of throughput, or of the p99 at a rate that both sides held."""
-    gain = row["gain"]
-    if gain["compared"] == "latency_p99":
-        return float(1 / gain["latency_p99_ratio"])
-    return float(gain["throughput_ratio"])
+def _times_better(price: Price) -> float:
+    """Return by how many times throughput is higher, or p99 lower if both sides held a rate."""
+    assert isinstance(price.gain, Gain)
+    if price.gain.compared == "latency_p99":
+        return 1 / price.gain.latency_p99_ratio
+    return price.gain.throughput_ratio
 
 
-def _gain_in_short(row: Row) -> str:
-    gain = row["gain"]
-    if gain["compared"] == "latency_p99":
-        return f"p99 {ratio_words(gain['latency_p99_ratio'])}"
-    return ratio_words(gain["throughput_ratio"])
+def _ratio(price: Price) -> str:
+    assert isinstance(price.gain, Gain)
+    if price.gain.compared == "latency_p99":
+        return f"p99 {ratio_words(price.gain.latency_p99_ratio)}"
+    return ratio_words(price.gain.throughput_ratio)
 
 
-def _ms(value: float) -> str:
+def _ms(value_ms: float | None) -> str:
+    value = value_ms or 0.0
     return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"
 
 

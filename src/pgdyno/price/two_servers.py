@@ -1,10 +1,9 @@
-"""The same price list on two servers: where gains and losses differ."""
+"""The differences of a price list between two servers, in gains and in losses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.two_servers import differences as drills_differ
@@ -14,23 +13,22 @@ from pgdyno.stats.words import ratio_words
 
 @dataclass(frozen=True)
 class Priced:
-    """A price list, and the drills behind it."""
+    """A price list and its drills."""
 
     result: PriceResult
     drills: Mapping[tuple[str, str], DrillResult]
     """By candidate and fault."""
 
 
-def comparison(here: Priced, there: Priced) -> dict[str, Any]:
-    """The members that the result of ``here`` has more, ``there`` being the same on another
-    server."""
-    found = (*_gains(here.result, there.result), *_losses(here, there))
-    against = PriceList(**{name: getattr(there.result, name) for name in PriceList.model_fields})
-    return {"against": against, "differences": found}
+def compared(here: Priced, there: Priced) -> PriceResult:
+    """Return the result of ``here`` compared with ``there``, the same list on another server."""
+    differences = (*_gains(here.result, there.result), *_losses(here, there))
+    against = PriceList.model_validate(there.result, from_attributes=True)
+    return here.result.model_copy(update={"against": against, "differences": differences})
 
 
 def _gains(here: PriceList, there: PriceList) -> Iterator[Difference]:
-    """Gains differ where their intervals do not meet."""
+    """Yield the gains of both; they differ if their intervals do not overlap."""
     names = here.server_version, there.server_version
     others = {row.candidate: row.gain for row in there.prices}
     for row in here.prices:

@@ -23,6 +23,8 @@ from pgdyno.remedy import (
     circumstances_recorded,
 )
 from pgdyno.results import Result, load
+from pgdyno.results.investigate import InvestigateResult, RemedyPrice
+from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats.words import change_words, effect_words, ratio_words
@@ -151,10 +153,12 @@ class RunSummary:
         """Every remedy or comparison, in the order in which they were tried."""
         return [a for a in self.all_attempts if a.trial.kind in ("remedy", "compare", "price")]
 
-    def price_of(self, attempt: Attempt) -> Mapping[str, Any] | None:
-        """What drills took under a change, as the result's price list has it."""
-        rows: Sequence[Mapping[str, Any]] = self.info.result.get("prices") or []
-        return next((row for row in rows if row["title"] == attempt.title), None)
+    def price_of(self, attempt: Attempt) -> Price | RemedyPrice | None:
+        """Return the entry of the result's price list for a change."""
+        if not isinstance(self.result, PriceResult | InvestigateResult):
+            return None
+        prices: Sequence[Price | RemedyPrice] = self.result.prices or ()
+        return next((price for price in prices if price.title == attempt.title), None)
 
     @property
     def rechecks(self) -> list[Attempt]:

@@ -170,9 +170,6 @@ def _told(session: Session, answer: Answer, noise: Noise, question: Question) ->
         decision=answer.verdict.outcome,
         sentence=answer.verdict.sentence,
         pairs_needed=answer.verdict.pairs_needed,
-        throughput_tps=BothSides(
-            before=round(sum(answer.tps_a) / len(answer.tps_a), 2),
-            after=round(sum(answer.tps_b) / len(answer.tps_b), 2),
-        ),
+        throughput_tps=BothSides(before=answer.baseline_tps, after=answer.changed_tps),
         failures=failures_by_side(answer),
     )

@@ -62,8 +62,18 @@ class Answer:
     """Setting in which the sides differ → sessions, reload or restart."""
 
     @property
+    def baseline_tps(self) -> float:
+        """Mean throughput without the change, as results have it."""
+        return round(_mean(self.tps_a), 2)
+
+    @property
+    def changed_tps(self) -> float:
+        """Mean throughput with the change, as results have it."""
+        return round(_mean(self.tps_b), 2)
+
+    @property
     def gain(self) -> str:
-        """What the change gave, in a few words."""
+        """The gain of the change, in a few words."""
         if self.measure == "throughput":
             return ratio_words(self.throughput.ratio)
         return f"p99 {ratio_words(self.latency_p99.ratio)} at the held rate"

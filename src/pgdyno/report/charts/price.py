@@ -9,9 +9,8 @@ that the chart fits a phone; the numbers' names are in the table and the list be
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bokeh.core.properties import value
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
@@ -25,7 +24,7 @@ from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers, price_list
 from pgdyno.report.words.tables import figures_table
-from pgdyno.results.price import PriceResult
+from pgdyno.results.price import NotMeasured, Price, PriceResult
 from pgdyno.stats.words import effect_words
 
 # Heights: decades of milliseconds from 0.1 ms at 1 to 100 s at 7, bands below and above.
@@ -60,13 +59,12 @@ class Point:
 
 def price_chart(story: RunSummary) -> Chart | None:
     """Gain against loss; None when no gain was measured."""
-    rows = price_list.prices(story)
     result = story.result
     held = isinstance(result, PriceResult) and result.compared == "latency_p99"
     points = [
         point
-        for number, row in enumerate(rows, start=1)
-        if (point := _point(number, row, held=held)) is not None
+        for number, price in enumerate(price_list.prices(story), start=1)
+        if (point := _point(number, price, held=held)) is not None
     ]
     if len(points) < 2:
         return None
@@ -98,35 +96,35 @@ def _sign(name: str) -> str:
     return {"circle": "●", "diamond": "◆", "x": "✕"}.get(MARKS[name][1], "▼")
 
 
-def _point(number: int, row: Mapping[str, Any], *, held: bool) -> Point | None:
-    gain = row["gain"]
+def _point(number: int, price: Price, *, held: bool) -> Point | None:
+    gain = price.gain
     if gain is None:
         ratio, lo, hi = 1.0, 1.0, 1.0
-    elif not gain["measured"]:
+    elif isinstance(gain, NotMeasured):
         return None
     elif held:
-        ratio, (lo, hi) = gain["latency_p99_ratio"], gain["latency_p99_ci95"]
+        ratio, (lo, hi) = gain.latency_p99_ratio, gain.latency_p99_ci95
     else:
-        ratio, (lo, hi) = gain["throughput_ratio"], gain["ci95"]
-    height, seen, says = _loss(row)
-    return Point(number, row["title"], ratio, lo, hi, height, seen, says)
+        ratio, (lo, hi) = gain.throughput_ratio, gain.ci95
+    height, seen, says = _loss(price)
+    return Point(number, price.title, ratio, lo, hi, height, seen, says)
 
 
-def _loss(row: Mapping[str, Any]) -> tuple[float, str, str]:
+def _loss(price: Price) -> tuple[float, str, str]:
     """How high the worst of a candidate's drills stands, what it is called and what it took."""
-    drilled = decisive(row["losses"])
+    drilled = decisive(price.losses)
     if not drilled:
         return NOT_DRILLED, "not drilled", "not drilled"
-    broken = sum(loss["corrupt"] + loss["refused"] for loss in drilled)
-    cuts = sum(loss["happened"] for loss in drilled)
+    broken = sum(loss.corrupt + loss.refused for loss in drilled)
+    cuts = sum(loss.happened for loss in drilled)
     if broken:
         said = f"corrupt or refused in {broken} of {cuts} cuts"
         return BROKEN, "broken or emptied", said
-    worst_ms = max(loss["lost_ms_max"] or 0.0 for loss in drilled)
-    lost = max(loss["lost_max"] or 0 for loss in drilled)
+    worst_ms = max(loss.lost_ms_max or 0.0 for loss in drilled)
+    lost = max(loss.lost_max or 0 for loss in drilled)
     if not lost:
         return NOTHING, "nothing lost", f"nothing in {cuts} cuts"
-    if harm(row) == "broken":
+    if harm(price) == "broken":
         return BROKEN, "broken or emptied", f"all {lost:,} commits"
     height = math.log10(max(worst_ms, LEAST_MS)) - math.log10(LEAST_MS) + 1
     return min(height, BROKEN - 0.5), "commits lost", f"{lost:,} commits, {numbers.ms(worst_ms)}"

@@ -264,10 +264,10 @@ def _price_list(run: RunFile, story: RunSummary, width: int) -> list[Line]:
     gains = price_list.gain_rows(story, name_max=NAME_MAX)
     lines += [Line(""), *table_lines(price_list.gain_head(story), gains, width), Line("")]
     lines += [*_drill_table(story, width), Line("")]
-    for row in price_list.prices(story):
-        style = "" if row["durability_class"] == "D0" else "yellow"
-        said = f"{row['title']}: {row['sentence']}"
-        lines += labelled(row["durability_class"], said, width, style=style, label_width=4)
+    for price in price_list.prices(story):
+        style = "" if price.durability_class == "D0" else "yellow"
+        words = f"{price.title}: {'; '.join(price_list.sentence_parts(price))}"
+        lines += labelled(price.durability_class, words, width, style=style, label_width=4)
     lines += [Line(""), *labelled("verdict", story.verdict, width)]
     lines += labelled("p99", price_list.p99_words(story), width)
     for number, said in enumerate(price_list.differences(story)):

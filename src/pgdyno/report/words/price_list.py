@@ -7,11 +7,12 @@ from typing import Any
 
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
+from pgdyno.report.words.sentences import how_set
 from pgdyno.report.words.tables import Table
-from pgdyno.results.price import PriceResult
+from pgdyno.results.loss import Drilled, Loss
+from pgdyno.results.price import Gain, NotMeasured, Price, PriceResult
 from pgdyno.stats.words import effect_words
 
-Row = Mapping[str, Any]
 _TAIL = 6
 """Of a long name, the letters at its end that are kept: the value."""
 HELD_SHARE = 0.7
@@ -20,12 +21,10 @@ matter, and below what makes it queue."""
 NOT_DRILLED = "not drilled"
 
 
-def prices(story: RunSummary) -> Sequence[Row]:
-    """The candidates of the result; empty when the run did not get so far, or was of another kind:
-    an investigation's prices stand beside its steps."""
-    if story.info.command != "price":
-        return []
-    return story.info.result.get("prices") or []
+def prices(story: RunSummary) -> Sequence[Price]:
+    """Return the entries of a price list; empty for a run without one. An investigation's prices
+    are shown with its steps."""
+    return story.result.prices if isinstance(story.result, PriceResult) else ()
 
 
 def gain_head(story: RunSummary) -> list[str]:
@@ -37,18 +36,18 @@ def gain_head(story: RunSummary) -> list[str]:
     return ["what it buys", "class", "throughput", p99]
 
 
-def _measured(story: RunSummary) -> list[Row]:
-    """The gains that there are."""
-    return [row["gain"] for row in prices(story) if row["gain"] and row["gain"]["measured"]]
+def _measured(story: RunSummary) -> list[Gain]:
+    """Return the measured gains."""
+    return [price.gain for price in prices(story) if isinstance(price.gain, Gain)]
 
 
 def _held(story: RunSummary) -> list[bool]:
-    """For each gain, whether clients held a rate on both sides."""
-    return [gain["compared"] == "latency_p99" for gain in _measured(story)]
+    """Return for each gain whether clients held a rate on both sides."""
+    return [gain.compared == "latency_p99" for gain in _measured(story)]
 
 
-def _at_work(story: RunSummary) -> list[Row]:
-    groups: Sequence[Row] = story.info.spec.get("clients") or []
+def _at_work(story: RunSummary) -> list[Mapping[str, Any]]:
+    groups: Sequence[Mapping[str, Any]] = story.info.spec.get("clients") or []
     return [group for group in groups if not group.get("idle")]
 
 
@@ -66,30 +65,30 @@ LOSS_HEAD = (
 def gain_rows(story: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
     """A row for each candidate."""
     return [
-        [_name(number, row, name_max), row["durability_class"], *_gain_cells(row["gain"])]
-        for number, row in enumerate(prices(story), start=1)
+        [_name(number, price, name_max), price.durability_class, *_gain_cells(price.gain)]
+        for number, price in enumerate(prices(story), start=1)
     ]
 
 
 def loss_rows(story: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
     """A row for each drill of each candidate; empty when nothing was drilled at all. With
     ``name_max`` a candidate's name stands in the first of its rows only."""
-    if not any(loss["drilled"] for row in prices(story) for loss in row["losses"]):
+    if not any(loss.drilled for price in prices(story) for loss in price.losses):
         return []
     return [
         [
-            "" if place and name_max else _name(number, row, name_max),
+            "" if position and name_max else _name(number, price, name_max),
             drill_name(loss),
             *_loss_cells(loss),
         ]
-        for number, row in enumerate(prices(story), start=1)
-        for place, loss in enumerate(row["losses"])
+        for number, price in enumerate(prices(story), start=1)
+        for position, loss in enumerate(price.losses)
     ]
 
 
-def _name(number: int, row: Row, name_max: int | None) -> str:
+def _name(number: int, price: Price, name_max: int | None) -> str:
     """The number that the chart has for it too, and its short name."""
-    name = str(row["candidate"])
+    name = price.candidate
     if name_max is not None and len(name) > name_max:
         name = f"{name[: name_max - 1 - _TAIL]}…{name[-_TAIL:]}"
     return f"{number:>2} {name}"
@@ -101,7 +100,7 @@ def p99_words(story: RunSummary) -> str:
     held, gains = _held(story), _measured(story)
     if not gains or all(held):
         return ""
-    sustained = max(HELD_SHARE * min(gain["baseline_tps"] for gain in gains), 1)
+    sustained = max(HELD_SHARE * min(gain.baseline_tps for gain in gains), 1)
     ask = f"-R {sustained:.0f} is {numbers.percent(HELD_SHARE)} of what the baseline did"
     if _sent_at_a_rate(story):
         return (
@@ -116,51 +115,51 @@ def p99_words(story: RunSummary) -> str:
     )
 
 
-def _gain_cells(gain: Row | None) -> list[str]:
+def _gain_cells(gain: Gain | NotMeasured | None) -> list[str]:
     if gain is None:
         return ["baseline", ""]
-    if not gain["measured"]:
+    if isinstance(gain, NotMeasured):
         return ["not measured", ""]
     return [
-        effect_words(gain["throughput_ratio"], *gain["ci95"]),
-        effect_words(gain["latency_p99_ratio"], *gain["latency_p99_ci95"]),
+        effect_words(gain.throughput_ratio, *gain.ci95),
+        effect_words(gain.latency_p99_ratio, *gain.latency_p99_ci95),
     ]
 
 
-def _loss_cells(loss: Row) -> list[str]:
+def _loss_cells(loss: Loss) -> list[str]:
     """Cuts, lost, ms, upper bound, broken, documented bound, recovery."""
-    if not loss["drilled"]:
+    if not isinstance(loss, Drilled):
         return ["", NOT_DRILLED, "", "", "", "", ""]
-    happened = loss["happened"]
+    happened = loss.happened
     if not happened:
-        return [f"0 of {loss['cuts']}", "", "", "", "", "", ""]
+        return [f"0 of {loss.cuts}", "", "", "", "", "", ""]
     return [
         numbers.count(happened),
-        _worst(loss["lost_max"], loss["lost_median"], lambda value: f"{value:,.0f}"),
-        _worst(loss["lost_ms_max"], loss["lost_ms_median"], _short_ms),
-        numbers.percent(loss["upper_bound"]),
+        _worst(loss.lost_max, loss.lost_median, lambda value: f"{value:,.0f}"),
+        _worst(loss.lost_ms_max, loss.lost_ms_median, _short_ms),
+        numbers.percent(loss.upper_bound),
         broken_words(loss),
         bound_words(loss),
-        numbers.duration(_ms(loss["recovery_s_median"])),
+        numbers.duration(_ms(loss.recovery_s_median)),
     ]
 
 
-def drill_name(loss: Row) -> str:
+def drill_name(loss: Loss) -> str:
     """The fault; of one with variants, the variant."""
-    return str(loss["variant"] or loss["fault"])
+    return loss.variant or loss.fault
 
 
-def broken_words(loss: Row) -> str:
+def broken_words(loss: Drilled) -> str:
     """``2 of 6``: cuts after which the database was corrupt or did not start."""
-    broken = loss["corrupt"] + loss["refused"]
-    return f"{broken} of {loss['happened']}"
+    broken = loss.corrupt + loss.refused
+    return f"{broken} of {loss.happened}"
 
 
-def bound_words(loss: Row) -> str:
+def bound_words(loss: Drilled) -> str:
     """The documented bound of what may be lost, and whether more was."""
-    bound = loss["bound_ms"]
+    bound = loss.bound_ms
     said = "none" if bound is None else ms_words(bound) if bound else "0"
-    return f"over {said}" if loss["worse_than_bound"] else said
+    return f"over {said}" if loss.worse_than_bound else said
 
 
 def ms_words(value_ms: float) -> str:
@@ -222,12 +221,17 @@ def differences(story: RunSummary) -> list[str]:
 
 
 def sentences(story: RunSummary) -> list[tuple[str, str]]:
-    """For each candidate its title, and what it comes to with what is documented."""
+    """Return each candidate's title, and its sentence with the documented bound."""
     return [
-        (f"{row['title']} ({row['durability_class']})", numbers.sentence(_with_bound(row)))
-        for row in prices(story)
+        (
+            f"{price.title} ({price.durability_class})",
+            numbers.sentence("; ".join([*sentence_parts(price), f"documented: {price.bound}"])),
+        )
+        for price in prices(story)
     ]
 
 
-def _with_bound(row: Row) -> str:
-    return "; ".join(part for part in (row["sentence"], f"documented: {row['bound']}") if part)
+def sentence_parts(price: Price) -> list[str]:
+    """Return a candidate's sentence, and how the trial of its gain set the settings."""
+    set_by = how_set(price.gain.set_by) if isinstance(price.gain, Gain) else ""
+    return [part for part in (price.sentence, set_by and f"in the trial {set_by}") if part]

@@ -261,8 +261,13 @@ _SET_BY = {
 
 def set_by_words(attempt: Attempt) -> str:
     """How a trial set what it tried, in a short phrase; empty without settings."""
+    return how_set(attempt.trial.set_by)
+
+
+def how_set(set_by: Mapping[str, str]) -> str:
+    """Return how settings were set, in a short phrase; empty without settings."""
     ways: dict[str, list[str]] = {}
-    for name, way in attempt.trial.set_by.items():
+    for name, way in set_by.items():
         ways.setdefault(way, []).append(name)
     if len(ways) == 1:
         return f"set {_SET_BY[next(iter(ways))]}"
@@ -367,8 +372,8 @@ def price_words(attempt: Attempt, story: RunSummary) -> str:
     was not drilled."""
     row = story.price_of(attempt)
     if row is not None:
-        drilled = any(loss["drilled"] for loss in row["losses"])
-        return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row))}"
+        drilled = any(loss.drilled for loss in row.losses)
+        return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row.losses))}"
     return "" if attempt.loses_nothing else "not drilled"
 
 
