@@ -354,7 +354,7 @@ def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
     told = json.loads(shown.stdout)
     jsonschema.validate(told, UNFINISHED)
     assert told["status"] == "interrupted"
-    assert told["error"]["message"] == "the writer is gone"
+    assert told["error"]["message"] == "the recording process has ended"
     assert told["ledger"]["done"] > 0
 
 

@@ -73,11 +73,11 @@ def test_a_run_stopped_within_a_trial_is_reported(
     ("statement", "said"),
     [
         ("drop table interval", "is damaged: no such table: interval"),
-        ("alter table run drop column host_json", "is damaged: no host that RunInfo could have"),
-        ("update run set spec_json = '[]'", "is damaged: no spec that RunInfo could have"),
+        ("alter table run drop column host_json", "is damaged: a RunInfo has no valid host"),
+        ("update run set spec_json = '[]'", "is damaged: a RunInfo has no valid spec"),
         ("update run set server_json = 'x'", "is damaged: a record in it is not JSON"),
-        ("update slice set started_ms = 'x'", "is damaged: no started_ms that Slice could have"),
-        ("delete from run", "is damaged: it does not say what was run"),
+        ("update slice set started_ms = 'x'", "is damaged: a Slice has no valid started_ms"),
+        ("delete from run", "is damaged: a required row is missing"),
         ("update interval set response_hist = x'00'", "is damaged: a histogram in it cannot be"),
         (
             """update run set result_json = '{"distrust": 5}'""",

@@ -257,7 +257,7 @@ def test_deltas_are_taken_within_slices_and_keys(tmp_path: Path) -> None:
         assert run.delta("metric_table", "size_bytes", [1]) == -2  # a gauge may shrink
         assert run.delta("metric_table", "n_tup_upd") is None
         assert run.delta("metric_table", "n_tup_ins", []) is None
-        with pytest.raises(ValueError, match="no number 'relation'"):
+        with pytest.raises(ValueError, match="no numeric column 'relation'"):
             run.delta("metric_table", "relation")
 
 
@@ -336,7 +336,7 @@ def test_a_file_whose_writer_is_gone_is_interrupted(tmp_path: Path) -> None:
         )
     db.close()
     run = RunFile(recorder.path).run
-    assert (run.status, run.status_detail) == ("interrupted", "the writer is gone")
+    assert (run.status, run.status_detail) == ("interrupted", "the recording process has ended")
 
 
 def refused(path: Path) -> str:

@@ -188,7 +188,7 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
         child.wait()
     with RunFile(path) as run:
         assert run.run.status == "interrupted"
-        assert run.run.status_detail == "the writer is gone"
+        assert run.run.status_detail == "the recording process has ended"
         assert run.ledger().done >= 20
         assert run.ledger().balanced
         assert run.slices()[0].ended_ms is None

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
+from pgdyno.dimension import fields_with
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.failures import complete_failure
 from pgdyno.record.incidents import NEAR_MS, incidents
 from pgdyno.record.void import void_reason
+from pgdyno.spec import Change
 
 SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001}
 OLDER = tuple(SERVER)
@@ -34,6 +36,11 @@ def error(sqlstate: str, count: int = 1, statement: str = "", message: str = "")
     return error_row(
         script="", statement=statement, sqlstate=sqlstate, count=count, message=message
     )
+
+
+def reason(run: RunFile, slice_id: int) -> str | None:
+    each = run.slice(slice_id)
+    return void_reason(run, each, fields_with(run.run.spec, Change.from_json(each.change)))
 
 
 class Made:
@@ -75,7 +82,7 @@ class Made:
     def why(self, slice_id: int) -> str | None:
         self.recorder.flush()
         with RunFile(self.recorder.path) as run:
-            return void_reason(run, run.slice(slice_id))
+            return reason(run, slice_id)
 
     def said(self) -> list[str]:
         self.recorder.flush()
@@ -164,7 +171,7 @@ def test_a_file_that_does_not_tell_standbys_is_read(made: Callable[..., Made]) -
         db.execute("alter table older rename to metric_server")
     db.close()
     with RunFile(run.recorder.path) as older:
-        assert void_reason(older, older.slice(slice_id)) is None
+        assert reason(older, slice_id) is None
         assert {each.in_recovery for each in older.sightings()} == {None}
 
 
@@ -269,6 +276,15 @@ def test_a_pool_that_a_change_makes_smaller_is_no_loss(made: Callable[..., Made]
     assert run.why(run.slice(*[second(connections=2)] * 3, kind="trial", change=change)) is None
 
 
+@pytest.mark.parametrize("key", ["clients.connection", "clients.web.connection"])
+def test_a_change_after_which_clients_reconnect_expects_no_number(
+    made: Callable[..., Made], key: str
+) -> None:
+    run = made()
+    change = {"spec": {key: "per-transaction"}}
+    assert run.why(run.slice(*[second(connections=2)] * 3, kind="trial", change=change)) is None
+
+
 def test_clients_that_end_after_their_transactions(made: Callable[..., Made]) -> None:
     run = made(load={"transactions": 10})
     seconds = [second(connections=1), second(connections=0, clients=0)]
@@ -327,7 +343,7 @@ def test_a_link_through_which_nothing_comes(
     run = made(group={"script": [{"file": "own.sql", "text": script.replace("\\\\", "\\")}]})
     cut = [second(done=0, intended=1, active=0) for _ in range(5)]
     why = run.why(run.slice(*well(4), *cut))
-    said = "nothing came through between clients and server for 5.0 s"
+    said = "no data passed between clients and server for 5.0 s"
     assert why == (said if void else None)
     assert run.said() == ([said] if void else [])
 

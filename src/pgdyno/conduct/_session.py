@@ -21,7 +21,7 @@ from pgdyno.conduct._server_away import RETURN_S_MAX, retry_while_away
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.dimension import Need, Transition
+from pgdyno.dimension import Need, Transition, fields_with
 from pgdyno.probe import Probes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.void import void_reason
@@ -284,7 +284,8 @@ class Session:
 
     def _judge(self, slice_id: int) -> None:
         run = self.reader()
-        why = void_reason(run, run.slice(slice_id))
+        fields = fields_with(run.run.spec, self._active.change)
+        why = void_reason(run, run.slice(slice_id), fields)
         if why is not None:
             self.recorder.void_slice(slice_id, why)
             self.watcher.note(f"void slice: {why}")

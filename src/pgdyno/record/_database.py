@@ -1,7 +1,7 @@
-"""A run file's database, read-only: rows out of it, and clauses for asking for them.
+"""Read-only database of a run file: its rows, and clauses to select them.
 
-Whatever SQLite finds wrong with a file is raised as UsageError with a hint, when the damaged place
-is first read.
+Errors that SQLite finds in a file are raised as UsageError with a hint, when the damaged page is
+first read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
@@ -24,14 +24,16 @@ from pgdyno.visible import visible_within
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pgdyno.errors import UsageError
+
 Row = TypeVar("Row")
 
 
 class Database:
-    """One run file, open for reading. Threads may share it."""
+    """The database of one run file, open for reading. Threads may share it."""
 
     def __init__(self, path: Path) -> None:
-        """Opens ``path``; UsageError if it is missing, foreign, damaged or of another format."""
+        """Open ``path``. UsageError if it is missing, foreign, damaged or of another format."""
         self.path = path
         check_header(path)
         with self.reading():
@@ -39,68 +41,68 @@ class Database:
             check_marks(self._db, path)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._db.close()
 
     def version(self) -> int:
-        """A number that is another one whenever the file has changed."""
+        """Return a number that differs after each change of the file."""
         ((version,),) = self.tuples("pragma data_version")
         return int(version)
 
     def has(self, table: str) -> bool:
-        """Whether the file has a table; an older one lacks those that came later."""
-        named = "select count(*) from sqlite_schema where type = 'table' and name = ?"
-        ((count,),) = self.tuples(named, [table])
+        """True if the file has a table; files of older versions lack later tables."""
+        query = "select count(*) from sqlite_schema where type = 'table' and name = ?"
+        ((count,),) = self.tuples(query, [table])
         return bool(count)
 
-    def damaged(self, what: str) -> Exception:
-        """The error to raise when ``what`` in the file cannot be read."""
-        return damaged(self.path, what)
+    def damaged(self, problem: str) -> UsageError:
+        """Return the error to raise for a damaged file; ``problem`` ends its message."""
+        return damaged(self.path, problem)
 
     def all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Dataclasses of all rows."""
+        """Return all rows as dataclasses."""
         return [self.decoded(kind, row) for row in self.rows(sql, values)]
 
     def one(self, sql: str, values: Sequence[Any] = ()) -> dict[str, Any]:
-        """The one row that there must be."""
+        """Return the only row of a query. UsageError if there is none or more than one."""
         rows = self.rows(sql, values)
         if len(rows) != 1:
-            raise self.damaged("it does not say what was run")
+            raise self.damaged("a required row is missing")
         return rows[0]
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows as dicts."""
+        """Return all rows as dicts."""
         with self.reading():
             cursor = self._db.execute(sql, values)
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def tuples(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Rows as tuples."""
+        """Return all rows as tuples."""
         with self.reading():
             return self._db.execute(sql, values).fetchall()
 
     def decoded(self, kind: type[Row], row: Mapping[str, Any]) -> Row:
-        """A dataclass of a row; columns named …_json fill the field of that name, decoded."""
+        """Return a row as a dataclass; a column NAME_json becomes the field NAME, decoded."""
         values = {}
         for name, value in row.items():
             plain_name = name.removesuffix("_json")
             if plain_name != name:
                 value = self.json(value)
-                # A spec is used again, to the letter.
+                # A spec can be run again and must not be altered.
                 value = value if plain_name == "spec" else visible_within(value)
             values[plain_name] = value
-        # What older files do not have has a default.
-        lacking = _defaulted(kind) - set(values)  # type: ignore[arg-type]
+        # Fields of columns that older files lack have a default.
+        absent = _defaulted(kind) - set(values)  # type: ignore[arg-type]
         known = _types_of(kind)  # type: ignore[arg-type]
-        wanted = {name: types for name, types in known.items() if name not in lacking}
-        for name, types in wanted.items():
+        present = {name: types for name, types in known.items() if name not in absent}
+        for name, types in present.items():
             if name not in values or not _is_one_of(values[name], types):
-                raise self.damaged(f"no {name} that {kind.__name__} could have")
-        return kind(**{name: values[name] for name in wanted})
+                raise self.damaged(f"a {kind.__name__} has no valid {name}")
+        return kind(**{name: values[name] for name in present})
 
     def json(self, text: Any) -> Any:
-        """A decoded JSON column."""
+        """Return a decoded JSON column. UsageError if it is not JSON."""
         try:
             return json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
@@ -108,31 +110,42 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Turns what SQLite finds wrong with a file into an error for the user."""
+        """Within the block, convert SQLite's errors about the file to UsageError."""
         try:
             yield
         except sqlite3.ProgrammingError:
-            raise  # a mistake of ours, or a closed file
+            raise  # a bug, or a closed file
         except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
             raise self.damaged(str(error)) from error
 
 
 @cache
 def _types_of(kind: Any) -> dict[str, tuple[type, ...]]:
-    """The fields of a dataclass and the types that their values have."""
+    """Return the fields of a dataclass and the types of their values."""
     hints = get_type_hints(kind)
     types = {}
     for field in fields(kind):
         hint = hints[field.name]
-        among = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-        types[field.name] = tuple(get_origin(each) or each for each in among)
+        members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        types[field.name] = tuple(map(_runtime_type, members))
     return types
 
 
 @cache
 def _defaulted(kind: Any) -> frozenset[str]:
-    """The fields of a dataclass that have a default."""
-    return frozenset(field.name for field in fields(kind) if field.default is not MISSING)
+    """Return the fields of a dataclass that have a default."""
+    return frozenset(
+        field.name
+        for field in fields(kind)
+        if field.default is not MISSING or field.default_factory is not MISSING
+    )
+
+
+def _runtime_type(hint: Any) -> Any:
+    """Return the class of a type hint's values: dict for a TypedDict or dict[str, int]."""
+    if is_typeddict(hint):
+        return dict
+    return get_origin(hint) or hint
 
 
 def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
@@ -144,15 +157,15 @@ def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
 
 
 def columns_of(table: str) -> dict[str, str]:
-    """The columns of a table and their declared types; ValueError if there is no such table."""
+    """Return a table's columns and their declared types. ValueError for an unknown table."""
     types = fileformat.columns().get(table)
     if types is None:
         raise ValueError(f"a run file has no table {table!r}")
     return types
 
 
-def among_slices(slice_ids: Collection[int] | None) -> str:
-    """A where clause for some slices; ids are numbers, so they need no placeholders."""
+def in_slices(slice_ids: Collection[int] | None) -> str:
+    """Return a where clause for some slices, without placeholders since ids are numbers."""
     if slice_ids is None:
         return ""
     return f"where slice_id in ({', '.join(str(int(number)) for number in slice_ids)})"
@@ -161,16 +174,16 @@ def among_slices(slice_ids: Collection[int] | None) -> str:
 def clause(
     table: str, only: Mapping[str, Any], *, skip_none: bool = False
 ) -> tuple[str, list[Any]]:
-    """A where clause and its values; unknown columns raise ValueError."""
+    """Return a where clause and its values. ValueError for an unknown column."""
     conditions, values = [], []
     for name, value in only.items():
         if value is None and skip_none:
             continue
         if name not in columns_of(table):
             raise ValueError(f"table {table} has no column {name!r}")
-        several = isinstance(value, Collection) and not isinstance(value, (str, bytes))
-        members = list(value) if several else [value]
-        if several:
+        is_list = isinstance(value, Collection) and not isinstance(value, (str, bytes))
+        members = list(value) if is_list else [value]
+        if is_list:
             conditions.append(f"{name} in ({', '.join('?' * len(members))})")
         else:
             conditions.append(f"{name} is ?")
@@ -179,7 +192,8 @@ def clause(
 
 
 def array(column: Sequence[Any], kind: str) -> NDArray[Any]:
-    """A column as an array: at_ms int64, other numbers float64 with NaN for NULL, text objects."""
+    """Return a column as an array: at_ms as int64, other numbers as float64 with NaN for NULL, text
+    as objects."""
     import numpy as np
 
     if kind == "at_ms":

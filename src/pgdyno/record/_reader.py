@@ -1,7 +1,7 @@
-"""The one reader of run files. Opens them read-only, also while they grow.
+"""Reader of run files, read-only, also while they grow.
 
-Every answer comes from the file as it is at that moment. Whatever is wrong with a file is raised as
-UsageError with a hint, on opening or when the damaged place is first read.
+Each method reads the file as it is at that moment. Damage is raised as UsageError with a hint, on
+opening or when the damaged page is first read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pgdyno.record import fileformat
-from pgdyno.record._database import Database, among_slices, array, clause, columns_of
+from pgdyno.record._database import Database, array, clause, columns_of, in_slices
 from pgdyno.record._rows import (
     CutRow,
     DrillRow,
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 By = tuple[Literal["client_group", "script"], ...]
 
-WRITER_GONE = "the writer is gone"
+WRITER_GONE = "the recording process has ended"
 
 LEDGER_SUMS = (
     *("intended", "sent", "done", "failed", "skipped", "cancelled"),
     *("retried", "expected_errors", "late"),
 )
-# What a client's connection ends with; 08P01 is how a pooler says that its server has gone.
+# 08P01 is the code with which a pooler reports that it has lost its server.
 LOST_CODES = ("connection-lost", "57P01", "57P02", "57P03", "08P01", "08006", "08003")
 INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
@@ -56,7 +56,7 @@ class RunFile(Latencies):
     """One run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
-        """Opens ``path``; UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
+        """Open ``path``. UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
         self.path = Path(path)
         super().__init__(Database(self.path))
 
@@ -72,12 +72,12 @@ class RunFile(Latencies):
         self.close()
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._db.close()
 
     @property
     def run(self) -> RunInfo:
-        """What was run, where, and how it ended, as far as that is known now."""
+        """The run: its spec, server and host, and its status now."""
         row = self._db.one("select * from run")
         writer = self._db.json(row.pop("writer_json"))
         if row["status"] == "running" and not fileformat.writer_lives(writer, self.path):
@@ -85,23 +85,22 @@ class RunFile(Latencies):
         return self._db.decoded(RunInfo, row)
 
     def slices(self, kind: str | None = None, trial_id: int | None = None) -> list[Slice]:
-        """The slices in the order in which they began, of one kind or trial if given."""
+        """Return the slices in the order of their starts, of one kind or trial if given."""
         condition, values = clause("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
         return self._db.all(Slice, f"select * from slice {condition} order by id", values)
 
     def slice(self, slice_id: int) -> Slice:
-        """One slice, which must be there."""
+        """Return one slice. UsageError if it is missing."""
         row = self._db.one("select * from slice where id = ?", [slice_id])
         return self._db.decoded(Slice, row)
 
     def ledger(
         self, slice_ids: Collection[int] | None = None, *, group: str | None = None
     ) -> Ledger:
-        """Where the intended transactions went, in the whole run or in some slices, of one client
-        group if given."""
+        """Return the ledger of the whole run or of some slices, of one client group if given."""
         sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in LEDGER_SUMS)
-        names = ", ".join((*LEDGER_SUMS, "backlog"))  # not *: the blobs would be carried along
-        among = among_slices(slice_ids)
+        names = ", ".join((*LEDGER_SUMS, "backlog"))  # not *, which includes the blobs
+        where = in_slices(slice_ids)
         of_group, values = clause("interval", {"client_group": group}, skip_none=True)
         row = self._db.one(
             f"""
@@ -113,7 +112,7 @@ class RunFile(Latencies):
             ), chosen as (
                 select {names}, grown, row_number() over (
                     partition by client_group, script order by at_ms desc, id desc) as from_last
-                from stepped {among}
+                from stepped {where}
             )
             select {sums},
                 coalesce(sum(case from_last when 1 then backlog end), 0) as backlog,
@@ -126,11 +125,11 @@ class RunFile(Latencies):
         return self._db.decoded(Ledger, row)
 
     def intervals(self, slice_ids: Collection[int] | None = None, *, by: By = ()) -> list[Interval]:
-        """Counts per interval in time order, one row for each of ``by`` (none: all summed).
+        """Return counts per interval in time order, a row for each value of ``by`` (by default one).
 
-        Clients and connections belong to a group, so they are counted once for all its scripts.
+        Clients and connections belong to a group and are counted once for all its scripts.
         """
-        among = among_slices(slice_ids)
+        where = in_slices(slice_ids)
         names = ", ".join(("at_ms", "slice_id", *by))
         sums = ", ".join(f"sum({name}) as {name}" for name in INTERVAL_SUMS)
         by_group = ", ".join(dict.fromkeys(("at_ms", "slice_id", "client_group", *by)))
@@ -140,12 +139,12 @@ class RunFile(Latencies):
                 sum(clients) as clients, sum(connections) as connections
             from (
                 select {by_group}, max(duration_ms) as duration_ms, {sums}, max(clients) as clients
-                from interval {among} group by {by_group}
+                from interval {where} group by {by_group}
             ) as s
             left join (
                 select at_ms as g_at_ms, slice_id as g_slice_id, client_group as g_group,
                     max(connections) as connections
-                from group_interval {among} group by at_ms, slice_id, client_group
+                from group_interval {where} group by at_ms, slice_id, client_group
             ) as g on g_at_ms = at_ms and g_slice_id is slice_id and g_group = client_group
             group by {names} order by at_ms, slice_id
             """
@@ -154,21 +153,21 @@ class RunFile(Latencies):
         return [self._db.decoded(Interval, missing | row) for row in rows]
 
     def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
-        """Clients and connections per interval and client group, in time order."""
+        """Return clients and connections per interval and client group, in time order."""
         names = ", ".join(field.name for field in fields(GroupInterval))
         return self._db.all(
             GroupInterval,
-            f"select {names} from group_interval {among_slices(slice_ids)}"
+            f"select {names} from group_interval {in_slices(slice_ids)}"
             " order by at_ms, slice_id, client_group",
         )
 
     def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
-        """Each statement of each script, with its service times, in script order."""
+        """Return each statement of each script with its service times, in script order."""
         keys = "client_group, script, position, statement"
         totals: dict[tuple[Any, ...], list[Any]] = {}
         rows = self._db.tuples(
             f"select {keys}, done, failed, service_hist from statement_interval"
-            f" {among_slices(slice_ids)} order by {keys}"
+            f" {in_slices(slice_ids)} order by {keys}"
         )
         for group, script, position, text, done, failed, blob in rows:
             total = totals.setdefault((group, script, position, text), [0, 0, []])
@@ -181,25 +180,25 @@ class RunFile(Latencies):
         ]
 
     def errors(self, slice_ids: Collection[int] | None = None) -> list[ErrorTotal]:
-        """Errors by group, script, statement and SQLSTATE, the most frequent first."""
+        """Return errors by group, script, statement and SQLSTATE, the most frequent first."""
         keys = "client_group, script, statement, sqlstate, expected, retried"
         rows = self._db.rows(
-            # SQLite gives the other columns from the row that has the least at_ms.
-            f"select *, min(at_ms), sum(count) as count from error {among_slices(slice_ids)}"
+            # SQLite takes the other columns from the row with the minimum at_ms.
+            f"select *, min(at_ms), sum(count) as count from error {in_slices(slice_ids)}"
             f" group by {keys} order by sum(count) desc, {keys}"
         )
-        truths = ({name: bool(row[name]) for name in ("expected", "retried")} for row in rows)
-        pairs = zip(rows, truths, strict=True)
-        return [self._db.decoded(ErrorTotal, row | truth) for row, truth in pairs]
+        flags = ({name: bool(row[name]) for name in ("expected", "retried")} for row in rows)
+        pairs = zip(rows, flags, strict=True)
+        return [self._db.decoded(ErrorTotal, row | flag) for row, flag in pairs]
 
     def generator(self, slice_ids: Collection[int] | None = None) -> GeneratorTotal:
-        """What the load generator used."""
+        """Return the resources used by the load engine."""
         sums = ("cpu_user_us", "cpu_system_us", "run_queue_delay_us")
         totals = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in sums)
         row = self._db.one(
             f"select count(distinct thread) as threads, {totals},"
             " coalesce(max(loop_stall_us_max), 0) as loop_stall_us_max"
-            f" from metric_generator {among_slices(slice_ids)}"
+            f" from metric_generator {in_slices(slice_ids)}"
         )
         return self._db.decoded(GeneratorTotal, row)
 
@@ -209,14 +208,14 @@ class RunFile(Latencies):
         slice_ids: Collection[int] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> dict[str, NDArray[Any]]:
-        """The columns of a ``metric_*`` table, or another that has at_ms, in time order.
+        """Return the columns of a ``metric_*`` table, or another with at_ms, in time order.
 
         at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
-        ``where`` maps columns to a value, to several, or to None for NULL.
+        ``where`` maps a column to a value, to a list of values, or to None for NULL.
         """
         types = columns_of(table)
         if "at_ms" not in types:
-            raise ValueError(f"table {table} is no series")
+            raise ValueError(f"table {table} is not a time series")
         if not self._db.has(table):
             return {name: array((), kind) for name, kind in types.items()}
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
@@ -230,7 +229,7 @@ class RunFile(Latencies):
             }
 
     def has_table(self, table: str) -> bool:
-        """Whether the file has a table; one of an older pgdyno lacks those that came later."""
+        """True if the file has a table; files of older versions lack later tables."""
         return self._db.has(table)
 
     def delta(
@@ -240,15 +239,15 @@ class RunFile(Latencies):
         slice_ids: Collection[int] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> float | None:
-        """How much a column rose within each slice, summed over slices and keys.
+        """Return the increase of a column within each slice, summed over slices and keys.
 
         Key columns (relation, device, backend_type, …) not fixed by ``where`` are summed over.
-        A counter that falls was reset, or lost a process: a fall counts as no rise. For a gauge it
-        is last minus first. None if the column is NULL throughout, or was never read twice.
+        A counter decreases when it is reset or a process ends: a decrease counts as 0. For a gauge
+        the increase is last minus first. None if all values are NULL, or it was never read twice.
         """
         types = columns_of(table)
         if types.get(column) not in ("integer", "real"):
-            raise ValueError(f"table {table} has no number {column!r}")
+            raise ValueError(f"table {table} has no numeric column {column!r}")
         if not self._db.has(table):
             return None
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
@@ -268,11 +267,12 @@ class RunFile(Latencies):
         return None if rise is None else float(rise)
 
     def waits(self, slice_ids: Collection[int] | None = None) -> list[WaitTotal]:
-        """Average number of backends per state, wait event and statement, the most first."""
-        among = among_slices(slice_ids)
+        """Return the average number of backends per state, wait event and statement, the largest
+        first."""
+        where = in_slices(slice_ids)
         ((ticks,),) = self._db.tuples(
             "select sum(ticks) from (select max(ticks) as ticks from wait_sample"
-            f" {among} group by at_ms, slice_id)"
+            f" {where} group by at_ms, slice_id)"
         )
         names = "backend_type, state, wait_event_type, wait_event"
         return self._db.all(
@@ -280,23 +280,23 @@ class RunFile(Latencies):
             f"""
             select {names}, text as statement, 1.0 * total / {ticks or 1} as average from (
                 select {names}, statement_id, sum(count) as total
-                from wait_sample {among} group by {names}, statement_id
+                from wait_sample {where} group by {names}, statement_id
             ) left join statement on statement.id = statement_id
             order by total desc, {names}, text
             """,
         )
 
     def wait_series(self, slice_ids: Collection[int] | None = None) -> dict[str, NDArray[Any]]:
-        """Average backends over time, summed over statements, in long form and time order.
+        """Return average backends over time, summed over statements, in long form and time order.
 
-        Columns at_ms, slice_id, backend_type, state, wait_event_type, wait_event, average, ticks; a
-        wait that was not seen at a time has no row there.
+        Columns: at_ms, slice_id, backend_type, state, wait_event_type, wait_event, average, ticks.
+        A wait event without backends at a time has no row for that time.
         """
         names = ("at_ms", "slice_id", "backend_type", "state", "wait_event_type", "wait_event")
         listed = ", ".join(names)
         rows = self._db.tuples(
             f"select {listed}, 1.0 * sum(count) / max(ticks), max(ticks) from wait_sample"
-            f" {among_slices(slice_ids)} group by {listed} order by at_ms, slice_id"
+            f" {in_slices(slice_ids)} group by {listed} order by at_ms, slice_id"
         )
         kinds = ("at_ms", "integer", "text", "text", "text", "text", "real", "integer")
         columns = zip(*rows, strict=True) if rows else ((),) * len(kinds)
@@ -304,18 +304,18 @@ class RunFile(Latencies):
         return {name: array(column, kind) for name, column, kind in labelled}
 
     def sightings(self) -> list[Sighting]:
-        """Which server answered, in time order; empty in a file that does not say."""
+        """Return the identities of the server that answered, in time order; empty in older files."""
         if not self._db.has("metric_server"):
             return []
         return self._db.all(Sighting, "select * from metric_server order by at_ms, rowid")
 
     @property
     def was_probed(self) -> bool:
-        """Whether the server ever answered the probes."""
+        """True if the server has answered the probes at least once."""
         return bool(self._db.tuples("select 1 from metric_database limit 1"))
 
     def answered_ms(self, from_ms: int, to_ms: int) -> list[int]:
-        """When the server answered the probes, between two moments."""
+        """Return the times at which the server answered the probes, between two times."""
         rows = self._db.tuples(
             "select distinct at_ms from metric_database where at_ms > ? and at_ms < ?"
             " order by at_ms",
@@ -323,35 +323,34 @@ class RunFile(Latencies):
         )
         return [at_ms for (at_ms,) in rows]
 
-    def active(self, from_ms: int, to_ms: int) -> list[int]:
-        """How often a client's session was seen at work, each time that they were looked at, from
-        one moment to another."""
+    def active_sessions(self, from_ms: int, to_ms: int) -> list[int]:
+        """Return the number of active client sessions in each sampling between two times."""
         rows = self._db.tuples(
             "select sum(case when backend_type = 'client backend' and state = 'active'"
             " then count else 0 end) from wait_sample where at_ms > ? and at_ms <= ?"
             " group by at_ms",
             [from_ms, to_ms],
         )
-        return [seen for (seen,) in rows]
+        return [count for (count,) in rows]
 
     def losses(self, slice_ids: Collection[int] | None = None) -> list[Losses]:
-        """Connections lost by clients at work, interval by interval."""
+        """Return the connections that clients lost after connecting, by interval."""
         codes = ", ".join(f"'{code}'" for code in LOST_CODES)
-        among = among_slices(slice_ids)
+        where = in_slices(slice_ids)
         rows = self._db.rows(
-            f"select at_ms, slice_id, sum(count) as count from error {among}"
-            f" {'and' if among else 'where'} sqlstate in ({codes}) and statement <> 'connect'"
+            f"select at_ms, slice_id, sum(count) as count from error {where}"
+            f" {'and' if where else 'where'} sqlstate in ({codes}) and statement <> 'connect'"
             " group by at_ms, slice_id order by at_ms"
         )
         return [Losses(**row) for row in rows]
 
     def answered_with_errors_ms(self, is_answer: Callable[[str], bool]) -> set[int]:
-        """When the intervals began in which clients got errors that are answers."""
+        """Return the starts of the intervals in which clients received errors that are answers."""
         rows = self._db.tuples("select distinct at_ms, sqlstate from error")
         return {at_ms for at_ms, sqlstate in rows if is_answer(sqlstate)}
 
     def refusals(self) -> list[Refusal]:
-        """What was said to clients that tried to connect, in time order."""
+        """Return the errors that clients received while connecting, in time order."""
         rows = self._db.rows(
             "select at_ms, sqlstate, message from error where statement = 'connect'"
             " order by at_ms, rowid"
@@ -359,7 +358,7 @@ class RunFile(Latencies):
         return [self._db.decoded(Refusal, row) for row in rows]
 
     def pairs(self, trial_id: int) -> list[tuple[Slice, Slice]]:
-        """The slices of a trial's pairs, side a first; those of which neither is void."""
+        """Return the slices of a trial's pairs, side a first; without pairs with a void slice."""
         sides: dict[int | None, dict[str | None, Slice]] = {}
         for each in self.slices(trial_id=trial_id):
             if each.void is None and each.ended_ms is not None:
@@ -367,48 +366,48 @@ class RunFile(Latencies):
         return [(pair["a"], pair["b"]) for pair in sides.values() if {"a", "b"} <= pair.keys()]
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """What happened, in time order, of one kind if given; not in drills within the run."""
+        """Return events in time order, of one kind if given; without those of drills in the run."""
         condition, values = clause("event", {"kind": kind}, skip_none=True)
         query = f"select * from event {condition} order by at_ms, rowid"
         return [each for each in self._db.all(Event, query, values) if each.drill_id is None]
 
     def drill_events(self, drill_id: int) -> list[Event]:
-        """What happened in a drill within the run of another command, in time order."""
-        every = self._db.all(Event, "select * from event order by at_ms, rowid")
-        return [each for each in every if each.drill_id == drill_id]
+        """Return the events of a drill in the run of another command, in time order."""
+        events = self._db.all(Event, "select * from event order by at_ms, rowid")
+        return [each for each in events if each.drill_id == drill_id]
 
     def findings(self, step: int | None = None) -> list[FindingRow]:
-        """Findings by step and rank, those without a rank after the others."""
+        """Return findings by step and rank; those without a rank are last."""
         condition, values = clause("finding", {"step": step}, skip_none=True)
         order = "order by step, rank is null, rank, id"
         return self._db.all(FindingRow, f"select * from finding {condition} {order}", values)
 
     def trials(self) -> list[Trial]:
-        """Trials in the order in which they were begun."""
+        """Return trials in the order of their starts."""
         return self._db.all(Trial, "select * from trial order by id")
 
     def drills(self) -> list[DrillRow]:
-        """Drills in the order in which they were begun."""
+        """Return drills in the order of their starts."""
         if not self._db.has("drill"):
             return []
         return self._db.all(DrillRow, "select * from drill order by id")
 
     def cuts(self, drill_id: int) -> list[CutRow]:
-        """The cuts of a drill by number."""
+        """Return the cuts of a drill by number."""
         return self._db.all(
             CutRow, "select * from cut where drill_id = ? order by number", [drill_id]
         )
 
     def seconds(self, slice_ids: Collection[int] | None = None) -> float:
-        """Measured time in seconds: the sum over intervals."""
+        """Return the measured time in seconds: the sum over intervals."""
         ((total,),) = self._db.tuples(
             "select total(longest) from (select max(duration_ms) as longest"
-            f" from interval {among_slices(slice_ids)} group by at_ms, slice_id)"
+            f" from interval {in_slices(slice_ids)} group by at_ms, slice_id)"
         )
         return float(total) / 1000
 
 
 def throughput_tps(run: RunFile, slice_ids: Collection[int] | None = None) -> float:
-    """Transactions done per measured second; 0 if nothing was measured."""
+    """Return transactions done per measured second; 0 if nothing was measured."""
     seconds = run.seconds(slice_ids)
     return run.ledger(slice_ids).done / seconds if seconds else 0.0

@@ -1,11 +1,11 @@
-"""Rolls rows up as a run grows long, so that a run of days stays a file of megabytes.
+"""Roll-up of rows in a long run: a run of several days remains a file of megabytes.
 
-All but the last minutes of a run are merged into buckets whose length depends on how long the run
-has lasted; so a chart has the same resolution throughout, and some thousand points at most. Buckets
-never reach across a slice's edge. What counts per interval is summed, its histograms merged; of
-cumulative counters and gauges the last sample of a bucket is kept, and the first of a slice, from
-which differences are taken. Histograms are large and counts small, so the histograms of several
-rows may be gathered in the first of them; an empty blob in the others stands for that.
+All but the last minutes of a run are merged into buckets whose length depends on the duration of
+the run. A chart thus has one resolution throughout, and at most some thousand points. A bucket
+never extends over the edge of a slice. Counts per interval are summed and their histograms merged;
+of cumulative counters and gauges the last sample of a bucket is kept, and the first of a slice,
+from which differences are taken. Histograms are large and counts are small: the histograms of
+several rows may be merged into the first of these rows, and the other rows then have empty blobs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from typing import Any, NamedTuple
 
 from pgdyno.record import fileformat
 
+Cells = dict[str, Any]
+"""Column → value of one row of SQLite."""
+Key = tuple[Any, ...]
+"""Values of the columns that rows to merge have in common."""
+
 
 class Stage(NamedTuple):
-    """Once a run has lasted ``run_ms``, rows are merged into buckets of ``bucket_ms``."""
+    """Bucket length ``bucket_ms`` of runs that have lasted ``run_ms`` or longer."""
 
     run_ms: int
     bucket_ms: int
@@ -29,10 +34,11 @@ MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
 FINE = (Stage(HOUR_MS, 5_000), Stage(6 * HOUR_MS, 20_000), Stage(24 * HOUR_MS, 60_000))
-"""For counts, and tables of one row per second: 720 to 5,760 points up to four days."""
+"""Stages for counts and for tables of one row per second: 720 to 5,760 points up to four days."""
 
 COARSE = (Stage(HOUR_MS, 20_000), Stage(6 * HOUR_MS, 60_000), Stage(24 * HOUR_MS, 300_000))
-"""For histograms, and tables of many rows per second: 180 to 1,440 points up to four days."""
+"""Stages for histograms and for tables of many rows per second: 180 to 1,440 points up to four
+days."""
 
 FINE_TABLES = frozenset(
     {
@@ -47,16 +53,16 @@ FINE_TABLES = frozenset(
         *("metric_wal", "metric_age", "metric_lock", "metric_host", "metric_space"),
     }
 )
-GATHERED = "interval"
-"""The table whose histograms are gathered more coarsely than its counts are merged."""
+COARSE_HISTOGRAMS = "interval"
+"""The table whose histograms are merged into longer buckets than its counts."""
 
 FRESH_MS = 10 * MINUTE_MS
-"""What is younger stays as it was recorded."""
+"""Age below which rows are not rolled up."""
 
 
 @dataclass(frozen=True)
 class Merge:
-    """How rows of one table that agree in ``keys`` become one; other columns keep the last."""
+    """Rule to merge rows of a table that agree in ``keys``; other columns keep their last value."""
 
     keys: tuple[str, ...]
     sums: tuple[str, ...]
@@ -100,15 +106,15 @@ MERGES = {
 
 
 class RollUp:
-    """Remembers how far each table is rolled up, and catches up a bounded step at a time."""
+    """Progress of the roll-up of each table, which advances in steps of bounded size."""
 
     def __init__(self) -> None:
         self._done: dict[str, tuple[int, int]] = {}
 
     def catch_up(self, db: sqlite3.Connection, now_ms: int) -> bool:
-        """Rolls up at most one step of one table, so that a writer never waits for long.
+        """Roll up at most one step of one table, so that no writer waits for long.
 
-        False if there was nothing to do.
+        Return False if there was nothing to do.
         """
         coarse_ms = _bucket(COARSE, now_ms)
         if not coarse_ms:
@@ -117,7 +123,7 @@ class RollUp:
         for table in tables():
             done_coarse_ms, done_ms = self._done.get(table, (0, 0))
             if done_coarse_ms != coarse_ms:
-                done_ms = 0  # the run has grown into another stage: once more from the start
+                done_ms = 0  # the run has reached another stage: roll it up again from the start
             if done_ms + step_ms <= now_ms - FRESH_MS:
                 roll_up(db, table, done_ms, done_ms + step_ms, now_ms)
                 self._done[table] = (coarse_ms, done_ms + step_ms)
@@ -126,20 +132,20 @@ class RollUp:
 
 
 def tables() -> list[str]:
-    """The tables that are rolled up: all that grow with time, except events."""
+    """Return the tables that are rolled up: all that grow with time, except events."""
     return [name for name in fileformat.columns() if name in MERGES or _is_sampled(name)]
 
 
 def bucket(table: str, run_ms: int) -> int:
-    """Length of the buckets of ``table`` in a run that has lasted ``run_ms``; 0 if it is young."""
+    """Return the bucket length of ``table`` in a run of ``run_ms``; 0 before the first stage."""
     return _bucket(FINE if table in FINE_TABLES else COARSE, run_ms)
 
 
 def roll_up(db: sqlite3.Connection, table: str, since_ms: int, until_ms: int, run_ms: int) -> None:
-    """Merges the rows of ``table`` with since_ms ≤ at_ms < until_ms as befits a run of ``run_ms``.
+    """Merge the rows of ``table`` with since_ms ≤ at_ms < until_ms, for a run of ``run_ms``.
 
-    Both ends are multiples of the buckets of that stage. Doing it twice changes nothing more.
-    ``db`` must be in autocommit mode with no transaction open; one is made and committed.
+    Both limits are multiples of the bucket length. Repeating it changes nothing. ``db`` must be in
+    autocommit mode without an open transaction; one is begun and committed.
     """
     window = (since_ms, until_ms, bucket(table, run_ms))
     if not window[-1]:
@@ -152,8 +158,8 @@ def roll_up(db: sqlite3.Connection, table: str, since_ms: int, until_ms: int, ru
             _merge(db, table, *window)
         else:
             _thin(db, table, *window)
-        if table == GATHERED:
-            _gather_histograms(db, since_ms, until_ms, _bucket(COARSE, run_ms))
+        if table == COARSE_HISTOGRAMS:
+            _merge_histograms(db, since_ms, until_ms, _bucket(COARSE, run_ms))
         db.execute("commit")
     except BaseException:
         if db.in_transaction:
@@ -166,12 +172,12 @@ def _bucket(stages: Sequence[Stage], run_ms: int) -> int:
 
 
 def _is_sampled(table: str) -> bool:
-    """Not which server answered: that has a row only when it is another one."""
+    """True for tables of samples; metric_server has a row only where the server has changed."""
     return table == "wait_sample" or (table.startswith("metric_") and table != "metric_server")
 
 
 def _thin(db: sqlite3.Connection, table: str, since: int, until: int, bucket: int) -> None:
-    """Keeps the last row of each bucket, slice and key, and the first of each slice and key."""
+    """Keep the last row of each bucket, slice and key, and the first of each slice and key."""
     keys = ", ".join(("slice_id", *fileformat.KEY_COLUMNS.get(table, ())))
     db.execute(
         f"""
@@ -196,7 +202,7 @@ def _thin(db: sqlite3.Connection, table: str, since: int, until: int, bucket: in
 
 
 def _sum_waits(db: sqlite3.Connection, since: int, until: int, bucket: int) -> None:
-    """Sums counts per key, and ticks over the samplings of the whole bucket."""
+    """Sum counts by key, and ticks over all samplings of the bucket."""
     names = "backend_type, state, wait_event_type, wait_event, statement_id"
     window = {"bucket": bucket, "since": since, "until": until}
     rows = db.execute(
@@ -220,21 +226,21 @@ def _sum_waits(db: sqlite3.Connection, since: int, until: int, bucket: int) -> N
 
 
 def _merge(db: sqlite3.Connection, table: str, since: int, until: int, bucket: int) -> None:
-    """Replaces the window's rows by one per bucket, slice and key."""
+    """Replace the rows of a time range by one for each bucket, slice and key."""
     columns = list(fileformat.columns()[table])
     merge = MERGES[table]
     window = "where at_ms >= ? and at_ms < ?"
     cursor = db.execute(
         f"select {', '.join(columns)} from {table} {window} order by at_ms, rowid", (since, until)
     )
-    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    began_ms: dict[tuple[Any, ...], int] = {}
+    same_key: dict[Key, list[Cells]] = {}
+    began_ms: dict[Key, int] = {}
     for values in cursor:
         row = dict(zip(columns, values, strict=True))
         span = (row["at_ms"] // bucket, row["slice_id"])
         began_ms.setdefault(span, row["at_ms"])
-        alike.setdefault((span, *(row[name] for name in merge.keys)), []).append(row)
-    merged = [_merged(merge, rows) | {"at_ms": began_ms[key[0]]} for key, rows in alike.items()]
+        same_key.setdefault((span, *(row[name] for name in merge.keys)), []).append(row)
+    merged = [_merged(merge, rows) | {"at_ms": began_ms[key[0]]} for key, rows in same_key.items()]
     db.execute(f"delete from {table} {window}", (since, until))
     db.executemany(
         f"insert into {table} values ({', '.join('?' * len(columns))})",
@@ -242,27 +248,27 @@ def _merge(db: sqlite3.Connection, table: str, since: int, until: int, bucket: i
     )
 
 
-def _gather_histograms(db: sqlite3.Connection, since: int, until: int, bucket: int) -> None:
-    """Moves the histograms of a bucket, slice and key into its first row."""
-    merge = MERGES[GATHERED]
+def _merge_histograms(db: sqlite3.Connection, since: int, until: int, bucket: int) -> None:
+    """Merge the histograms of each bucket, slice and key into its first row."""
+    merge = MERGES[COARSE_HISTOGRAMS]
     names = merge.histograms
     cursor = db.execute(
-        f"select rowid, at_ms / ?, slice_id, {', '.join((*merge.keys, *names))} from {GATHERED}"
-        " where at_ms >= ? and at_ms < ? order by at_ms, rowid",
+        f"select rowid, at_ms / ?, slice_id, {', '.join((*merge.keys, *names))}"
+        f" from {COARSE_HISTOGRAMS} where at_ms >= ? and at_ms < ? order by at_ms, rowid",
         (bucket, since, until),
     )
-    alike: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+    same_key: dict[Key, list[tuple[Any, ...]]] = {}
     for row in cursor:
-        alike.setdefault(row[1 : -len(names)], []).append((row[0], *row[-len(names) :]))
+        same_key.setdefault(row[1 : -len(names)], []).append((row[0], *row[-len(names) :]))
     sets = ", ".join(f"{name} = ?" for name in names)
-    for rows in alike.values():
+    for rows in same_key.values():
         rowids, *columns = zip(*rows, strict=True)
-        gathered = [_merged_histogram(column) for column in columns]
-        changed = [(*gathered, rowids[0]), *((*(b"" for _ in names), each) for each in rowids[1:])]
-        db.executemany(f"update {GATHERED} set {sets} where rowid = ?", changed)
+        merged = [_merged_histogram(column) for column in columns]
+        changed = [(*merged, rowids[0]), *((*(b"" for _ in names), each) for each in rowids[1:])]
+        db.executemany(f"update {COARSE_HISTOGRAMS} set {sets} where rowid = ?", changed)
 
 
-def _merged(merge: Merge, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _merged(merge: Merge, rows: list[Cells]) -> Cells:
     last = dict(rows[-1])
     if len(rows) > 1:
         for name in merge.sums:
@@ -281,6 +287,6 @@ def _merged_histogram(encoded: Sequence[bytes]) -> bytes:
     if len(filled) < 2:
         return filled[0] if filled else b""
     total = Histogram()
-    for one in filled:
-        total.add_encoded(one)
+    for blob in filled:
+        total.add_encoded(blob)
     return total.encode()

@@ -1,4 +1,4 @@
-"""What the reader of a run file hands out: one small frozen class per kind of row.
+"""Rows that the reader of a run file returns: one frozen class for each kind of row.
 
 Times are milliseconds since the run's start.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """The table ``run``, with its JSON decoded."""
+    """The row of table ``run``, with its JSON decoded."""
 
     name: str
     pgdyno_version: str
@@ -27,17 +27,17 @@ class RunInfo:
     host: dict[str, Any]
     engine: dict[str, Any]
     status: str
-    """running, done, failed, interrupted or broken; 'interrupted' also if the writer is gone."""
+    """running, done, failed, interrupted or broken; also interrupted if its writer has ended."""
     status_detail: str
     result: dict[str, Any]
     ended_ms: int | None
     asked: Sequence[str] = ()
-    """Words of the command line that, with the spec, make the run again; of older files none."""
+    """Words of the command line that, with the spec, repeat the run; empty in older files."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A stretch of the run under one setting."""
+    """A period of the run under one change."""
 
     id: int
     kind: str
@@ -48,25 +48,27 @@ class Slice:
     started_ms: int
     ended_ms: int | None
     void: str | None = None
-    """Why it decides nothing; None: it counts."""
+    """Reason why the slice decides nothing; None if it counts."""
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """Which server answered at a moment, since when it runs, and whether it was a standby; None
-    where that is hidden, or not in the file."""
+    """Identity of the server that answered at one time. A value is None if it is hidden from the
+    user, or not in the file."""
 
     at_ms: int
     slice_id: int | None
     system_identifier: str | None
     started_unix_ms: int | None
     checkpointer_unix_ms: int | None
+    """Start of its checkpointer."""
     in_recovery: int | None = None
+    """1 for a standby."""
 
 
 @dataclass(frozen=True)
 class Losses:
-    """Connections that were lost in one interval."""
+    """Number of connections lost in one interval."""
 
     at_ms: int
     slice_id: int | None
@@ -75,7 +77,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error of connecting, in one interval."""
+    """An error while connecting, in one interval."""
 
     at_ms: int
     sqlstate: str
@@ -84,7 +86,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Where every intended transaction went, summed over the slices asked for."""
+    """Number of transactions in each column of the ledger, summed over some slices."""
 
     intended: int
     sent: int
@@ -93,31 +95,31 @@ class Ledger:
     skipped: int
     cancelled: int
     backlog: int
-    """Begun or waiting when the last interval ended."""
+    """Started or waiting at the end of the last interval."""
     retried: int
     expected_errors: int
-    """Within ``done``."""
+    """Counted in ``done``."""
     late: int
-    """Within ``done``: the response took longer than the group's limit."""
+    """Counted in ``done``: the response time exceeded the group's limit."""
     carried_in: int = 0
-    """Backlog that the slices began with, less what they left to others than the last; 0 for a
-    whole run."""
+    """Backlog at the start of the slices, less the backlog that slices other than the last left; 0
+    for a whole run."""
 
     @property
     def unaccounted(self) -> int:
-        """Transactions that were intended and ended nowhere; 0 for a sound ledger."""
+        """Number of intended transactions in no column; 0 if the ledger is balanced."""
         ended = self.done + self.failed + self.skipped + self.cancelled
         return self.intended + self.carried_in - ended - self.backlog
 
     @property
     def balanced(self) -> bool:
-        """The ledger identity."""
+        """True if the ledger identity holds."""
         return self.unaccounted == 0
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Counts of one interval. ``client_group`` and ``script`` are None where summed over."""
+    """Counts of one interval; ``client_group`` or ``script`` is None if it is summed over."""
 
     at_ms: int
     duration_ms: float
@@ -139,13 +141,13 @@ class Interval:
 
     @property
     def throughput_tps(self) -> float:
-        """Transactions done per second; 0 for an interval of no length."""
+        """Transactions done per second; 0 for an interval without duration."""
         return 1000 * self.done / self.duration_ms if self.duration_ms else 0.0
 
 
 @dataclass(frozen=True)
 class GroupInterval:
-    """Clients and connections of one group in one interval."""
+    """Clients and connections of one client group in one interval."""
 
     at_ms: int
     duration_ms: float
@@ -160,7 +162,7 @@ class GroupInterval:
 
 @dataclass(frozen=True)
 class StatementTotal:
-    """One statement of a script, over all slices asked for."""
+    """Totals of one statement of a script, over some slices."""
 
     client_group: str
     script: str
@@ -173,7 +175,7 @@ class StatementTotal:
 
 @dataclass(frozen=True)
 class ErrorTotal:
-    """Errors of one kind at one statement; texts, client and line are those of the first one."""
+    """Errors of one kind at one statement; texts, client and line are those of the first error."""
 
     client_group: str
     script: str
@@ -186,20 +188,20 @@ class ErrorTotal:
     file: str = ""
     line: int | None = None
     client: int | None = None
-    """By number in its group."""
+    """Its number within its group."""
     detail: str = ""
     hint: str = ""
     context: str = ""
-    """DETAIL, HINT and CONTEXT of the server."""
+    """The server's CONTEXT; ``detail`` and ``hint`` are its DETAIL and HINT."""
     excerpt: str = ""
-    """The line of the statement that the server points at, and a mark below it."""
+    """The line of the statement at the server's error position, with a mark below the position."""
     advice: str = ""
-    """What to do where the way of sending is the reason."""
+    """Advice of pgdyno, if the protocol is the reason."""
 
 
 @dataclass(frozen=True)
 class WaitTotal:
-    """How many backends, on average, were in one state at one statement."""
+    """Average number of backends in one state and wait event, executing one statement."""
 
     backend_type: str
     state: str
@@ -211,7 +213,7 @@ class WaitTotal:
 
 @dataclass(frozen=True)
 class GeneratorTotal:
-    """What the load generator itself used, summed over its threads."""
+    """Resources used by the load engine, summed over its threads."""
 
     threads: int
     cpu_user_us: int
@@ -222,7 +224,7 @@ class GeneratorTotal:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened."""
+    """An event of the run."""
 
     at_ms: int
     duration_ms: float | None
@@ -235,7 +237,7 @@ class Event:
 
 @dataclass(frozen=True)
 class FindingRow:
-    """The table ``finding``, with its JSON decoded."""
+    """A row of table ``finding``, with its JSON decoded."""
 
     id: int
     step: int
@@ -252,7 +254,7 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class Trial:
-    """The table ``trial``, with its JSON decoded."""
+    """A row of table ``trial``, with its JSON decoded."""
 
     id: int
     kind: str
@@ -278,19 +280,19 @@ class Trial:
     decision: str | None
     sentence: str
     set_by: dict[str, str] = field(default_factory=dict)
-    """Setting that the sides differ in → sessions, reload or restart; of older files none."""
+    """Setting in which the sides differ → sessions, reload or restart; empty in older files."""
 
 
 @dataclass(frozen=True)
 class DrillRow:
-    """The table ``drill``, with its JSON decoded."""
+    """A row of table ``drill``, with its JSON decoded."""
 
     id: int
     fault: str
     title: str
     seed: int
     sham: int
-    """1: everything was done but the fault."""
+    """1: all steps except the fault were executed."""
     options: dict[str, Any]
     settings: dict[str, str]
     bound_ms: float | None
@@ -299,7 +301,7 @@ class DrillRow:
 
 @dataclass(frozen=True)
 class CutRow:
-    """The table ``cut``, with its JSON decoded."""
+    """A row of table ``cut``, with its JSON decoded."""
 
     drill_id: int
     number: int

@@ -16,11 +16,10 @@ APPLICATION_ID = 0x70676479
 SCHEMA_VERSION = 5
 """Raised with every change of the schema.
 
-1: connections were counted with the scripts. 2: they have a table of their own. 3: drills, and how
-full the disks are. 4: programs of others, and load of others on the server; how a run was asked
-for, and the texts of its scripts within the spec; slices that are void, and which server answered,
-as what; where errors happened, and all that the server said; how a trial's settings were set.
-5: events of drills within another run.
+1: connections counted with the scripts. 2: table group_interval. 3: drills, space on disks.
+4: other programs, other load on the server, the run's command line, script texts in the spec, void
+slices, identity of the server, positions and details of errors, set_by of trials. 5: events of
+drills within another run.
 """
 
 OLDEST_READ = 2

@@ -1,4 +1,4 @@
-"""Latencies out of a run file: histograms merged over intervals, groups and scripts."""
+"""Latencies of a run file: histograms merged over intervals, groups and scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
 
 
 class Latencies:
-    """The part of a run file's reader that knows its histograms."""
+    """The part of a run file's reader for histograms."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -33,10 +33,10 @@ class Latencies:
         group: str | None = None,
         script: str | None = None,
     ) -> Histogram:
-        """All latencies of one kind, merged; empty if there are none.
+        """Return all latencies of one kind, merged; empty if there are none.
 
-        Phases of establishing connections know no scripts; ``send_late``, the generator's own
-        lateness, knows no groups either.
+        Phases of connecting are not recorded by script; ``send_late``, the lateness of the load
+        engine, is recorded neither by script nor by group.
         """
         from pgdyno._engine import Histogram
 
@@ -44,7 +44,7 @@ class Latencies:
         only = {"slice_id": slice_ids, "client_group": group, "script": script}
         condition, values = clause(table, only, skip_none=True)
         sql = f"select {kind}_hist from {table} {condition}"
-        merged = self._remembered(
+        merged = self._cached(
             (sql, *values), lambda: self._merged(blob for (blob,) in self._db.tuples(sql, values))
         )
         copy = Histogram()
@@ -61,11 +61,11 @@ class Latencies:
         script: str | None = None,
         points_max: int = 2000,
     ) -> dict[str, NDArray[np.float64]]:
-        """Percentiles over time, in milliseconds: at_ms, slice_id and p50, p99, … ('max' for 100).
+        """Return percentiles over time, in ms: at_ms, slice_id and p50, p99, … (``max`` for 100).
 
-        Neighbouring intervals of one slice are merged if there are more than ``points_max``; an
-        interval in which nothing ended is NaN. Where a long run's histograms were gathered, there
-        are fewer points than intervals.
+        Adjacent intervals of a slice are merged if there are more than ``points_max``; an interval
+        in which nothing ended is NaN. A long run, whose histograms are rolled up more coarsely
+        than its counts, has fewer points than intervals.
         """
         import numpy as np
 
@@ -86,7 +86,7 @@ class Latencies:
     def _points(
         self, source: str, values: Sequence[Any], column: str, points_max: int
     ) -> Iterator[tuple[int, int | None, Histogram]]:
-        """(at_ms, slice_id, merged histogram) in time order, at most about ``points_max``."""
+        """Yield (at_ms, slice_id, merged histogram) in time order, at most about ``points_max``."""
         ((count,),) = self._db.tuples(
             f"select count(*) from (select distinct at_ms, slice_id {source})", values
         )
@@ -109,7 +109,7 @@ class Latencies:
             yield point[0], point[1], self._merged(point[2])
 
     def _merged(self, encoded: Iterable[bytes]) -> Histogram:
-        """The sum of encoded histograms; UsageError if one is damaged."""
+        """Return the sum of encoded histograms. UsageError if one is damaged."""
         from pgdyno._engine import EngineError, Histogram
 
         total = Histogram()
@@ -120,10 +120,10 @@ class Latencies:
             raise self._db.damaged(f"a histogram in it cannot be read: {error}") from error
         return total
 
-    def _remembered(self, key: tuple[Any, ...], make: Callable[[], Histogram]) -> Histogram:
-        """What ``make`` gives, made once for as long as the file does not change.
+    def _cached(self, key: tuple[Any, ...], make: Callable[[], Histogram]) -> Histogram:
+        """Return the result of ``make``, cached until the file changes.
 
-        A report asks for the same histogram again and again, and merging is what takes longest.
+        A report needs the same histograms repeatedly, and most of its time is spent merging them.
         """
         version = self._db.version()
         if version != self._version:
@@ -135,7 +135,7 @@ class Latencies:
 
 
 def _table_of(kind: HistogramKind) -> str:
-    """The table that has the histograms of this kind."""
+    """Return the table that has the histograms of this kind."""
     if kind == "send_late":
         return "metric_generator"
     return "group_interval" if kind in get_args(ConnectKind) else "interval"

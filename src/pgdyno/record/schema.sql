@@ -1,13 +1,13 @@
--- The run file: one SQLite database per run (or per trial, or per investigation).
+-- The run file: one SQLite database for each run, of any command.
 --
 -- Times are milliseconds since the run's start on the monotonic clock (at_ms, started_ms, ended_ms);
--- run.started_unix_ms ties them to the wall clock. slice_id names the slice that a row fell into,
--- NULL outside of any. Counters in metric_* are the server's cumulative values as read; the readers
--- take differences within a slice. A column that a server version lacks is NULL. No passwords.
+-- run.started_unix_ms is the start on the wall clock. slice_id is the slice of a row, NULL outside
+-- slices. Counters in metric_* are the server's cumulative values; readers take differences within a
+-- slice. A column that a server version lacks is NULL. There are no passwords.
 --
 -- In a long run old rows are rolled up: intervals, errors and wait samples are summed and their
--- histograms merged, metric rows are thinned to the last of each bucket. duration_ms and ticks say
--- what a row covers, so every reader may treat rolled-up rows as it treats fresh ones.
+-- histograms merged; of metric rows the last of each bucket is kept. duration_ms and ticks are the
+-- period that a row covers, so that readers treat all rows alike.
 
 create table run (
     id integer primary key check (id = 1),
@@ -15,74 +15,74 @@ create table run (
     pgdyno_version text not null,
     command text not null,                -- 'run', 'compare', 'investigate' or 'drill'
     started_unix_ms integer not null,
-    spec_text text not null,              -- as the user wrote it ('' when the command line sufficed)
-    spec_json text not null,              -- resolved, every default filled in
-    server_json text not null default '{}',   -- version, version_num, kind, host, settings at start, capabilities
-    host_json text not null default '{}',     -- cores, memory_bytes, kernel, file systems, same_host_as_server
-    engine_json text not null default '{}',   -- engine version, build profile, threads
+    spec_text text not null,              -- as the user wrote it; '' without a file
+    spec_json text not null,              -- resolved, with all defaults
+    server_json text not null default '{}',   -- version, kind, settings at the start, capabilities, …
+    host_json text not null default '{}',     -- cores, memory, kernel, file systems, …
+    engine_json text not null default '{}',   -- version, build profile, threads, …
     status text not null,                 -- running, done, failed, interrupted, broken
     status_detail text not null default '',
-    result_json text not null default '{}',   -- the command's JSON result, for show and report
-    asked_json text not null default '[]',    -- the command line's words that, with the spec, repeat the run
-    writer_json text not null default '{}',   -- the recording process: pid, started_ticks, boot_id
+    result_json text not null default '{}',   -- JSON result of the command, read by show and report
+    asked_json text not null default '[]',    -- words of the command line that, with the spec, repeat the run
+    writer_json text not null default '{}',   -- recording process: pid, started_ticks, boot_id, …
     ended_ms integer
 );
 
 create table slice (
     id integer primary key,
     kind text not null,                   -- run, baseline, noise, trial, check
-    trial_id integer,                     -- set for noise and trial slices
+    trial_id integer,                     -- of noise and trial slices
     pair integer,                         -- 1, 2, … within the trial
-    side text,                            -- 'a' (as it was) or 'b' (changed)
-    change_json text not null default '{}',   -- what differs from the spec while it lasts
-    started_ms integer not null,          -- when the change was in force and settling ended
+    side text,                            -- 'a' (baseline) or 'b' (changed)
+    change_json text not null default '{}',   -- difference from the spec
+    started_ms integer not null,          -- after the change was applied and the load had settled
     ended_ms integer,
-    void text                             -- why it decides nothing; NULL: it counts
+    void text                             -- reason why it decides nothing; NULL: it counts
 );
 
--- Per interval (a second, cut short at a slice's edge), client group and script.
+-- One row per interval (a second, or less at a slice's edge), client group and script.
 create table interval (
-    at_ms integer not null,               -- when it began
+    at_ms integer not null,               -- start of the interval
     duration_ms real not null,
     slice_id integer,
     client_group text not null,
     script text not null,
-    clients integer not null,             -- of the group, at the interval's end
+    clients integer not null,             -- of the group, at the end of the interval
     intended integer not null,
     sent integer not null,
     done integer not null,
     failed integer not null,
     skipped integer not null,
     cancelled integer not null,
-    backlog integer not null,             -- begun or waiting at the interval's end
+    backlog integer not null,             -- started or waiting at the end of the interval
     retried integer not null,
-    expected_errors integer not null,     -- within done
-    late integer not null,                -- within done: response above the group's limit
+    expected_errors integer not null,     -- counted in done
+    late integer not null,                -- counted in done: response time above the group's limit
     response_hist blob not null,          -- intended → done; HDR V2 deflated, nanoseconds
-    wait_hist blob not null,              -- intended → sent; the sum of the three below
-    client_lag_hist blob not null,        -- the part of wait that is neither of the two below
-    pool_wait_hist blob not null,         -- the part of wait spent queueing for a pooled connection
-    connect_hist blob not null,           -- the part of wait in which a connection was established
+    wait_hist blob not null,              -- intended → sent; the sum of the next three
+    client_lag_hist blob not null,        -- part of wait that is neither of the next two
+    pool_wait_hist blob not null,         -- part of wait: in the queue for a pooled connection
+    connect_hist blob not null,           -- part of wait: while a connection was established
     service_hist blob not null            -- sent → done
 );
 create index interval_at on interval (at_ms);
 
--- Per interval and client group: its connections. Histograms are of establishing one, by phase.
+-- One row per interval and client group. The histograms are phases of establishing a connection.
 create table group_interval (
     at_ms integer not null,
     duration_ms real not null,
     slice_id integer,
     client_group text not null,
-    clients integer not null,             -- at the interval's end
-    connections integer not null,         -- open at the interval's end
-    connects integer not null,            -- established, for the first time or again
-    reconnects integer not null,          -- within connects: instead of a lost one
+    clients integer not null,             -- at the end of the interval
+    connections integer not null,         -- open at the end of the interval
+    connects integer not null,            -- established, the first time or again
+    reconnects integer not null,          -- counted in connects: replacements of lost connections
     connect_failures integer not null,
-    tcp_hist blob not null,               -- the socket, TCP or Unix
-    tls_hist blob not null,               -- TLS, of those that use it
-    auth_hist blob not null,              -- until the server accepted who the client is
-    ready_hist blob not null,             -- from there until the first statement could be sent
-    total_hist blob not null              -- all of it
+    tcp_hist blob not null,               -- connection of the socket, TCP or Unix
+    tls_hist blob not null,               -- TLS handshake, if TLS is used
+    auth_hist blob not null,              -- authentication
+    ready_hist blob not null,             -- from authentication until the server was ready for statements
+    total_hist blob not null              -- all phases
 );
 create index group_interval_at on group_interval (at_ms);
 
@@ -92,8 +92,8 @@ create table statement_interval (
     slice_id integer,
     client_group text not null,
     script text not null,
-    position integer not null,            -- place in the script, from 0
-    statement text not null,              -- its text, shortened
+    position integer not null,            -- in the script, from 0
+    statement text not null,              -- text, shortened
     done integer not null,
     failed integer not null,
     service_hist blob not null
@@ -104,23 +104,23 @@ create table error (
     slice_id integer,
     client_group text not null,
     script text not null,
-    file text not null default '',         -- '' outside of scripts, as script; then line is NULL
-    line integer,                         -- of the file, from 1
-    statement text not null,              -- its text, shortened, or the meta-command
-    client integer,                       -- the first that it happened to, by number in its group
-    sqlstate text not null,               -- or a pgdyno code: 'pool-timeout', 'connection-lost', …
-    expected integer not null,            -- 1: injected on purpose
-    retried integer not null,             -- 1: the transaction was tried again
+    file text not null default '',         -- '' outside scripts, as is script; line is then NULL
+    line integer,                         -- in the file, from 1
+    statement text not null,              -- text, shortened, or the meta-command
+    client integer,                       -- number of the first client with the error, within its group
+    sqlstate text not null,               -- or a code of pgdyno: 'pool-timeout', 'connection-lost', …
+    expected integer not null,            -- 1: expected by the script
+    retried integer not null,             -- 1: the transaction was retried
     count integer not null,
-    message text not null,                -- the first one seen in the interval, as all that follows
-    detail text not null default '',       -- the server's DETAIL, HINT and CONTEXT; '' for none
+    message text not null,                -- of the first error in the interval, as are all columns below
+    detail text not null default '',       -- DETAIL, HINT and CONTEXT of the server; '' if absent
     hint text not null default '',
     context text not null default '',
-    excerpt text not null default '',      -- the line of the statement that it points at, with a mark
-    advice text not null default ''        -- what to do where the way of sending is the reason
+    excerpt text not null default '',      -- line of the statement at the error position, with a mark
+    advice text not null default ''        -- of pgdyno, if the protocol is the reason
 );
 
--- The generator's audit of itself, per interval and thread.
+-- Resources used by the load engine, per interval and thread.
 create table metric_generator (
     at_ms integer not null,
     duration_ms real not null,
@@ -128,34 +128,33 @@ create table metric_generator (
     thread integer not null,
     cpu_user_us integer not null,         -- within the interval
     cpu_system_us integer not null,
-    run_queue_delay_us integer not null,  -- runnable but not running, within the interval
+    run_queue_delay_us integer not null,  -- runnable without a CPU, within the interval
     passes integer not null,              -- of the event loop, within the interval
     loop_stall_us_max integer not null,   -- longest pass of the event loop
-    send_late_hist blob not null          -- due (and connection at hand) → first byte written
+    send_late_hist blob not null          -- due, with an open connection → first byte sent
 );
 
--- What every backend was doing, sampled at 10 Hz or faster and summed per second.
+-- States and wait events of all backends, sampled at 10 Hz or faster and summed per second.
 create table wait_sample (
     at_ms integer not null,
     slice_id integer,
-    ticks integer not null,               -- samplings that this row sums over
+    ticks integer not null,               -- number of samplings in this row
     backend_type text not null,
-    state text not null,                  -- '' where none
+    state text not null,                  -- '' if none
     wait_event_type text not null,        -- '' when not waiting
     wait_event text not null,
-    statement_id integer,                 -- of the running statement, NULL where none
-    count integer not null                -- backends seen, over all ticks: average = count / ticks
+    statement_id integer,                 -- of the running statement; NULL if none
+    count integer not null                -- of backends, over all ticks: average = count / ticks
 );
 create index wait_sample_at on wait_sample (at_ms);
 create table statement (id integer primary key, text text not null unique);
 
--- Which server answers, since when it runs, and as what: at a slice's edges, and whenever that is
--- otherwise.
+-- Identity of the server that answers: at the edges of slices, and after each change of it.
 create table metric_server (
     at_ms integer not null, slice_id integer,
     system_identifier text, started_unix_ms integer,
-    checkpointer_unix_ms integer,         -- start of its checkpointer, which a crash renews
-    in_recovery integer                   -- 1 while it is a standby
+    checkpointer_unix_ms integer,         -- start of the checkpointer; a new one is started after a crash
+    in_recovery integer                   -- 1 for a standby
 );
 create table metric_database (
     at_ms integer not null, slice_id integer,
@@ -173,7 +172,7 @@ create table metric_checkpointer (
 create table metric_bgwriter (
     at_ms integer not null, slice_id integer,
     buffers_clean integer, maxwritten_clean integer, buffers_alloc integer,
-    buffers_backend integer, buffers_backend_fsync integer   -- the last two up to version 16
+    buffers_backend integer, buffers_backend_fsync integer   -- the last two until version 16
 );
 create table metric_wal (
     at_ms integer not null, slice_id integer,
@@ -218,19 +217,19 @@ create table metric_age (
 );
 create table metric_activity (
     at_ms integer not null, slice_id integer,
-    state text not null,                  -- all six states, zero-filled; client backends only
+    state text not null,                  -- all six states, with 0 if unused; client backends only
     count integer not null, xact_age_ms_max real
 );
 create table metric_foreign (
     at_ms integer not null, slice_id integer,
     database text not null,
-    at_work integer not null,             -- sessions of others
-    transactions integer, rows_written integer, active_time_ms real   -- NULL: the one under load
+    at_work integer not null,             -- active sessions of others
+    transactions integer, rows_written integer, active_time_ms real   -- NULL for the database under load
 );
 create table metric_lock (
     at_ms integer not null, slice_id integer,
     waiting integer not null,             -- backends waiting for a heavyweight lock
-    behind_one_max integer not null,      -- the most that wait, directly or not, behind one backend
+    behind_one_max integer not null,      -- maximum that wait, directly or not, for one backend
     wait_ms_max real, lock_type text, relation text, blocker_statement text
 );
 create table metric_host (
@@ -252,22 +251,22 @@ create table metric_disk (
 create table metric_space (
     at_ms integer not null, slice_id integer,
     holds text not null,                  -- 'data', 'wal' or 'data,wal'
-    filesystem text not null,             -- its type: 'ext4', 'tmpfs', '' where not known
-    size_bytes integer, free_bytes integer,   -- free to the server, which is not root
-    wal_dir_bytes integer                 -- what the WAL takes; NULL where it is elsewhere or hidden
+    filesystem text not null,             -- type: 'ext4', 'tmpfs'; '' if unknown
+    size_bytes integer, free_bytes integer,   -- free for the server, which is not root
+    wal_dir_bytes integer                 -- size of the WAL; NULL if it is elsewhere or inaccessible
 );
 create table metric_process (
     at_ms integer not null, slice_id integer,
     role text not null,                   -- backend_type of the server's processes, or 'pgdyno'
-    count integer not null, cpu_user_ms real, cpu_system_ms real,   -- cumulative over the role
+    count integer not null, cpu_user_ms real, cpu_system_ms real,   -- cumulative, sum of the role
     write_bytes integer, rss_bytes integer
 );
 create table metric_program (
     at_ms integer not null, slice_id integer,
-    whose text not null,                  -- 'server' (programs that it starts), 'ours' (pgdyno and
-                                          -- its helpers), 'kernel' or 'other'
-    program text not null,                -- the command's name
-    count integer not null,               -- processes of that name
+    whose text not null,                  -- 'server' (programs started by it), 'ours' (pgdyno and
+                                          -- its processes), 'kernel' or 'other'
+    program text not null,                -- name of the command
+    count integer not null,               -- of processes with that name
     cpu_ms real                           -- cumulative, user and system
 );
 
@@ -276,21 +275,21 @@ create table event (
     duration_ms real,
     slice_id integer,
     kind text not null,       -- setting, checkpoint, vacuum, sql, restart, fault, warning, step, probe
-    label text not null,      -- short enough for an axis
+    label text not null,      -- short, for a chart's axis
     detail_json text not null default '{}',
-    drill_id integer          -- of a drill within the run, which has a server of its own
+    drill_id integer          -- drill within the run, on a server of its own
 );
 create table finding (
     id integer primary key,
-    step integer not null,                -- 0: on the baseline; n: after the n-th kept step
+    step integer not null,                -- 0: the baseline; n: after n kept steps
     finding text not null,                -- the signature's id, 'commit-flush'
     status text not null,                 -- found, cleared, skipped, proved, refuted
-    rank integer,                         -- 1 = the limit; NULL unless found
+    rank integer,                         -- 1: the limit; NULL unless found
     sentence text not null,
     confidence real,                      -- 0 to 1
     evidence_json text not null default '[]',
     false_positives text not null default '',
-    causes_json text not null default '[]',     -- ids of findings of which this is a symptom
+    causes_json text not null default '[]',     -- findings of which this is a symptom
     remedies_json text not null default '[]'    -- with predicted_ratio
 );
 create table trial (
@@ -308,36 +307,36 @@ create table trial (
     throughput_ratio real, throughput_ratio_lo real, throughput_ratio_hi real,
     latency_p99_ratio real, latency_p99_ratio_lo real, latency_p99_ratio_hi real,
     baseline_tps real, changed_tps real,
-    compared text,                        -- throughput or latency_p99: what the verdict is about
+    compared text,                        -- throughput or latency_p99: the subject of the verdict
     verdict text,                         -- better, worse, no difference, inconclusive
     pairs_needed integer,
     decision text,                        -- kept, rejected, offered, taken back, still earns
     sentence text not null default ''
 );
--- A drill: the server was broken again and again, and looked at each time. Where it is one of several
--- in the run of another command, neither its load nor its probes' samples are kept.
+-- A drill: a fault, repeated, and the verification of the server after each. Of a drill in the run of
+-- another command, load and samples are not recorded.
 create table drill (
     id integer primary key,
     fault text not null,                  -- 'kill'
-    title text not null,                  -- what was done to which server
+    title text not null,                  -- fault and server
     seed integer not null,
-    sham integer not null,                -- 1: everything was done but the fault
+    sham integer not null,                -- 1: all steps except the fault
     options_json text not null default '{}',
-    settings_json text not null default '{}',   -- in force, those that decide what may be lost
-    bound_ms real,                        -- documented bound of loss; NULL: there is none
+    settings_json text not null default '{}',   -- active settings that decide what may be lost
+    bound_ms real,                        -- documented bound of loss; NULL: none
     bound text not null
 );
 create table cut (
     drill_id integer not null,
     number integer not null,
-    at_ms integer not null,               -- when the fault struck
-    load_ms real not null,                -- since its load began
+    at_ms integer not null,               -- time of the fault
+    load_ms real not null,                -- time of the fault since the start of its load
     variant text not null default '',
     seed integer not null,
     outcome text not null,                -- clean, lost, refused, corrupt, no-fault
-    seen_by text not null default '',     -- the check that decided the outcome
+    seen_by text not null default '',     -- check that decided the outcome
     server_said text not null default '',
-    recovery_s real,                      -- NULL: the server refused to start
+    recovery_s real,                      -- NULL: the server did not start
     ledger_json text not null default 'null',   -- acked, lost, lost_ms, ghost, unknown, holes, …
     proof_json text not null,             -- happened, sentence, facts
     checks_json text not null default '[]',

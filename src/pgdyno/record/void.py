@@ -1,8 +1,8 @@
-"""Which slices are void, and why: the server was away, restarted or promoted, nothing was done, or
-clients stayed unconnected while it was measured; or, in a trial, others restarted the server since
-the slice before. Such a slice decides nothing.
+"""Void slices, which decide nothing, and the absences of the server in a run.
 
-Judged from what was recorded alone: when a slice is closed, and again whenever a run file is read.
+A slice is void if during it the server was away, restarted or promoted, nothing was done, or
+clients were not connected; in a trial also if others restarted the server after the slice before.
+All is derived from the run file.
 """
 
 from __future__ import annotations
@@ -16,78 +16,83 @@ from typing import Any, NamedTuple
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import GroupInterval, Interval, Sighting, Slice
 from pgdyno.record.failures import commonest, is_answer
+from pgdyno.spec.connections import KeptConnections, kept_connections
 
 AWAY_SHARE_MAX = 0.1
-"""Part of a slice in which the server may answer nobody, or clients be without a connection. What
-is shorter is part of what was measured, as a stall is."""
-LOOK_MS = 1_100
-"""The sessions' states are summed up over a second."""
+"""Share of a slice in which the server may answer nobody, or clients may lack connections. A
+shorter absence is part of the measurement, like a stall."""
+SAMPLING_MS = 1_100
+"""Period over which the states of sessions are summed: a second, and some delay."""
 SLEEP = "\\\\sleep"
-"""The meta-command, in JSON."""
+"""The meta-command as it is in the spec's JSON."""
 SILENT_MS_MIN = 2_000
-"""The probes ask once a second; one late answer is no absence."""
+"""Minimum of an absence: the probes sample once a second, and one late answer is none."""
 CONNECT = "connect"
-"""What the engine has for a statement where a connection could not be made."""
+"""The statement that the load engine records for an error while connecting."""
 NOTHING_DONE = "nothing was done"
 EDGE_MS = 50
-"""How far an interval may reach beyond a silence: their clocks are read one after the other."""
+"""Time by which an interval may exceed a silence, since their clock readings differ."""
 _CRASHED = {
-    "57P02": "a process of the server crashed, and took all sessions with it",
+    "57P02": "a process of the server crashed, which ended all sessions",
     "57P03": "the server was starting up or shutting down",
 }
 
 
 @dataclass(frozen=True)
 class Silence:
-    """A time in which the server answered neither the clients nor the probes, or was not reached
-    by the clients."""
+    """A period in which the server answered neither the clients nor the probes, or the clients did
+    not reach the server."""
 
     from_ms: int
     to_ms: int
     idle_ms: float
-    """Length of the intervals within it, in which nothing was done."""
+    """Duration of its intervals, in which nothing was done."""
     reached: bool = True
-    """Whether the clients may have reached it; else it waited for them as they for it."""
+    """False if the connections were broken: the server waited for the clients."""
 
     def __str__(self) -> str:
         seconds = f"{self.idle_ms / 1000:.1f} s"
         if self.reached:
             return f"the server answered nobody for {seconds}"
-        return f"nothing came through between clients and server for {seconds}"
+        return f"no data passed between clients and server for {seconds}"
 
 
 @dataclass(frozen=True)
 class Connected:
-    """How many of a group's clients had a connection, over some intervals."""
+    """Number of a group's clients that had a connection, over some intervals."""
 
     group: str
-    clients: int
-    most: int
-    missing_share: float
-    """Of the clients' time, the part without a connection."""
+    expected: int
+    connections_max: int
+    """The largest number of connections in an interval."""
+    unconnected_share: float
+    """Share of the clients' time without a connection."""
 
     @property
-    def some_stayed_out(self) -> bool:
-        """Whether at no time all were connected."""
-        return self.most < self.clients
+    def never_complete(self) -> bool:
+        """True if at no time all expected connections were open."""
+        return self.connections_max < self.expected
 
 
-def void_reason(run: RunFile, each: Slice) -> str | None:
-    """Why a slice decides nothing; None when it counts. A ramp decides nothing anyway."""
+def void_reason(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | None:
+    """Return the reason why a slice is void, or None. A ramp decides nothing and is never void.
+
+    ``fields`` are those of the spec with the slice's change in them.
+    """
     if each.kind == "ramp":
         return None
-    reasons = (reason for judge in _JUDGES if (reason := judge(run, each)))
-    return next(reasons, None)
+    reasons = (reason for check in _CHECKS if (reason := check(run, each)))
+    return next(reasons, None) or _unconnected(run, each, fields)
 
 
 def difference(before: Sighting, after: Sighting) -> str | None:
-    """How the server that answered differs from the one before; None when it is the same."""
-    told: tuple[tuple[str, str], ...] = (
+    """Return how the server that answered differs from the one before; None if it is the same."""
+    sentences: tuple[tuple[str, str], ...] = (
         ("system_identifier", "another server answered"),
         ("started_unix_ms", "the server was restarted"),
         ("checkpointer_unix_ms", "the server crashed and recovered"),
     )
-    for name, sentence in told:
+    for name, sentence in sentences:
         old, new = getattr(before, name), getattr(after, name)
         if None not in (old, new) and old != new:
             return sentence
@@ -96,8 +101,8 @@ def difference(before: Sighting, after: Sighting) -> str | None:
 
 
 def silences(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
-    """Times of a slice, or of the whole run, between two moments in which nobody had an answer;
-    none where no probe was at work."""
+    """Yield the periods of a slice, or of the whole run, in which nobody received an answer; none
+    if the server was never probed."""
     intervals = _intervals(run, each)
     if not intervals or (each and each.ended_ms is None) or not run.was_probed:
         return
@@ -105,27 +110,30 @@ def silences(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
     if each and each.ended_ms is not None:
         began, ended = each.started_ms, each.ended_ms
     edges = [began, *run.answered_ms(began, ended), ended]
-    heard = run.answered_with_errors_ms(is_answer)
+    with_errors = run.answered_with_errors_ms(is_answer)
     for a, b in pairwise(edges):
         if b - a < SILENT_MS_MIN:
             continue
         inside = [interval for interval in intervals if _within(interval, a, b)]
-        idle = [i for i in inside if not i.done and _due(i) and i.at_ms not in heard]
+        idle = [i for i in inside if not i.done and _due(i) and i.at_ms not in with_errors]
         if idle:
             yield Silence(a, b, _length_ms(idle))
 
 
 def broken_links(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
-    """Times of a slice, or of the whole run, in which clients waited for answers, and no session of
-    the server was at work. A client that sleeps in a transaction has the server wait for it."""
-    stretches = list(_idle_stretches(run, _intervals(run, each)))
-    if stretches and SLEEP in json.dumps(run.run.spec):
+    """Yield the periods of a slice, or of the whole run, in which clients waited for answers while
+    all sessions were idle.
+
+    None for scripts that sleep, during which the session is idle as well.
+    """
+    periods = list(_idle_periods(run, _intervals(run, each)))
+    if periods and SLEEP in json.dumps(run.run.spec):
         return
-    for idle in stretches:
+    for idle in periods:
         began, ended = idle[0].at_ms, round(idle[-1].at_ms + idle[-1].duration_ms)
-        # The first second that was looked at may have begun before.
-        looks = run.active(began + LOOK_MS, ended)
-        if looks and not any(looks):
+        # The first sampling may include a time before the period.
+        active = run.active_sessions(began + SAMPLING_MS, ended)
+        if active and not any(active):
             yield Silence(began, ended, _length_ms(idle), reached=False)
 
 
@@ -133,97 +141,109 @@ def _intervals(run: RunFile, each: Slice | None) -> list[Interval]:
     return run.intervals(None if each is None else [each.id])
 
 
-def _idle_stretches(run: RunFile, intervals: list[Interval]) -> Iterator[list[Interval]]:
-    """Intervals in a row in which something was waiting and nobody was answered, for long
-    enough. An error is an answer too."""
-    heard = run.answered_with_errors_ms(is_answer)
-    for idle, stretch in groupby(
-        intervals, lambda i: not i.done and i.backlog > 0 and i.at_ms not in heard
+def _idle_periods(run: RunFile, intervals: list[Interval]) -> Iterator[list[Interval]]:
+    """Yield runs of consecutive intervals in which transactions waited and nobody was answered,
+    not even with an error, if they last long enough."""
+    with_errors = run.answered_with_errors_ms(is_answer)
+    for idle, group in groupby(
+        intervals, lambda i: not i.done and i.backlog > 0 and i.at_ms not in with_errors
     ):
-        in_a_row = list(stretch)
-        if idle and _length_ms(in_a_row) >= SILENT_MS_MIN:
-            yield in_a_row
+        consecutive = list(group)
+        if idle and _length_ms(consecutive) >= SILENT_MS_MIN:
+            yield consecutive
 
 
 def _length_ms(intervals: list[Interval]) -> float:
     return sum(each.duration_ms for each in intervals)
 
 
-def connected(run: RunFile, each: Slice) -> list[Connected]:
-    """By group, how many clients had the connection that they hold for themselves, or the pool
-    those that it was refused."""
+def connected(run: RunFile, each: Slice, kept: Mapping[str, KeptConnections]) -> list[Connected]:
+    """Return the connections of the groups in ``kept`` whose number is known.
+
+    A pool opens connections when it needs them, and clients may end: a smaller number then means
+    nothing, unless connecting failed.
+    """
     found = []
     rows = run.group_intervals([each.id])
-    for group in run.run.spec.get("clients") or []:
-        mine = [row for row in rows if row.client_group == group["name"] and row.clients]
-        wanted = _wanted(run.run.spec, group, each.change, mine)
-        if wanted:
-            pairs = list(zip(mine, wanted, strict=True))
-            missing = sum(max(0, n - row.connections) * row.duration_ms for row, n in pairs)
-            total = sum(n * row.duration_ms for row, n in pairs)
-            closest = max(pairs, key=lambda pair: pair[0].connections - pair[1])
-            share = missing / total if total else 0.0
-            found.append(Connected(group["name"], closest[1], closest[0].connections, share))
+    for group, connections in kept.items():
+        of_group = [row for row in rows if row.client_group == group and row.clients]
+        known = connections.fixed or any(row.connect_failures for row in of_group)
+        if of_group and known:
+            expected = [connections.expected(row.clients) for row in of_group]
+            found.append(_connected(group, of_group, expected))
     return found
 
 
+def _connected(group: str, rows: list[GroupInterval], expected: list[int]) -> Connected:
+    pairs = list(zip(rows, expected, strict=True))
+    missing = sum(max(0, n - row.connections) * row.duration_ms for row, n in pairs)
+    total = sum(n * row.duration_ms for row, n in pairs)
+    closest, expected_then = max(pairs, key=lambda pair: pair[0].connections - pair[1])
+    share = missing / total if total else 0.0
+    return Connected(group, expected_then, closest.connections, share)
+
+
 def _restarted(run: RunFile, each: Slice) -> str | None:
-    seen = [sighting for sighting in run.sightings() if sighting.slice_id == each.id]
-    for before, after in pairwise(seen):
-        if said := difference(before, after):
-            return said
+    sightings = [sighting for sighting in run.sightings() if sighting.slice_id == each.id]
+    for before, after in pairwise(sightings):
+        if sentence := difference(before, after):
+            return sentence
     codes = {error.sqlstate for error in run.errors([each.id])}
-    return next((said for code, said in _CRASHED.items() if code in codes), None)
+    return next((sentence for code, sentence in _CRASHED.items() if code in codes), None)
 
 
 class Restart(NamedTuple):
-    """The server was restarted or replaced between two sightings of it."""
+    """A restart or replacement of the server between two sightings."""
 
     before: Sighting
     after: Sighting
     sentence: str
-    """How the two differ."""
+    """Difference of the two, such as ``the server was restarted``."""
 
 
-def restarts(run: RunFile, seen: list[Sighting]) -> Iterator[Restart]:
-    """Between which of ``seen`` somebody else restarted or replaced the server. What pgdyno does
-    itself (an event ``restart``) is left out."""
+def restarts(run: RunFile, sightings: list[Sighting]) -> Iterator[Restart]:
+    """Yield the restarts and replacements of the server by others, between two of ``sightings``.
+
+    Restarts by pgdyno itself have an event ``restart``.
+    """
     ours = [event.at_ms for event in run.events("restart")]
-    for before, after in pairwise(seen):
-        said = difference(before, after)
-        if said and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
-            yield Restart(before, after, said)
+    for before, after in pairwise(sightings):
+        sentence = difference(before, after)
+        if sentence and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
+            yield Restart(before, after, sentence)
 
 
 def _restarted_before(run: RunFile, each: Slice) -> str | None:
-    """Of a trial: the server's caches are cold, and what the slice is compared with had warm ones,
-    be it the one before or the one that follows."""
+    """Return the restart between the slice of a trial and the slice before, if there was one.
+
+    It has emptied the server's caches, which the other slice of the pair had filled.
+    """
     earlier = [other for other in run.slices() if other.id < each.id and other.ended_ms]
     if each.trial_id is None or not earlier:
         return None
     since_ms, until_ms = earlier[-1].ended_ms or 0, each.ended_ms or each.started_ms
-    seen = run.sightings()
-    last = [sighting for sighting in seen if sighting.at_ms <= since_ms][-1:]
-    then = [sighting for sighting in seen if since_ms < sighting.at_ms <= until_ms]
+    sightings = run.sightings()
+    last = [sighting for sighting in sightings if sighting.at_ms <= since_ms][-1:]
+    later = [sighting for sighting in sightings if since_ms < sighting.at_ms <= until_ms]
     return next(
-        (f"{each.sentence} before it began" for each in restarts(run, [*last, *then])), None
+        (f"{each.sentence} before it began" for each in restarts(run, [*last, *later])), None
     )
 
 
 def _lost_all(run: RunFile, each: Slice) -> str | None:
-    """All connections at once: within one interval, more than were ever open together."""
+    """Return the loss, within one interval, of at least as many connections as were ever open."""
     most = max((row.connections for row in run.intervals([each.id])), default=0)
     lost = max((loss.count for loss in run.losses([each.id])), default=0)
     if not 0 < most <= lost:
         return None
-    said = "the connection was lost" if most == 1 else f"all {most:,} connections were lost"
-    return f"{said}{_why_none_came(run, each, ', and then: ')}"
+    sentence = "the connection was lost" if most == 1 else f"all {most:,} connections were lost"
+    return f"{sentence}{_connect_error(run, each, ', and then: ')}"
 
 
-def _why_none_came(run: RunFile, each: Slice, before: str) -> str:
-    """What was said to those who tried to connect; '' if nothing."""
-    heard = (*run.errors([each.id]), *run.errors())
-    refused = [error for error in heard if error.statement == CONNECT]
+def _connect_error(run: RunFile, each: Slice, before: str) -> str:
+    """Return the first error of clients that tried to connect, after ``before``; '' if none."""
+    errors = (*run.errors([each.id]), *run.errors())
+    refused = [error for error in errors if error.statement == CONNECT]
     if not refused:
         return ""
     return f"{before}{refused[0].sqlstate} {refused[0].message}"
@@ -232,11 +252,11 @@ def _why_none_came(run: RunFile, each: Slice, before: str) -> str:
 def _silent(run: RunFile, each: Slice) -> str | None:
     if each.ended_ms is None:
         return None
-    least_ms = AWAY_SHARE_MAX * (each.ended_ms - each.started_ms)
-    for kind in (silences, broken_links):
-        found = list(kind(run, each))
+    allowed_ms = AWAY_SHARE_MAX * (each.ended_ms - each.started_ms)
+    for periods in (silences, broken_links):
+        found = list(periods(run, each))
         idle_ms = sum(silence.idle_ms for silence in found)
-        if found and idle_ms > least_ms:
+        if found and idle_ms > allowed_ms:
             return str(replace(found[0], idle_ms=idle_ms))
     return None
 
@@ -253,29 +273,27 @@ def _nothing_done(run: RunFile, each: Slice) -> str | None:
     )
 
 
-def _unconnected(run: RunFile, each: Slice) -> str | None:
-    groups = connected(run, each)
-    several = len(run.run.spec.get("clients") or []) > 1
-    for group in groups:
+def _unconnected(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | None:
+    several = len(fields.get("clients") or []) > 1
+    for group in connected(run, each, kept_connections(fields)):
         of_group = f" of {group.group}" if several else ""
-        if group.some_stayed_out:
-            most = f"{group.most:,}" if group.most else "none"
-            said = f"{most} of {group.clients:,} clients{of_group} had a connection"
-            return f"{said}{_why_none_came(run, each, ': ')}"
-        if group.missing_share > AWAY_SHARE_MAX:
-            share = f"{100 * group.missing_share:.0f} %"
+        if group.never_complete:
+            most = f"{group.connections_max:,}" if group.connections_max else "none"
+            sentence = f"{most} of {group.expected:,} clients{of_group} had a connection"
+            return f"{sentence}{_connect_error(run, each, ': ')}"
+        if group.unconnected_share > AWAY_SHARE_MAX:
+            share = f"{100 * group.unconnected_share:.0f} %"
             return f"clients{of_group} were without a connection for {share} of their time"
     return None
 
 
-_Judge = Callable[[RunFile, Slice], str | None]
-_JUDGES: tuple[_Judge, ...] = (
+_Check = Callable[[RunFile, Slice], str | None]
+_CHECKS: tuple[_Check, ...] = (
     _restarted,
     _restarted_before,
     _lost_all,
     _silent,
     _nothing_done,
-    _unconnected,
 )
 
 
@@ -286,30 +304,3 @@ def _within(interval: Interval, began: int, ended: int) -> bool:
 
 def _due(interval: Interval) -> bool:
     return interval.intended > 0 or interval.backlog > 0
-
-
-def _wanted(
-    spec: Mapping[str, Any],
-    group: Mapping[str, Any],
-    change: Mapping[str, Any],
-    rows: list[GroupInterval],
-) -> list[int]:
-    """How many connections there should have been in each interval; empty where none need be held.
-
-    A pool opens them as it needs them, and clients that come, go or make a new one for each
-    transaction are not held to a number: unless connecting failed, nothing is known to be wrong.
-    """
-    load = spec.get("load") or {}
-    comes_and_goes = bool(load.get("transactions") or load.get("steps"))
-    pool = group.get("pool") or {}
-    most = (change.get("pool_max") or {}).get(group["name"], pool.get("max"))
-    if group.get("connection") not in (None, "persistent") and _renews(group["connection"]):
-        return []
-    if (most or comes_and_goes) and not any(row.connect_failures for row in rows):
-        return []
-    return [min(row.clients, most or row.clients) for row in rows]
-
-
-def _renews(connection: Any) -> bool:
-    """Whether a group's clients make new connections as they go."""
-    return not isinstance(connection, Mapping) or connection.get("reconnect_every") is not None
