@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.conduct import Silent
@@ -26,20 +26,23 @@ from pgdyno.errors import PgdynoError
 from pgdyno.record import Recorder
 from pgdyno.record._writer import Writer
 
+if TYPE_CHECKING:
+    from pgdyno._engine import Interval
+
 _PATIENCE_S = 120.0
 _LOOK_EVERY_S = 0.02
 _WARM, _MEASURED = 1, 2
 
 
 class Counting(Recorder):
-    """A recorder that also keeps the intervals at hand."""
+    """A recorder that also keeps the intervals in memory."""
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)
         self.intervals: list[Mapping[str, Any]] = []
 
-    def add_interval(self, interval: Mapping[str, Any]) -> None:
-        """Records and keeps."""
+    def add_interval(self, interval: Interval) -> None:
+        """Record the interval, and keep it."""
         super().add_interval(interval)
         self.intervals.append(interval)
 

@@ -27,7 +27,6 @@ _BANNED = {
 _STILL: dict[str, set[str]] = {
     "drill": {"folder", "is to be"},
     "price": {"besides", "is to be"},
-    "record": {"anew", "told"},
     "remedy": {"besides", "is to be"},
     "docs/benchmarks.md": {"processor"},
     "docs/guides/price.md": {"besides", "but for"},

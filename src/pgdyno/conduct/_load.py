@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct._config import Acks, engine_config
@@ -24,6 +24,10 @@ from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 
+if TYPE_CHECKING:
+    from pgdyno._engine import GroupRow, ScriptRow
+
+_Row = TypeVar("_Row", bound=Mapping[str, object])
 _POLL_SECONDS = 0.1
 _RECORDED_SECONDS_MAX = 5.0
 _CONNECTING_LOOK_SECONDS = 0.002
@@ -73,9 +77,9 @@ class RunningLoad:
         self._groups = {group["name"]: dict(group) for group in config["groups"]}
         self._verbose = config.get("verbose_errors", False)
         self._noted: set[tuple[Any, ...]] = set()
-        self._last_rows: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._last_rows: dict[tuple[str, str], ScriptRow] = {}
         self._to_end = _transactions_in_all(config)
-        self._last_groups: dict[str, Mapping[str, Any]] = {}
+        self._last_groups: dict[str, GroupRow] = {}
         self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
         self.started_ns = _started(self._load, tag)
         self._poller.start()
@@ -187,7 +191,9 @@ class RunningLoad:
         if not left:
             return
         now_ns = time.monotonic_ns()
-        rows = [{**_zeros(row), "cancelled": row["backlog"]} for row in left.values()]
+        rows: list[ScriptRow] = [
+            {**_zeros(row), "cancelled": row["backlog"]} for row in left.values()
+        ]
         self._recorder.add_interval(
             {
                 "started_ns": now_ns,
@@ -197,6 +203,7 @@ class RunningLoad:
                 "groups": [_zeros(row) for row in self._last_groups.values()],
                 "statements": [],
                 "errors": [],
+                "reports": [],
                 "threads": [],
             }
         )
@@ -320,13 +327,14 @@ def _ms(response: Histogram, percentile: float) -> float | None:
     return response.percentile(percentile) / 1e6 if response.count else None
 
 
-def _zeros(row: Mapping[str, Any]) -> dict[str, Any]:
+def _zeros(row: _Row) -> _Row:
     """Return a row with the same names and all counts zero."""
     empty = Histogram().encode()
-    return {
+    zeros = {
         name: value if isinstance(value, str) else empty if isinstance(value, bytes) else 0
         for name, value in row.items()
     }
+    return cast("_Row", zeros)
 
 
 def engine_facts(spec: Spec) -> dict[str, Any]:

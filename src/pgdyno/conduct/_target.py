@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import OpenDisks, open_disks
 from pgdyno.errors import SetupError
+from pgdyno.record.facts import ServerFacts
 from pgdyno.server import (
     OWN_DATABASE,
     Cluster,
@@ -65,7 +65,7 @@ class Target:
     entrance: ConnInfo
     """Where the clients connect: the server itself, or a pooler in front of it."""
     settings: Settings
-    facts: dict[str, Any]
+    facts: ServerFacts
     cluster: Cluster | None
     """The embedded server; ``None`` for an existing server."""
     disks: OpenDisks | None = None
@@ -218,7 +218,7 @@ def _check_open_files(spec: Spec) -> None:
         )
 
 
-def _check_connections(spec: Spec, facts: Mapping[str, Any]) -> None:
+def _check_connections(spec: Spec, facts: ServerFacts) -> None:
     """Raise SetupError for more direct connections than the server accepts."""
     needed = sum(group.connections_max for group in spec.clients)
     limit = int(facts["settings"]["max_connections"])
@@ -254,7 +254,7 @@ def _start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher) -> Target:
     for note in opened[0].notes:
         watcher.note(note)
     conninfo = cluster.conninfo
-    facts = {
+    facts: ServerFacts = {
         **server_facts(conninfo),
         "kind": "embedded",
         "installation": installation.source,
@@ -308,7 +308,7 @@ def _open_existing(
         watcher.note(_FILES_HIDDEN)
     settings = Settings.of_user(conninfo, may_apply=may_apply)
     stack.callback(_restore, settings, watcher)
-    facts = {
+    facts: ServerFacts = {
         **server_facts(conninfo),
         "kind": "existing",
         "entrance_uri": entrance.uri_without_password if pooled else None,

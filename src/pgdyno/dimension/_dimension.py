@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pgdyno.disk import OpenDisks
     from pgdyno.record import Recorder
+    from pgdyno.record.facts import ServerFacts
     from pgdyno.server import Cluster, ConnInfo, SessionSettings, Settings
     from pgdyno.server.replication.receivers import Receivers
 
@@ -44,7 +45,7 @@ class Server(Protocol):
 
     conninfo: ConnInfo
     settings: Settings
-    facts: dict[str, Any]
+    facts: ServerFacts
     cluster: Cluster | None
     disks: OpenDisks | None
     receivers: Receivers | None

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from pgdyno._engine import beta_quantile
+from pgdyno.record.facts import ServerFacts
 from pgdyno.results import drill as results
 from pgdyno.spec.disk import emulated_in_words
 
@@ -198,7 +199,7 @@ class DrillResult:
     title: str
     """What was done to which server, in one sentence."""
     spec: dict[str, Any]
-    server: dict[str, Any]
+    server: ServerFacts
     settings: dict[str, str]
     """Settings in force that decide what may be lost."""
     cuts: tuple[Cut, ...]

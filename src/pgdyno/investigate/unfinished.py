@@ -112,12 +112,12 @@ def _drill(run: RunFile, drill: DrillRow) -> Drill:
 
 
 def _cut(cut: CutRow) -> Cut:
-    ledger = cut.ledger or {}
+    ledger = cut.ledger
     return Cut(
         number=cut.number,
         variant=cut.variant,
         outcome=cut.outcome,
-        acked=ledger.get("acked"),
-        lost=ledger.get("lost"),
+        acked=ledger.get("acked") if ledger else None,
+        lost=ledger.get("lost") if ledger else None,
         recovery_s=cut.recovery_s,
     )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from pgdyno.redact import blank
+
+if TYPE_CHECKING:
+    from pgdyno._engine import ErrorRow, GroupRow, Interval, ScriptRow, StatementRow, ThreadRow
+
+Cells = dict[str, object]
+"""Column → value of one row to be recorded."""
 
 SCRIPT_COUNTS = (
     *("intended", "sent", "done", "failed", "skipped", "cancelled", "backlog", "retried"),
@@ -20,42 +26,40 @@ THREAD_COUNTS = (
 )
 ERROR_FIELDS = ("script", "file", "line", "client", "sqlstate", "expected", "retried", "count")
 ERROR_TEXTS = ("statement", "message", "detail", "hint", "context", "excerpt", "advice")
-"""Texts of an error, in which a password may stand."""
+"""Texts of an error, which may contain a password."""
 
 
-def interval_rows(interval: Mapping[str, Any], at_ms: int) -> dict[str, list[dict[str, Any]]]:
-    """Table → rows, of an interval that began ``at_ms`` into the run; its tag is the slice."""
-    common = {"at_ms": at_ms, "slice_id": interval["tag"]}
-    lasting = common | {"duration_ms": (interval["ended_ns"] - interval["started_ns"]) / 1e6}
-    clients = {row["group"]: {"clients": row["clients"]} for row in interval["groups"]}
+def interval_rows(interval: Interval, at_ms: int) -> dict[str, list[Cells]]:
+    """Return table → rows of an interval that started at ``at_ms``; its tag is the slice."""
+    common: Cells = {"at_ms": at_ms, "slice_id": interval["tag"]}
+    timed: Cells = common | {"duration_ms": (interval["ended_ns"] - interval["started_ns"]) / 1e6}
+    clients = {row["group"]: _columns(row, ["clients"]) for row in interval["groups"]}
     return {
         "interval": [
-            lasting | _script_row(row) | clients[row["group"]] for row in interval["scripts"]
+            timed | _script_row(row) | clients[row["group"]] for row in interval["scripts"]
         ],
-        "group_interval": [lasting | _group_row(row) for row in interval["groups"]],
+        "group_interval": [timed | _group_row(row) for row in interval["groups"]],
         "statement_interval": [
-            lasting | _statement_row(row)
+            timed | _statement_row(row)
             for row in interval["statements"]
             if row["done"] or row["failed"]
         ],
         "error": [common | _error_row(row) for row in interval["errors"]],
-        "metric_generator": [lasting | _thread_row(row) for row in interval["threads"]],
+        "metric_generator": [timed | _thread_row(row) for row in interval["threads"]],
     }
 
 
-def _script_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    named = {"client_group": row["group"], "script": row["script"]}
-    counts = {name: row[name] for name in SCRIPT_COUNTS}
-    return named | counts | {f"{name}_hist": row[name] for name in SCRIPT_HISTOGRAMS}
+def _script_row(row: ScriptRow) -> Cells:
+    named: Cells = {"client_group": row["group"], "script": row["script"]}
+    return named | _columns(row, SCRIPT_COUNTS) | _histograms(row, SCRIPT_HISTOGRAMS)
 
 
-def _group_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    counts = {name: row[name] for name in GROUP_COUNTS}
-    histograms = {f"{name}_hist": row[name] for name in GROUP_HISTOGRAMS}
-    return {"client_group": row["group"]} | counts | histograms
+def _group_row(row: GroupRow) -> Cells:
+    named: Cells = {"client_group": row["group"]}
+    return named | _columns(row, GROUP_COUNTS) | _histograms(row, GROUP_HISTOGRAMS)
 
 
-def _statement_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _statement_row(row: StatementRow) -> Cells:
     return {
         "client_group": row["group"],
         "script": row["script"],
@@ -67,10 +71,19 @@ def _statement_row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _error_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: row[name] for name in ERROR_FIELDS}
-    return {"client_group": row["group"]} | kept | {name: blank(row[name]) for name in ERROR_TEXTS}
+def _error_row(row: ErrorRow) -> Cells:
+    named: Cells = {"client_group": row["group"]}
+    texts = {name: blank(str(text)) for name, text in _columns(row, ERROR_TEXTS).items()}
+    return named | _columns(row, ERROR_FIELDS) | texts
 
 
-def _thread_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in THREAD_COUNTS} | {"send_late_hist": row["send_late"]}
+def _thread_row(row: ThreadRow) -> Cells:
+    return _columns(row, THREAD_COUNTS) | _histograms(row, ["send_late"])
+
+
+def _columns(row: Mapping[str, object], names: Iterable[str]) -> Cells:
+    return {name: row[name] for name in names}
+
+
+def _histograms(row: Mapping[str, object], names: Iterable[str]) -> Cells:
+    return {f"{name}_hist": row[name] for name in names}

@@ -125,7 +125,7 @@ class RunFile(Latencies):
         return self._db.decoded(Ledger, row)
 
     def intervals(self, slice_ids: Collection[int] | None = None, *, by: By = ()) -> list[Interval]:
-        """Return counts per interval in time order, a row for each value of ``by`` (by default one).
+        """Return counts per interval in time order, a row per value of ``by`` (by default one).
 
         Clients and connections belong to a group and are counted once for all its scripts.
         """
@@ -304,7 +304,7 @@ class RunFile(Latencies):
         return {name: array(column, kind) for name, column, kind in labelled}
 
     def sightings(self) -> list[Sighting]:
-        """Return the identities of the server that answered, in time order; empty in older files."""
+        """Return the identities of the answering server, in time order; empty in older files."""
         if not self._db.has("metric_server"):
             return []
         return self._db.all(Sighting, "select * from metric_server order by at_ms, rowid")

@@ -9,14 +9,17 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import fileformat
-from pgdyno.record._interval_rows import interval_rows
+from pgdyno.record._interval_rows import Cells, interval_rows
 from pgdyno.record._writer import Writer
 from pgdyno.record.plain import plain, storable
 from pgdyno.redact import blank
+
+if TYPE_CHECKING:
+    from pgdyno._engine import Interval
 
 UNFINISHED = "recording was closed before it was finished"
 
@@ -112,7 +115,7 @@ class Recorder:
         """Set the slice of subsequent samples and events; None for none."""
         self._slice_id = slice_id
 
-    def add_interval(self, interval: Mapping[str, Any]) -> None:
+    def add_interval(self, interval: Interval) -> None:
         """Add an interval from the load engine's ``poll``; its tag is the slice."""
         rows = interval_rows(interval, self.at_ms(interval["started_ns"]))
         with self._writer.together():
@@ -169,7 +172,7 @@ class Recorder:
         ns: int | None = None,
     ) -> int:
         """Begin a slice at monotonic ``ns`` (now if None), make it current, and return its id."""
-        row: dict[str, Any] = {"kind": kind, "trial_id": trial_id, "pair": pair, "side": side}
+        row: Cells = {"kind": kind, "trial_id": trial_id, "pair": pair, "side": side}
         row |= {"change": change or {}, "started_ms": self.at_ms(ns)}
         slice_id = self._writer.insert("slice", [_row("slice", row)])
         self.set_slice(slice_id)
@@ -267,7 +270,7 @@ class DrillRecorder(Recorder):
             marked = [{**row, "drill_id": self._drill_id} for row in rows]
             super().add_rows(table, marked, ns=ns, slice_id=slice_id)
 
-    def add_interval(self, interval: Mapping[str, Any]) -> None:
+    def add_interval(self, interval: Interval) -> None:
         """Ignore the call."""
 
     def statement_id(self, text: str) -> int:
@@ -311,7 +314,7 @@ def _claim(path: Path) -> None:
         ) from error
 
 
-def _new_database(path: Path, run: Mapping[str, Any]) -> sqlite3.Connection:
+def _new_database(path: Path, run: Cells) -> sqlite3.Connection:
     """Create the schema and the run row, and turn on WAL mode.
 
     The application ID is written before that, so that it is in the main file even if the -wal file
@@ -333,12 +336,12 @@ def _new_database(path: Path, run: Mapping[str, Any]) -> sqlite3.Connection:
     return db
 
 
-def _row(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _row(table: str, values: Mapping[str, object]) -> Cells:
     """Return ``values`` as columns of ``table``: objects as JSON, texts without passwords."""
     known = fileformat.columns().get(table)
     if known is None:
         raise ValueError(f"a run file has no table {table!r}")
-    row: dict[str, Any] = {}
+    row: Cells = {}
     for name, value in values.items():
         if f"{name}_json" in known:
             name = f"{name}_json"

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from pgdyno.record import fileformat
 
-Cells = dict[str, Any]
-"""Column → value of one row of SQLite."""
+StoredRow = dict[str, Any]
+"""Column → value of one row, as SQLite returns it."""
 Key = tuple[Any, ...]
 """Values of the columns that rows to merge have in common."""
 
@@ -233,7 +233,7 @@ def _merge(db: sqlite3.Connection, table: str, since: int, until: int, bucket: i
     cursor = db.execute(
         f"select {', '.join(columns)} from {table} {window} order by at_ms, rowid", (since, until)
     )
-    same_key: dict[Key, list[Cells]] = {}
+    same_key: dict[Key, list[StoredRow]] = {}
     began_ms: dict[Key, int] = {}
     for values in cursor:
         row = dict(zip(columns, values, strict=True))
@@ -268,7 +268,7 @@ def _merge_histograms(db: sqlite3.Connection, since: int, until: int, bucket: in
         db.executemany(f"update {COARSE_HISTOGRAMS} set {sets} where rowid = ?", changed)
 
 
-def _merged(merge: Merge, rows: list[Cells]) -> Cells:
+def _merged(merge: Merge, rows: list[StoredRow]) -> StoredRow:
     last = dict(rows[-1])
     if len(rows) > 1:
         for name in merge.sums:

@@ -9,6 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pgdyno.record.facts import (
+    EngineFacts,
+    HostFacts,
+    ServerFacts,
+    StoredCheck,
+    StoredEvidence,
+    StoredLedger,
+    StoredProof,
+    StoredProposal,
+)
+
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
 
@@ -23,9 +34,9 @@ class RunInfo:
     started_unix_ms: int
     spec_text: str
     spec: dict[str, Any]
-    server: dict[str, Any]
-    host: dict[str, Any]
-    engine: dict[str, Any]
+    server: ServerFacts
+    host: HostFacts
+    engine: EngineFacts
     status: str
     """running, done, failed, interrupted or broken; also interrupted if its writer has ended."""
     status_detail: str
@@ -246,10 +257,10 @@ class FindingRow:
     rank: int | None
     sentence: str
     confidence: float | None
-    evidence: list[Any]
+    evidence: list[StoredEvidence]
     false_positives: str
-    causes: list[Any]
-    remedies: list[Any]
+    causes: list[str]
+    remedies: list[StoredProposal]
 
 
 @dataclass(frozen=True)
@@ -313,7 +324,7 @@ class CutRow:
     seen_by: str
     server_said: str
     recovery_s: float | None
-    ledger: dict[str, Any] | None
-    proof: dict[str, Any]
-    checks: list[Any]
+    ledger: StoredLedger | None
+    proof: StoredProof
+    checks: list[StoredCheck]
     facts: dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.connect import connect
@@ -15,6 +15,8 @@ from pgdyno.server.versions import newer_note
 
 if TYPE_CHECKING:
     import psycopg
+
+    from pgdyno.record.facts import ServerFacts
 
 SETTINGS_THAT_MATTER = (
     "autovacuum",
@@ -49,7 +51,7 @@ SETTINGS_THAT_MATTER = (
 """Always recorded; other settings only where they differ from the built-in default."""
 
 
-def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
+def server_facts(conninfo: ConnInfo) -> ServerFacts:
     """Return facts about the server, ready for JSON, without passwords and hidden paths.
 
     version, version_num, note (when newer than supported), superuser, monitor (member of
@@ -66,7 +68,7 @@ def server_facts(conninfo: ConnInfo) -> dict[str, Any]:
         postmaster = postmaster_here(row.pop("backend_pid"), conninfo.user, conninfo.database)
     capabilities = {name: row.pop(name) for name in ("lz4", "zstd", "jit", "io_uring", "icu")}
     return {
-        **row,
+        **cast("ServerFacts", row),
         "note": newer_note(row["version"], row["version_num"]),
         "capabilities": capabilities,
         "settings": settings,

@@ -1,0 +1,122 @@
+"""Types of the JSON columns of a run file. A key may be absent in a file of an older version."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+
+class ServerFacts(TypedDict, total=False):
+    """Facts of the server at the start of a run."""
+
+    version: str
+    version_num: int
+    note: str | None
+    """Warning about a version newer than the supported ones."""
+    kind: str
+    """embedded or existing."""
+    installation: str
+    superuser: bool
+    monitor: bool
+    """Membership in pg_monitor."""
+    in_recovery: bool
+    database: str
+    database_bytes: int
+    database_named: str | None
+    """The database that the user named, if any."""
+    data_directory: str | None
+    started_epoch_s: float
+    settings: dict[str, str]
+    capabilities: dict[str, bool]
+    is_local: bool
+    """True if its processes are on this machine."""
+    postmaster_pid: int | None
+    cores: float | None
+    uri: str
+    """URI without the password."""
+    tables: str | None
+    """made, kept or theirs."""
+    standby: dict[str, Any]
+    """Facts of the standbys."""
+    entrance_uri: str | None
+    """URI of the pooler in front of the server, if any."""
+
+
+class HostFacts(TypedDict, total=False):
+    """Facts of the machine that pgdyno runs on."""
+
+    cores: float
+    """CPUs that the server, or pgdyno, may use."""
+    cores_host: int
+    memory_bytes: int
+    memory_host_bytes: int
+    kernel: str
+    machine: str
+    cpu_model: str | None
+    virtualised: bool
+    container: bool
+    filesystem: dict[str, dict[str, Any]]
+    """``data`` and ``wal`` → facts of the file system."""
+    same_host_as_server: bool
+
+
+class EngineFacts(TypedDict, total=False):
+    """Facts of the load engine."""
+
+    version: str
+    profile: str
+    target: str
+    threads: int
+    protocol: str
+    reactor: str
+    reactor_why: str
+    cpus: list[int] | None
+    nice: int | None
+
+
+class StoredProof(TypedDict):
+    """The proof of a fault."""
+
+    happened: bool
+    sentence: str
+    facts: dict[str, Any]
+
+
+class StoredCheck(TypedDict):
+    """A check of a database after a fault."""
+
+    name: str
+    passed: bool | None
+    detail: str
+    seconds: float
+
+
+class StoredLedger(TypedDict):
+    """The ack ledger compared with the database after a fault."""
+
+    acked: int
+    lost: int
+    lost_ms: float
+    ghost: int
+    unknown: int
+    holes: int
+    phantoms: int
+    duplicates: int
+
+
+class StoredEvidence(TypedDict):
+    """One number that a finding rests on."""
+
+    name: str
+    value: float | str | None
+    unit: str
+    threshold: str | None
+    window_ms: list[int] | None
+
+
+class StoredProposal(TypedDict):
+    """A change that a finding suggests, with its predicted ratio of throughput."""
+
+    remedy_id: str
+    change: dict[str, Any]
+    predicted_ratio: float
+    why: str
