@@ -122,7 +122,7 @@ class Run:
         return self.intervals[-1]
 
     def assert_balanced(self) -> None:
-        """The ledger identity, at the end of every interval and at the very end."""
+        """Check the ledger at the end of every interval and at the very end."""
         total: Counter[str] = Counter()
         for interval in self.intervals:
             for row in interval["scripts"]:

@@ -1,4 +1,4 @@
-"""Why a measurement is not trusted: programs of others, from /proc and run files; gaps."""
+"""Why a measurement is not trusted: other programs, from /proc and run files; gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which slices are void, and what counts as an incident: judged on made-up run files."""
+"""Void slices and incidents, found in synthetic run files."""
 
 from __future__ import annotations
 

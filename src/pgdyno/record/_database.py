@@ -157,7 +157,7 @@ def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
 
 
 def columns_of(table: str) -> dict[str, str]:
-    """Return a table's columns and their declared types. ValueError for an unknown table."""
+    """Return a table's columns and their declared types. ValueError if there is no such table."""
     types = fileformat.columns().get(table)
     if types is None:
         raise ValueError(f"a run file has no table {table!r}")

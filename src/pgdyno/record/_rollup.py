@@ -24,7 +24,7 @@ Key = tuple[Any, ...]
 
 
 class Stage(NamedTuple):
-    """Bucket length ``bucket_ms`` of runs that have lasted ``run_ms`` or longer."""
+    """Bucket length ``bucket_ms`` of a run that has lasted at least ``run_ms``."""
 
     run_ms: int
     bucket_ms: int
