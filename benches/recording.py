@@ -19,7 +19,7 @@ from benches.server import SETTINGS, BenchServer, bench_server
 from pgdyno.disk import Device, make_image, mount_image, open_device, unmount_all
 from pgdyno.errors import SetupError
 from pgdyno.server import DiskDirectories
-from pgdyno.server.local.account import give, server_account
+from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.stats import paired_effect
 
 PLAIN = "a plain loop mount"
@@ -41,7 +41,7 @@ class PlainLoop:
         point.mkdir(parents=True)
         make_image(self._folder / "image", "ext4", _SIZE_BYTES)
         mount_image(self._folder / "image", point, "ext4")
-        give(point, server_account())
+        change_owner(point, server_account())
         self.data: Path | None = point
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.local.account import Account, give, plain_environment, server_account
+from pgdyno.server.local.account import Account, change_owner, plain_environment, server_account
 
 PATIENCE_S = 20.0
 _PR_SET_PDEATHSIG = 1
@@ -75,8 +75,8 @@ class Pooler:
         account = server_account()
         command = [self._program, *self.configure(account)]
         for path in self.folder.rglob("*"):
-            give(path, account)
-        give(self.folder, account)
+            change_owner(path, account)
+        change_owner(self.folder, account)
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,

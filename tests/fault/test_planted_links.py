@@ -21,9 +21,14 @@ from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.local import controldata
 from pgdyno.server.local._sharedmem import _posix_handles, _recorded_segment
-from pgdyno.server.local.account import give, server_account
+from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.logtext import last_line, log_text
-from pgdyno.server.local.safefiles import acting, copy_tree, make_directory, remove_directory
+from pgdyno.server.local.safefiles import (
+    as_server_account,
+    copy_tree,
+    make_directory,
+    remove_directory,
+)
 from pgdyno.server.replication.standby import Standby
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account for servers")
@@ -202,7 +207,7 @@ def test_the_wal_s_link_leads_a_move_nowhere(
 
 @pytest.fixture
 def theirs(open_dir: Path) -> Path:
-    """A directory of the account's, with a link ``way`` to ``real`` in it."""
+    """A directory of the account that contains ``way``, a link to ``real``."""
     make_directory(open_dir / "theirs")
     as_account('cd "$1"; mkdir real; ln -s real way', open_dir / "theirs")
     return open_dir / "theirs"
@@ -253,7 +258,7 @@ def test_a_link_of_root_s_leads_where_it_says(open_dir: Path) -> None:
 
 
 def test_who_acts_as_the_account_makes_nothing_as_root(roots: Roots) -> None:
-    with acting(), pytest.raises(SetupError, match="Permission denied"):
+    with as_server_account(), pytest.raises(SetupError, match="Permission denied"):
         make_directory(roots.folder / "evil")
 
 
@@ -274,7 +279,7 @@ def test_a_kept_cluster_lies_in_a_folder_of_ours(
 ) -> None:
     theirs = open_dir / "theirs"
     theirs.mkdir()
-    give(theirs, server_account())
+    change_owner(theirs, server_account())
     with pytest.raises(SetupError, match=f"{theirs} belongs to another user"):
         Cluster.create(installation_of(18), keep_dir=theirs)
     assert list(theirs.iterdir()) == []
@@ -326,7 +331,7 @@ def test_a_whole_tree_swapped_while_it_is_removed(roots: Roots, open_dir: Path) 
     make_directory(open_dir / "disk")
     for _ in range(8):
         make_directory(open_dir / "disk/tree")
-        with acting():
+        with as_server_account():
             for number in range(50):
                 (open_dir / f"disk/tree/{number}").mkdir()
         with swapped(open_dir / "disk/tree", roots.folder):
@@ -336,10 +341,10 @@ def test_a_whole_tree_swapped_while_it_is_removed(roots: Roots, open_dir: Path) 
 
 
 def test_only_the_thread_that_acts_is_the_account(roots: Roots) -> None:
-    with acting():
+    with as_server_account():
         with pytest.raises(PermissionError):
             roots.file.read_text()
-        with acting(), pytest.raises(PermissionError):
+        with as_server_account(), pytest.raises(PermissionError):
             roots.file.read_text()
         assert os.geteuid() == 0
     assert roots.file.read_text() == SECRET

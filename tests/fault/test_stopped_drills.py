@@ -96,7 +96,7 @@ def stop(_pgdyno_home: None, tmp_path: Path) -> Iterator[Callable[..., Stopped]]
         deadline = time.monotonic() + PATIENCE_S
         while run.poll() is None:
             os.killpg(run.pid, number)  # A child that has ended is there until it is waited for.
-            assert time.monotonic() < deadline, "it does not end"
+            assert time.monotonic() < deadline, "the process has not ended"
             time.sleep(0.05)
         _, err = run.communicate()
         # The process that removes disks ends by itself when it sees that pgdyno has.

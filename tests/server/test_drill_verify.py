@@ -38,7 +38,7 @@ from pgdyno.drill.witnesses import (
 )
 from pgdyno.record import read_acks
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.local.account import give, run_as, server_account
+from pgdyno.server.local.account import change_owner, run_as, server_account
 from pgdyno.server.local.controldata import PAGE_BYTES
 from pgdyno.server.lsn import parse_lsn
 from pgdyno.workload import Tables, WeightedScript, Workload
@@ -330,7 +330,7 @@ def test_a_server_without_its_wal_refuses(base: Base) -> None:
 
 
 def test_a_server_that_takes_no_connection_is_corrupt(base: Base) -> None:
-    """It runs, but cannot read who may log in; nobody waits for that to change."""
+    """The server runs but cannot read its roles; the verdict does not wait for that to change."""
     base.patch("pg_authid", 0, b"\x7f" * PAGE_BYTES)
     found = base.verify()
     assert (found.outcome, found.seen_by, found.ledger) == ("corrupt", "start", None)
@@ -385,7 +385,7 @@ def test_a_standby_is_looked_at_once_it_was_promoted(base: Base) -> None:
     """Before, what it has not yet replayed would count as lost."""
     signal = base.cluster.data_dir / "standby.signal"
     signal.touch()
-    give(signal, server_account())
+    change_owner(signal, server_account())
     seen: list[bool] = []
 
     def promote() -> None:

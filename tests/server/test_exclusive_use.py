@@ -1,4 +1,4 @@
-"""One pgdyno at a time on a server: a second one waits or is refused, and kill -9 lets go."""
+"""Exclusive use of a server: a second run waits or is refused, and kill -9 releases the lock."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_connections_are_spread() -> None:
 
 @pytest.mark.parametrize("alpn", [True, False])
 def test_encryption_without_being_asked_for(tmp_path: Path, alpn: bool) -> None:
-    """As PostgreSQL 17 does it: TLS at once, and both sides say that they mean PostgreSQL."""
+    """A server with direct TLS, as in PostgreSQL 17: TLS at once, and ALPN on both sides."""
     authority = Authority(tmp_path, "ours")
     certificate, key = authority.issue("server", "fake", "DNS:db.test")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

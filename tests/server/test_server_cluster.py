@@ -20,7 +20,7 @@ from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.server.local._sharedmem import _posix_handles, _recorded_segment
-from pgdyno.server.local.account import give, server_account
+from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.safefiles import copy_tree
 
@@ -244,7 +244,7 @@ def shelf(parent: Path, name: str) -> Path:
     """A folder that the server's account may write to."""
     folder = parent / name
     folder.mkdir(mode=0o700)
-    give(folder, server_account())
+    change_owner(folder, server_account())
     return folder
 
 

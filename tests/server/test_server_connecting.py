@@ -89,7 +89,7 @@ def test_missing_database_and_role(pg: Cluster) -> None:
     with pytest.raises(SetupError) as caught:
         resolve_conninfo("shop", user="pgdyno", **where)
     assert caught.value.message == "the database shop does not exist"
-    assert caught.value.hint == "createdb shop, or name one that is there with -d"
+    assert caught.value.hint == "createdb shop, or name an existing one with -d"
     with pytest.raises(SetupError, match='role "stranger" does not exist'):
         resolve_conninfo("pgdyno", user="stranger", **where)
 

@@ -160,7 +160,7 @@ def test_the_receiver_s_wal_brings_back_what_waited_for_it(receivers: Receivers)
         if path.is_file():
             path.unlink()
     wal_receiver.stop()
-    assert wal_receiver.give_back(primary.wal_dir)
+    assert wal_receiver.copy_segments_to(primary.wal_dir)
     receivers.release_primary()
     primary.start()
     assert value_of(primary, "select count(*) from kept") == 1000
@@ -188,7 +188,7 @@ def test_the_path_to_the_primary_may_have_anything_in_it(
 def test_standbys_have_what_a_restarted_primary_needs(receivers: Receivers) -> None:
     primary = receivers.primary
     receivers.arrange(StandbySpec(count=1, mode="remote_apply"))
-    receivers.require({"max_connections": "150", "work_mem": "8MB"})
+    receivers.raise_minimums({"max_connections": "150", "work_mem": "8MB"})
     primary.configure({"max_connections": "150"})
     primary.restart()
     receivers.wait_caught_up()

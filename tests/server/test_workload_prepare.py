@@ -287,7 +287,7 @@ _UNUSABLE = {
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), _UNUSABLE.items(), ids=["incomplete", "half made", "empty"]
+    ("change", "message"), _UNUSABLE.items(), ids=["incomplete", "unfinished", "empty"]
 )
 def test_tables_of_others_that_cannot_be_used_are_left_as_they_are(
     pg: Cluster, run: Run, change: str, message: str

@@ -1,4 +1,4 @@
-"""Stop signals: one ends a session, at any moment; what is being put away is put away."""
+"""Stop signals: one ends a session at any moment, and cleanup completes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from pgdyno.disk.mounting import (
 )
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.directories import shared_directory
-from pgdyno.server.local.account import give, server_account
+from pgdyno.server.local.account import change_owner, server_account
 
 _BLOCK_BYTES = 4096
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
@@ -284,7 +284,7 @@ def _open(device: Device) -> None:
         mount_image(device._disk, device.path, device.fs)
         with contextlib.suppress(OSError):
             (device.path / "lost+found").rmdir()
-        give(device.path, server_account())
+        change_owner(device.path, server_account())
     except BaseException:
         device.close()
         unmount_all(directory, patience_s=_BUSY_S_MAX)

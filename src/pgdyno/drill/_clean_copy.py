@@ -24,7 +24,7 @@ class Pristine:
         """Copy the stopped cluster's data; a link to WAL that lies elsewhere as a link."""
         shared_directory(self._folder)
         self._places = {"data": self._cluster.data_dir}
-        if (wal := self._cluster.wal_elsewhere) is not None:
+        if (wal := self._cluster.separate_wal_dir) is not None:
             self._places["wal"] = wal
         for name, place in self._places.items():
             copy_tree(place, self._folder / name)

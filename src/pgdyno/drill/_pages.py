@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
-from pgdyno.server.local.safefiles import open_plain, working_in
+from pgdyno.server.local.safefiles import as_server_account_in, open_plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ class PagesSeen:
 
 def relation_files(data_dir: Path) -> list[Path]:
     """Every file that holds a relation's pages, its free space and visibility maps too."""
-    with working_in(data_dir):
+    with as_server_account_in(data_dir):
         return list(_relation_files(data_dir))
 
 

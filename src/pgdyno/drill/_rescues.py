@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
 from pgdyno.server.local.account import run_as, server_account
-from pgdyno.server.local.safefiles import copy_file, working_in
+from pgdyno.server.local.safefiles import as_server_account_in, copy_file
 from pgdyno.server.replication.receivewal import WalReceiver
 from pgdyno.server.replication.standby import Standby, promote
 from pgdyno.spec.standby import MODE_SETTINGS
@@ -110,7 +110,7 @@ def _reattach(wreck: Wreck, until: ExitStack) -> Rescued:
 def _with_wal_of(folder: Path, wreck: Wreck, until: ExitStack) -> Rescued:
     """The primary, with WAL that lies elsewhere."""
     cluster = wreck.copy(wreck.primary, until)
-    with working_in(folder):
+    with as_server_account_in(folder):
         files = [path for path in sorted(folder.iterdir()) if path.is_file()]
         for path in files:
             copy_file(path, cluster.wal_dir / path.name)
@@ -121,7 +121,7 @@ def _give_back(wreck: Wreck, until: ExitStack) -> Rescued:
     """What pg_receivewal received in the primary's place."""
     assert wreck.wal_receiver is not None
     cluster = wreck.copy(wreck.primary, until)
-    given = wreck.wal_receiver.give_back(cluster.wal_dir)
+    given = wreck.wal_receiver.copy_segments_to(cluster.wal_dir)
     return Rescued(cluster, {"wal_files": len(given)}, foreign_wal=True)
 
 

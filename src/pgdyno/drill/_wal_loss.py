@@ -22,7 +22,12 @@ from pgdyno.drill.model import Proof
 from pgdyno.errors import UsageError
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.controldata import ControlData
-from pgdyno.server.local.safefiles import acting, copy_tree, remove_directory, working_in
+from pgdyno.server.local.safefiles import (
+    as_server_account,
+    as_server_account_in,
+    copy_tree,
+    remove_directory,
+)
 
 _WAL_FILE_CHARACTERS = 24
 _BLOCK_BYTES = 4096
@@ -104,7 +109,7 @@ class DiskEmptied(WalLoss):
         """All files go; the folders that a start wants are there, as on a disk made anew."""
         had = len(_wal_files(self.folder))
         if not self.drill.options.sham:
-            with working_in(self.folder):
+            with as_server_account_in(self.folder):
                 for path in self.folder.rglob("*"):
                     if path.is_file():
                         path.unlink()
@@ -134,7 +139,7 @@ class DiskFailed(WalLoss):
         super().__init__(drill)
         self._device = _device(drill)
         self._files = _wal_files(self.folder)
-        with working_in(self.folder):
+        with as_server_account_in(self.folder):
             self._folders = [path for path in sorted(self.folder.rglob("*")) if path.is_dir()]
         self._said = Said(drill.cluster)
         self.gave_up = False
@@ -172,7 +177,7 @@ class DiskFailed(WalLoss):
         remains = self._remains()
         image, lost = self.drill.folder / "lost-image", self.drill.folder / "lost-mnt"
         self._device.replace(image)
-        with working_in(self.folder):
+        with as_server_account_in(self.folder):
             for folder in (self.folder, *self._folders):
                 folder.mkdir(mode=0o700)
         remove_directory(self.held)
@@ -254,14 +259,14 @@ def _device(drill: Drill) -> Device:
 
 
 def _wal_files(folder: Path) -> list[Path]:
-    with working_in(folder):
+    with as_server_account_in(folder):
         return sorted(path for path in folder.iterdir() if len(path.name) == _WAL_FILE_CHARACTERS)
 
 
 def _readable(path: Path) -> bool:
     """Whether the disk gives a file's first block; what memory has of it does not count."""
     try:
-        with acting():
+        with as_server_account():
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False

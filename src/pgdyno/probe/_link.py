@@ -201,14 +201,14 @@ def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
     """Open a session for probes: autocommit, read-only, short timeouts, rows as dictionaries."""
     from psycopg.rows import dict_row
 
-    from pgdyno.server.connecting.control import Control, tolerate
+    from pgdyno.server.connecting.control import Control, accept_any_encoding
 
     connection = Control.connect(
         **(conninfo.kwargs() | CONNECT_VALUES), autocommit=True, row_factory=dict_row
     )
     settings = "; ".join(f"set {name} = '{value}'" for name, value in SESSION_SETTINGS.items())
     connection.execute(settings.encode())
-    tolerate(connection)
+    accept_any_encoding(connection)
     return connection
 
 

@@ -70,7 +70,7 @@ class Settings(Dimension):
         if new := {n: value for n, value in _new(transition).items() if not server.in_sessions(n)}:
             server.settings.apply(new)
         if server.receivers is not None and transition.needs[self.id] is Need.SERVER_RESTART:
-            server.receivers.require(new)
+            server.receivers.raise_minimums(new)
 
     def revert(self, change: Change, transition: Transition, context: Context) -> Change:
         """Remove the settings that this transition changed."""

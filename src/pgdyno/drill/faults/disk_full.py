@@ -22,7 +22,7 @@ from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.local.controldata import ControlData
-from pgdyno.server.local.safefiles import new_plain, working_in
+from pgdyno.server.local.safefiles import as_server_account_in, new_plain
 from pgdyno.spec import Spec, spec_from_fields
 
 _WAL, _DATA = "wal", "data"
@@ -123,7 +123,7 @@ def _ballast(drill: Drill, folder: Path, left_bytes: int) -> Iterator[_Seen]:
             _fill(path, left_bytes)
         yield _Seen(_free_bytes(folder))
     finally:
-        with working_in(path.parent):
+        with as_server_account_in(path.parent):
             path.unlink(missing_ok=True)
 
 

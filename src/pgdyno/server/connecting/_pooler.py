@@ -5,9 +5,9 @@ Parameters that pgdyno's own sessions set, such as ``default_transaction_read_on
 on connections that clients get next. So set-up, probes and settings connect to the server directly,
 and only the clients connect through the pooler.
 
-A pooler is detected by its cancel key: a process ID other than that of the backend that answers.
-pgpool-II passes on the backend's own; it works in session mode, so that parameters end with their
-session.
+A pooler is detected by its cancel key: its process ID differs from that of the backend that
+answers. pgpool-II forwards the backend's own key and is not detected; it works in session mode, so
+parameters end with their session.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class _Answer:
     pooled: bool
     identity: str
     database: str
-    places: tuple[tuple[str, int], ...]
-    """Addresses at which the server itself may be reached from here."""
+    addresses: tuple[tuple[str, int], ...]
+    """Hosts and ports at which the server itself may be reachable from here."""
 
 
 def server_behind(conninfo: ConnInfo, control: str | None) -> ConnInfo:
@@ -48,19 +48,19 @@ def server_behind(conninfo: ConnInfo, control: str | None) -> ConnInfo:
     ``conninfo``); without it, a server behind a pooler is queried for its addresses. Raises
     SetupError when no connection can be made, or only to another server.
     """
-    asked = _ask(conninfo)
+    answer = _query(conninfo)
     if control is not None:
         direct = _resolve_control(control, conninfo)
-        if _ask(direct).identity != asked.identity:
+        if _query(direct).identity != answer.identity:
             raise SetupError(
                 f"--control connects to a different server ({direct.uri_without_password}) than the"
                 f" clients' connection string ({conninfo.uri_without_password})",
                 code="control-elsewhere",
             )
         return direct
-    if not asked.pooled:
+    if not answer.pooled:
         return conninfo
-    return _found(conninfo, asked)
+    return _find_direct(conninfo, answer)
 
 
 def _resolve_control(control: str, conninfo: ConnInfo) -> ConnInfo:
@@ -79,7 +79,7 @@ def _resolve_control(control: str, conninfo: ConnInfo) -> ConnInfo:
     except SetupError as problem:
         problem.message = f"--control: {problem.message}"
         raise
-    if _ask(direct).pooled:
+    if _query(direct).pooled:
         raise SetupError(
             f"--control connects to a pooler too ({direct.uri_without_password})",
             code="control-pooled",
@@ -88,9 +88,9 @@ def _resolve_control(control: str, conninfo: ConnInfo) -> ConnInfo:
     return direct
 
 
-def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
+def _find_direct(conninfo: ConnInfo, pooled: _Answer) -> ConnInfo:
     """Return the first address that connects to the same server without a pooler."""
-    for host, port in asked.places:
+    for host, port in pooled.addresses:
         options = {**conninfo.options, "connect_timeout": str(_TIMEOUT_S)}
         direct = replace(
             conninfo,
@@ -98,16 +98,16 @@ def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
             hostaddr=None,
             port=port,
             hosts=(),
-            database=asked.database,
+            database=pooled.database,
             options=options,
         )
         try:
-            answer = _ask(direct)
+            answer = _query(direct)
         except PgdynoError:
             continue
-        if answer.identity == asked.identity and not answer.pooled:
+        if answer.identity == pooled.identity and not answer.pooled:
             return replace(direct, options=conninfo.options)
-    tried = ", ".join(f"{host}:{port}" for host, port in asked.places) or "nothing"
+    tried = ", ".join(f"{host}:{port}" for host, port in pooled.addresses) or "nothing"
     raise SetupError(
         f"{conninfo.host}:{conninfo.port} is a pooler, and the server behind it cannot be reached"
         f" directly (tried {tried})",
@@ -116,7 +116,7 @@ def _found(conninfo: ConnInfo, asked: _Answer) -> ConnInfo:
     )
 
 
-def _ask(conninfo: ConnInfo) -> _Answer:
+def _query(conninfo: ConnInfo) -> _Answer:
     import psycopg
     from psycopg.rows import dict_row
 
@@ -128,7 +128,7 @@ def _ask(conninfo: ConnInfo) -> _Answer:
                 pooled=row["backend_pid"] != conn.info.backend_pid,
                 identity=row["identity"],
                 database=row["database"],
-                places=tuple(_places(conninfo, row)),
+                addresses=tuple(_addresses(conninfo, row)),
             )
     except psycopg.Error as error:
         where = f"{conninfo.host}:{conninfo.port}"
@@ -137,7 +137,7 @@ def _ask(conninfo: ConnInfo) -> _Answer:
         ) from None
 
 
-def _places(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str, int]]:
+def _addresses(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str, int]]:
     """Yield possible addresses: the sockets if the server is on this machine, then its address."""
     port = int(str(row["port"]))
     if postmaster_here(int(str(row["backend_pid"])), conninfo.user, str(row["database"])):

@@ -20,7 +20,7 @@ _COMPLAINTS = (  # pattern of libpq's message → code, message, hint
         r'database "[^"]+" does not exist',
         "no-database",
         "the database {database} does not exist",
-        "createdb {database}, or name one that is there with -d",
+        "createdb {database}, or name an existing one with -d",
     ),
     (
         r"service file|definition of service",
@@ -64,7 +64,7 @@ _COMPLAINTS = (  # pattern of libpq's message → code, message, hint
         r"database system is (?:starting up|shutting down|in recovery mode|not (?:yet )?accepting)",
         "server-starting",
         "{place}: {reason}",
-        "wait until it is up; its log shows how far it is",
+        "wait until it is up; its log shows the progress",
     ),
     (
         r"backend nodes are down|server login (?:has been )?fail|cannot connect to server"
@@ -170,7 +170,7 @@ _WRONG_VALUE = re.compile(
     r"|bad value for connect_timeout:|could not parse network address)"
     r""" ["']([^"']*)["']"""
 )
-_HINTS = {  # SQLSTATE or its class → hint, for statements of ours
+_HINTS = {  # SQLSTATE or its class → hint, for pgdyno's own statements
     "25006": "a standby accepts no writes; on a primary, default_transaction_read_only is on for"
     " the role, the database or the server",
     "3F000": "search_path names no schema that the role may use: ALTER ROLE … RESET search_path; or"

@@ -137,14 +137,14 @@ def _has_own(conn: psycopg.Connection) -> bool:
 def _connect(params: dict[str, Any]) -> psycopg.Connection:
     import psycopg
 
-    from pgdyno.server.connecting.control import Control, tolerate
+    from pgdyno.server.connecting.control import Control, accept_any_encoding
 
     values = {"application_name": "pgdyno control", **params}
     if not os.environ.get("PGCONNECT_TIMEOUT"):
         values.setdefault("connect_timeout", _TIMEOUT_S)
     try:
         connection = Control.connect(autocommit=True, **values)
-        tolerate(connection)
+        accept_any_encoding(connection)
         return connection
     except psycopg.OperationalError as error:
         if getattr(error.pgconn, "needs_password", False):

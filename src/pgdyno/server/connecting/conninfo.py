@@ -1,4 +1,4 @@
-"""How to reach a server: resolved connection values, and libpq's rules for finding them."""
+"""Resolved connection values of a server, and their forms for psycopg, libpq and the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OWN_NAME = "pgdyno"
 """The superuser and the database of every cluster that pgdyno starts, and pgdyno's database
 elsewhere."""
 
-# What libpq and the load engine call alike.
+# Parameters with the same name in libpq and the load engine.
 _ENGINE_KEYS = (
     "channel_binding",
     "load_balance_hosts",
@@ -30,17 +30,19 @@ _ENGINE_KEYS = (
     "ssl_min_protocol_version",
     "target_session_attrs",
 )
-# What says which of several servers is taken: one that was taken is not chosen again.
+# Parameters that choose among several servers; the server is not chosen again once connected.
 _CHOOSING = ("load_balance_hosts", "target_session_attrs")
 _OLD_TLS = ("TLSv1", "TLSv1.1")
 
 
 @dataclass(frozen=True)
 class Host:
-    """One server of a list: its name or socket directory, its address if that is given."""
+    """One server of a list."""
 
     host: str
+    """Name or socket directory."""
     hostaddr: str | None
+    """Address, if given."""
     port: int
 
 
@@ -61,9 +63,9 @@ class ConnInfo:
     hostaddr: str | None = None
     hosts: tuple[Host, ...] = ()
     database_named: bool = True
-    """True if the user named the database; else it is what pgdyno takes by default."""
+    """True if the user named the database, false for pgdyno's default."""
     version: int | None = None
-    """The server's, as 180006, where it has answered already."""
+    """The server's version, such as 180006, once known."""
 
     @property
     def is_socket(self) -> bool:
@@ -72,16 +74,16 @@ class ConnInfo:
 
     @property
     def uri_without_password(self) -> str:
-        """A URI to show or to write down: never with the password."""
+        """A URI for messages and records, without the password."""
         user, database = quote(self.user, safe=""), quote(self.database, safe="")
         if self.is_socket:
-            place = urlencode({"host": self.host, "port": self.port}, safe="/")
-            return f"postgresql://{user}@/{database}?{place}"
+            parameters = urlencode({"host": self.host, "port": self.port}, safe="/")
+            return f"postgresql://{user}@/{database}?{parameters}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"postgresql://{user}@{host}:{self.port}/{database}"
 
     def kwargs(self) -> dict[str, Any]:
-        """Keyword arguments for ``psycopg.connect``: to this very server."""
+        """Return keyword arguments for ``psycopg.connect`` to this server."""
         values: dict[str, Any] = {
             **{name: value for name, value in self.options.items() if name not in _CHOOSING},
             "host": self.host,
@@ -97,15 +99,17 @@ class ConnInfo:
         return values
 
     def client_conninfo(self, **more: str | int) -> str:
-        """For PostgreSQL's own programs, as libpq reads it, whatever is in the values: host, port,
-        user, and ``more``. Without the password."""
+        """Return a conninfo string for PostgreSQL's binaries: host, port, user and ``more``.
+
+        It does not contain the password.
+        """
         from psycopg.conninfo import make_conninfo
 
-        there: dict[str, str | int] = {"host": self.host, "port": self.port, "user": self.user}
-        return make_conninfo("", **there | more)
+        values: dict[str, str | int] = {"host": self.host, "port": self.port, "user": self.user}
+        return make_conninfo("", **values | more)
 
     def engine_target(self) -> dict[str, Any]:
-        """The ``target`` of a load's configuration: all the servers, with the password."""
+        """Return the ``target`` of the engine's configuration: all servers, with the password."""
         hosts = self.hosts or (Host(self.host, self.hostaddr, self.port),)
         target: dict[str, Any] = {
             "hosts": [asdict(host) for host in hosts],
@@ -119,7 +123,7 @@ class ConnInfo:
             target["max_protocol_version"] = "3.2" if newest == "latest" else newest
         if self.options.get("sslsni") == "0":
             target["sslsni"] = False
-        # Older than what the engine speaks: no bound from below.
+        # Older than the engine's oldest version: no lower bound.
         if target.get("ssl_min_protocol_version") in _OLD_TLS:
             del target["ssl_min_protocol_version"]
         return target

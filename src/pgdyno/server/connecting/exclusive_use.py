@@ -1,11 +1,11 @@
-"""One pgdyno at a time on a server: two that load it measure each other.
+"""Exclusive use of a server: two runs that load it at the same time would measure each other.
 
-Whoever loads a server that is there holds an advisory lock on sessions of its own until it ends;
-kill -9 and a broken connection end it too. Such a lock belongs to a database, so it is taken in
-two: the one under load, and ``postgres``, which nearly every role may enter (``pgdyno`` where this
-one may not). Two runs meet unless they load different databases and share neither of these.
+A run on an existing server holds an advisory lock in separate sessions until it ends, also by
+kill -9 or a broken connection. An advisory lock is local to a database, so it is taken in two: the
+database under load, and ``postgres``, to which nearly every role may connect (else ``pgdyno``). Two
+runs exclude each other unless they load different databases and share neither of these.
 
-The sessions go to the server itself, past a pooler, which would lend them to others.
+The sessions connect to the server directly: a pooler would assign them to other clients.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 KEY = int.from_bytes(b"pgdyno", "big")
 SESSIONS = 2
-"""The most connections that it takes."""
+"""The maximum number of connections used."""
 _COMMON = ("postgres", OWN_NAME)
-_LOOK_EVERY_S = 0.5
+_POLL_S = 0.5
 _NAME_BYTES_MAX = 63
 _UNLIMITED = "-c idle_session_timeout=0 -c statement_timeout=0"
-"""At the start of a session it overrules what the role or the database is given."""
+"""Session options, which override those of the role and the database."""
 _KEEPALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3"}
 
 
@@ -41,21 +41,21 @@ _KEEPALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_c
 def exclusive_use(
     conninfo: ConnInfo, *, wait_ms: int, note: Callable[[str], None]
 ) -> Iterator[None]:
-    """While inside, no other pgdyno loads the server of ``conninfo``.
+    """Exclude other pgdyno runs from the server of ``conninfo`` within the block.
 
-    Another one is waited for, which ``note`` is told; raises SetupError if it is still there after
-    ``wait_ms``, with who it is.
+    Waits for another run and passes a message about it to ``note``. Raises SetupError with its
+    identity if it has not ended after ``wait_ms``.
     """
     give_up_s = time.monotonic() + wait_ms / 1000
     with ExitStack() as held:
-        # Everybody goes in the same order, so that no two wait for each other.
-        for place in _places(conninfo, held):
-            _take(place, give_up_s, wait_ms, note)
+        # All runs lock in the same order, so that no two wait for each other.
+        for session in _lock_sessions(conninfo, held):
+            _lock(session, give_up_s, wait_ms, note)
         yield
 
 
-def _places(conninfo: ConnInfo, held: ExitStack) -> Iterator[psycopg.Connection]:
-    """Sessions in the databases where the lock is taken."""
+def _lock_sessions(conninfo: ConnInfo, held: ExitStack) -> Iterator[psycopg.Connection]:
+    """Yield a session in each database where the lock is taken."""
     for database in _COMMON:
         if database == conninfo.database:
             break
@@ -63,7 +63,7 @@ def _places(conninfo: ConnInfo, held: ExitStack) -> Iterator[psycopg.Connection]
             yield held.enter_context(_session(replace(conninfo, database=database)))
             break
         except PgdynoError:
-            continue  # It is not there, or not for this role.
+            continue  # It does not exist, or this role may not connect to it.
     yield held.enter_context(_session(conninfo))
 
 
@@ -76,20 +76,20 @@ def _session(conninfo: ConnInfo) -> psycopg.Connection:
     return connect(replace(conninfo, options=options))
 
 
-def _take(
+def _lock(
     session: psycopg.Connection, give_up_s: float, wait_ms: int, note: Callable[[str], None]
 ) -> None:
-    told = False
-    while not _taken(session):
+    noted = False
+    while not _try_lock(session):
         if time.monotonic() >= give_up_s:
             raise _refused(session, wait_ms)
-        if not told:
-            told = True
+        if not noted:
+            noted = True
             note(f"waiting up to {wait_ms / 1000:g} s for {_holder(session)} to leave the server")
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
 
 
-def _taken(session: psycopg.Connection) -> bool:
+def _try_lock(session: psycopg.Connection) -> bool:
     import psycopg
 
     try:

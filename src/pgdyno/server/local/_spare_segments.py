@@ -1,11 +1,10 @@
-"""WAL segments that a stopped server had ready for reuse: they stay with their disk.
+"""Recycled WAL segments of a stopped server, which stay on their disk when the WAL is moved.
 
-A checkpoint renames segments that are done with to names that are yet to come. Moving those with
-the WAL would be much copying for nothing; leaving them out would make the server write new files
-full of zeros, which a comparison of two disks would then measure. So they are set aside beside the
-WAL's directory, and when the WAL comes back they get the names that come next, as a checkpoint
-would give them. What a segment holds from its earlier life carries its old position in the WAL, by
-which PostgreSQL tells that it ends before (``xlp_pageaddr``).
+A checkpoint renames old segments to future names for reuse. Copying them with the WAL would be
+wasted work; deleting them would make the server create and zero new files, which a comparison of
+two disks would then measure. So they are moved to a directory beside the WAL's, and when the WAL
+returns they get the next names, as a checkpoint would give them. The old contents of a segment
+carry their old position in the WAL (``xlp_pageaddr``), by which PostgreSQL recognises them as old.
 """
 
 from __future__ import annotations
@@ -17,66 +16,69 @@ from pathlib import Path
 
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local.controldata import control_data
-from pgdyno.server.local.safefiles import acting, make_directory
+from pgdyno.server.local.safefiles import as_server_account, make_directory
 
-_ASIDE = "pg_wal.spare"
+_SPARE = "pg_wal.spare"
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
-_XLOG_FILE_BYTES = 1 << 32  # A segment's name counts in these, and in segments within.
+_XLOG_FILE_BYTES = 1 << 32  # The second part of a segment's name counts these, the third segments.
 
 
 def last_segment(installation: Installation, data_dir: Path) -> str | None:
-    """The last segment that a start needs; ``None`` unless the server was shut down cleanly."""
+    """Return the last segment that a start needs; ``None`` if the shutdown was not clean."""
     control = control_data(installation, data_dir)
     return control.redo_segment if control.shut_down else None
 
 
 def make_spare_directory(data_dir: Path) -> None:
-    """Have the directory beside the data directory, which only root may be able to make.
+    """Create the directory beside the data directory, where perhaps only root may.
 
-    Not to be called as the account.
+    Must not be called as the server's account.
     """
-    aside = data_dir.parent / _ASIDE
-    with acting():
-        there = aside.is_dir()
-    if not there:
-        make_directory(aside)
+    spare_dir = data_dir.parent / _SPARE
+    with as_server_account():
+        exists = spare_dir.is_dir()
+    if not exists:
+        make_directory(spare_dir)
 
 
 def set_spare_segments_aside(data_dir: Path, wal_dir: Path, last: str) -> None:
-    """Take the segments after ``last`` out of ``wal_dir``, where the WAL of ``data_dir`` lies, on
-    the same disk. The caller works as the account (see safefiles.py)."""
+    """Move the segments after ``last`` out of ``wal_dir``, the WAL of ``data_dir``.
+
+    They stay on the same disk. The caller works as the server's account (see safefiles.py).
+    """
     segments = _segments(wal_dir)
     if last not in segments:
         return
-    # The checkpoint's record may reach into the segment after the one that it begins in.
+    # The checkpoint's record may extend into the next segment.
     needed = _following(last, 1, _size_bytes(wal_dir, last))
     for name in segments:
         if name[:8] == last[:8] and name > needed:
-            aside = _spare_directory(data_dir, wal_dir)
-            if not aside.exists():
-                make_directory(aside)
-            (wal_dir / name).rename(aside / f"{len(list(aside.iterdir())):06}-{os.getpid()}")
+            spare_dir = _spare_directory(data_dir, wal_dir)
+            if not spare_dir.exists():
+                make_directory(spare_dir)
+            count = len(list(spare_dir.iterdir()))
+            (wal_dir / name).rename(spare_dir / f"{count:06}-{os.getpid()}")
 
 
 def return_spare_segments(data_dir: Path, wal_dir: Path) -> None:
-    """Put what was set aside on this disk behind the last segment in ``wal_dir``."""
-    aside, segments = _spare_directory(data_dir, wal_dir), _segments(wal_dir)
-    if not aside.is_dir() or not segments:
+    """Move the spare segments of this disk back, after the last segment in ``wal_dir``."""
+    spare_dir, segments = _spare_directory(data_dir, wal_dir), _segments(wal_dir)
+    if not spare_dir.is_dir() or not segments:
         return
     last, size_bytes = segments[-1], _size_bytes(wal_dir, segments[-1])
-    for count, spare in enumerate(sorted(aside.iterdir()), start=1):
+    for count, spare in enumerate(sorted(spare_dir.iterdir()), start=1):
         if spare.stat().st_size == size_bytes:
             spare.rename(wal_dir / _following(last, count, size_bytes))
         else:
             spare.unlink()
-    with contextlib.suppress(PermissionError):  # In a directory of ours it stays, empty.
-        aside.rmdir()
+    with contextlib.suppress(PermissionError):  # In a directory of root it stays, empty.
+        spare_dir.rmdir()
 
 
 def _spare_directory(data_dir: Path, wal_dir: Path) -> Path:
-    """Beside the data directory for a WAL that is in it, where no backup finds it."""
+    """Return the directory beside the WAL's, outside the data directory and so of any backup."""
     inside = wal_dir.parent == Path(os.path.realpath(data_dir))
-    return (data_dir.parent if inside else wal_dir.parent) / _ASIDE
+    return (data_dir.parent if inside else wal_dir.parent) / _SPARE
 
 
 def _segments(wal_dir: Path) -> list[str]:
@@ -88,7 +90,7 @@ def _size_bytes(wal_dir: Path, name: str) -> int:
 
 
 def _following(name: str, count: int, size_bytes: int) -> str:
-    """The name of the segment ``count`` after ``name``, on the same timeline."""
+    """Return the name of the ``count``-th segment after ``name``, on the same timeline."""
     per_file = _XLOG_FILE_BYTES // size_bytes
     number = int(name[8:16], 16) * per_file + int(name[16:], 16) + count
     return f"{name[:8]}{number // per_file:08X}{number % per_file:08X}"

@@ -1,7 +1,8 @@
-"""The WAL's directory: in the data directory, or elsewhere with a link to it from there.
+"""The WAL's directory: in the data directory, or elsewhere with a symbolic link to it.
 
-Moving it copies first and switches the link last, so that at each moment the data directory or its
-``pg_wal.before`` leads to the whole WAL; :func:`heal` ends a move that was broken off in between.
+A move copies first and switches the link last, so that at any moment the data directory's
+``pg_wal`` or ``pg_wal.before`` is the complete WAL; :func:`finish_move` completes or reverts an
+interrupted move.
 """
 
 from __future__ import annotations
@@ -16,87 +17,87 @@ from pgdyno.server.local._spare_segments import (
     return_spare_segments,
     set_spare_segments_aside,
 )
-from pgdyno.server.local.safefiles import copy_tree, remove_directory, working_in
+from pgdyno.server.local.safefiles import as_server_account_in, copy_tree, remove_directory
 
 _NAME = "pg_wal"
 _BEFORE = "pg_wal.before"
 
 
 def real_wal_dir(data_dir: Path) -> Path:
-    """Where the WAL really lies."""
+    """Return the directory that contains the WAL, links resolved."""
     return Path(os.path.realpath(data_dir / _NAME))
 
 
-def place_wal(data_dir: Path, place: Path | None) -> None:
-    """Have the WAL in ``place`` before a first start; ``None`` leaves it where it is.
+def use_wal_parent(data_dir: Path, parent: Path | None) -> None:
+    """Have the WAL in ``parent`` before a first start; ``None`` leaves it where it is.
 
-    A ``pg_wal`` that is in ``place`` already is what the data directory then uses, if it linked to
-    one before: both come from another mount of the same disks.
+    If the data directory has a link and ``parent`` contains a ``pg_wal``, it is used as it is: both
+    come from an earlier mount of the same disks.
     """
-    with working_in(data_dir):
-        _place(data_dir, place)
+    with as_server_account_in(data_dir):
+        _use_parent(data_dir, parent)
 
 
-def _place(data_dir: Path, place: Path | None) -> None:
-    heal(data_dir)
+def _use_parent(data_dir: Path, parent: Path | None) -> None:
+    finish_move(data_dir)
     link = data_dir / _NAME
-    if place is not None and (place / _NAME).is_dir() and link.is_symlink():
+    if parent is not None and (parent / _NAME).is_dir() and link.is_symlink():
         link.unlink()
-        link.symlink_to(place / _NAME)
+        link.symlink_to(parent / _NAME)
     elif not link.is_dir():
         raise SetupError(
             f"the WAL is missing: {link} points to {real_wal_dir(data_dir)}", code="wal-directory"
         )
-    elif place is not None:
-        move_wal(data_dir, place)
+    elif parent is not None:
+        move_wal(data_dir, parent)
 
 
-def move_wal(data_dir: Path, place: Path | None, *, last: str | None = None) -> None:
-    """Move the WAL to ``place/pg_wal`` (``None``: into the data directory); no server may run.
+def move_wal(data_dir: Path, parent: Path | None, *, last: str | None = None) -> None:
+    """Move the WAL to ``parent/pg_wal`` (``None``: into the data directory); no server may run.
 
-    ``last`` is the last segment that is needed, where that is known; those after it stay with
-    their disk (see _spare_segments.py).
+    ``last`` is the last segment that is needed, if known; later ones stay on their disk (see
+    _spare_segments.py).
     """
-    if last is not None and place is not None:
+    if last is not None and parent is not None:
         make_spare_directory(data_dir)
-    with working_in(data_dir):
-        _move(data_dir, place, last)
+    with as_server_account_in(data_dir):
+        _move(data_dir, parent, last)
 
 
-def _move(data_dir: Path, place: Path | None, last: str | None) -> None:
-    heal(data_dir)
-    link, now = data_dir / _NAME, real_wal_dir(data_dir)
+def _move(data_dir: Path, parent: Path | None, last: str | None) -> None:
+    finish_move(data_dir)
+    link, present = data_dir / _NAME, real_wal_dir(data_dir)
     linked = link.is_symlink()
-    if not linked if place is None else now == place.resolve() / _NAME:
+    if not linked if parent is None else present == parent.resolve() / _NAME:
         return
-    fresh = data_dir / (_NAME + ".new") if place is None else place / _NAME
-    if place is None:
-        remove_directory(fresh)
-    elif fresh.exists():
-        raise SetupError(f"{place} already contains {_NAME}", code="wal-directory")
+    target = data_dir / (_NAME + ".new") if parent is None else parent / _NAME
+    if parent is None:
+        remove_directory(target)
+    elif target.exists():
+        raise SetupError(f"{parent} already contains {_NAME}", code="wal-directory")
     if last is not None:
-        set_spare_segments_aside(data_dir, now, last)
+        set_spare_segments_aside(data_dir, present, last)
     try:
-        _copy_durably(now, fresh)
+        _copy_durably(present, target)
     except SetupError:
-        return_spare_segments(data_dir, now)
+        return_spare_segments(data_dir, present)
         raise
     link.rename(data_dir / _BEFORE)
-    if place is None:
-        fresh.rename(link)
+    if parent is None:
+        target.rename(link)
     else:
-        link.symlink_to(fresh)
+        link.symlink_to(target)
     _fsync(data_dir)
-    heal(data_dir)
+    finish_move(data_dir)
     if linked:
-        remove_directory(now)
+        remove_directory(present)
     return_spare_segments(data_dir, real_wal_dir(data_dir))
 
 
-def heal(data_dir: Path) -> None:
-    """End a move: undone if the data directory does not lead to the new place yet.
+def finish_move(data_dir: Path) -> None:
+    """Complete an interrupted move, or revert it if ``pg_wal`` is not in place yet.
 
-    The caller works in it as the account (see safefiles.py).
+    The caller works as the server's account (see safefiles.py).
     """
     before, link = data_dir / _BEFORE, data_dir / _NAME
     if not os.path.lexists(link) and os.path.lexists(before):
@@ -108,9 +109,9 @@ def heal(data_dir: Path) -> None:
 
 
 def copy_linked_wal(data_dir: Path) -> None:
-    """Give a copied data directory a WAL of its own in place of its link to the original's."""
+    """Replace a copied data directory's link to the original's WAL by a copy of that WAL."""
     link = data_dir / _NAME
-    with working_in(data_dir):
+    with as_server_account_in(data_dir):
         if link.is_symlink():
             original = real_wal_dir(data_dir)
             link.unlink()
@@ -118,7 +119,7 @@ def copy_linked_wal(data_dir: Path) -> None:
 
 
 def _copy_durably(source: Path, target: Path) -> None:
-    """Copy a tree and have it on the disk before this returns."""
+    """Copy a tree and flush it to disk."""
     copy_tree(source, target)
     for directory, _, files in os.walk(target):
         for name in files:

@@ -1,9 +1,9 @@
 """The unprivileged account that runs PostgreSQL when pgdyno itself is root.
 
-PostgreSQL refuses to run as root. The account is ``pgdyno``, made when it is first needed: it has
-nothing in common with the account of a PostgreSQL that the system runs. Where no account can be
-made it is ``postgres``. ``nobody`` is left alone: other services share it, and the server trusts
-its own account over the Unix socket.
+PostgreSQL refuses to run as root. The account is ``pgdyno``, created when it is first needed, so
+that it differs from the account of an installed PostgreSQL service. If no account can be created,
+it is ``postgres``. ``nobody`` is not used: other services share it, and the server trusts its own
+account over the Unix socket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Account:
-    """A system account, by name and numbers."""
+    """A system account."""
 
     name: str
     uid: int
@@ -36,10 +36,10 @@ class Account:
 
 @functools.cache
 def server_account() -> Account | None:
-    """The account to run servers under; ``None`` means "as ourselves" (pgdyno is not root)."""
+    """Return the account that runs servers; ``None`` for the user's own (pgdyno is not root)."""
     if os.geteuid() != 0:
         return None
-    # Root's groups would stay when its file system identity is laid down (see safefiles.py).
+    # Changing the file system identity (see safefiles.py) would keep root's groups.
     if os.getgroups():
         os.setgroups([])
     return _look_up(_OWN_NAME) or _create()
@@ -52,13 +52,12 @@ def run_as(
     stdin: str | None = None,
     seconds_max: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command under ``account``, in a neutral directory and locale, output captured.
+    """Run a command under ``account`` in ``/`` and the C locale, and capture its output.
 
-    One that runs longer than ``seconds_max`` is killed, and subprocess.TimeoutExpired raised.
+    A command that exceeds ``seconds_max`` is killed, and subprocess.TimeoutExpired is raised.
 
-    A stop signal to pgdyno's process group, a second Ctrl-C perhaps, ends a program that is not in
-    a session of its own yet. It has done nothing by then, and is run again: what is being put away
-    is put away.
+    A stop signal to pgdyno's process group, such as a second Ctrl-C, can end the child before it is
+    in its own session. It has not run the command by then, so it is run again: cleanup completes.
     """
     while True:
         done = subprocess.run(
@@ -81,12 +80,12 @@ def run_as(
 
 
 def plain_environment() -> dict[str, str]:
-    """An environment for PostgreSQL's programs: no PG* variables, messages in English."""
+    """Return an environment for PostgreSQL's binaries: no PG* variables, messages in English."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
-def give(path: Path, account: Account | None) -> None:
-    """Make a file or directory of ours, which lies where only we may write, that of ``account``."""
+def change_owner(path: Path, account: Account | None) -> None:
+    """Change the owner of a file or directory of pgdyno that only pgdyno can replace."""
     if account is None:
         return
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -97,17 +96,17 @@ def give(path: Path, account: Account | None) -> None:
         os.close(descriptor)
 
 
-def give_tree(top: Path, account: Account | None) -> None:
-    """Make a kept data directory the property of ``account``, if it was another account's."""
+def change_tree_owner(top: Path, account: Account | None) -> None:
+    """Change the owner of a kept data directory to ``account``, if another account owns it."""
     if account is None or (owner := top.lstat().st_uid) == account.uid:
         return
-    # chown(1) works on held directories; what is not the former owner's was planted by it.
-    whose = [f"--from={owner}", f"{account.uid}:{account.gid}"]
-    done = run_as(None, ["chown", "-R", "-P", "--no-dereference", *whose, "--", top])
+    # chown(1) works on open directories; other owners' files were planted by the former owner.
+    owners = [f"--from={owner}", f"{account.uid}:{account.gid}"]
+    done = run_as(None, ["chown", "-R", "-P", "--no-dereference", *owners, "--", top])
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["no message"])[0]
+        reason = (done.stderr.strip().splitlines() or ["no message"])[0]
         raise SetupError(
-            f"cannot change the owner of {top} to {account.name}: {said}", code="data-directory"
+            f"cannot change the owner of {top} to {account.name}: {reason}", code="data-directory"
         )
 
 
@@ -139,24 +138,24 @@ def _look_up(name: str) -> Account | None:
 
 
 def _create() -> Account:
-    """Make the system account ``pgdyno`` with whichever tool this system has, or use another's."""
-    place = ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
+    """Create the system account ``pgdyno`` with useradd or adduser, else use ``postgres``."""
+    options = ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
     commands = (
-        ["useradd", "--system", "--user-group", "--no-create-home", *place, _OWN_NAME],
+        ["useradd", "--system", "--user-group", "--no-create-home", *options, _OWN_NAME],
         ["adduser", "-S", "-D", "-H", "-h", "/nonexistent", _OWN_NAME],  # BusyBox
     )
-    said = "neither useradd nor adduser is installed"
+    reason = "neither useradd nor adduser is installed"
     for command in commands:
         if shutil.which(command[0]) is None:
             continue
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if account := _look_up(_OWN_NAME):  # Perhaps another pgdyno was quicker.
+        if account := _look_up(_OWN_NAME):  # Another pgdyno may have created it.
             return account
-        said = done.stderr.strip() or f"{command[0]} ended with status {done.returncode}"
+        reason = done.stderr.strip() or f"{command[0]} ended with status {done.returncode}"
     if account := _look_up(_FALLBACK_NAME):
         return account
     raise SetupError(
-        f"PostgreSQL does not run as root, and no account could be created for it: {said}",
+        f"PostgreSQL does not run as root, and no account could be created for it: {reason}",
         code="no-account",
         hint=f"run pgdyno as another user, or add a system account named {_OWN_NAME}",
     )

@@ -1,7 +1,7 @@
-"""One PostgreSQL server that pgdyno starts, watches and takes away again.
+"""A PostgreSQL server that pgdyno starts, watches and removes.
 
-Where its parts lie is told in layout.py. Whoever may enter ``socket/`` is trusted; TCP, on loopback
-only, asks for a random password.
+layout.py describes its directory. Connections through ``socket/`` are trusted; TCP, on loopback
+only, requires a random password.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from pgdyno.server.local.layout import (
     OwnDirectory,
     check_kept_cluster,
     claim_directory,
-    describe,
-    fill,
     make_socket_dir,
+    prepare_data_directory,
     set_checksums,
+    write_description,
 )
 from pgdyno.server.local.safefiles import (
+    as_server_account_in,
     remove_own_directory,
     require_text,
-    working_in,
     write_own,
     write_text,
 )
@@ -59,9 +59,9 @@ host replication all 127.0.0.1/32 scram-sha-256
 
 
 class Cluster:
-    """A server of pgdyno's own. Make one with ``create``; as a context manager it starts and ends.
+    """A server of pgdyno. ``create`` makes one; as a context manager it is started and destroyed.
 
-    Not to be shared between threads without a lock of the caller's.
+    Not thread-safe.
     """
 
     def __init__(
@@ -79,9 +79,9 @@ class Cluster:
         self.settings = dict(settings)
         self._lock = lock
         self._keep = keep
-        self._places: DiskDirectories = OwnDirectory()
+        self._disk_directories: DiskDirectories = OwnDirectory()
         self._data_dir = directory / "data"
-        self._wal_place: Path | None = None
+        self._wal_parent: Path | None = None
         self._socket_dir = directory / "socket"
         self._password = secrets.token_urlsafe(18)
         self._password_set = False
@@ -100,16 +100,16 @@ class Cluster:
         checksums: bool | None = None,
         source: Path | None = None,
     ) -> Self:
-        """A new cluster, not yet started.
+        """Create a cluster, not yet started.
 
-        ``settings`` are checked against the build (UsageError). With ``keep_dir`` the cluster lies
-        there, outlives ``destroy``, and is taken up again when one of the same major version is
-        there already.
+        ``settings`` are checked against the build (UsageError). With ``keep_dir`` the cluster is in
+        that directory and ``destroy`` keeps it; an existing one of the same major version is used
+        again.
 
         ``disks`` is called with the cluster's directory and returns those of data and WAL;
-        ``destroy`` closes them. ``checksums`` turns data checksums on or off (``None``: as this
-        version's initdb does). The data directory is a copy of ``source`` (no server may run in
-        it) instead of a fresh one, unless ``disks`` leads to a place that holds one already.
+        ``destroy`` closes them. ``checksums`` turns data checksums on or off (``None``: initdb's
+        default). The data directory is a copy of ``source`` (no server may run in it) if given,
+        unless the disk for it already contains one.
         """
         settings = dict(settings or {})
         check_before_start(installation, settings)
@@ -119,22 +119,26 @@ class Cluster:
         try:
             if cluster._keep:
                 check_kept_cluster(directory, disks=disks is not None, source=source)
-            cluster._settle(disks, checksums, source)
+            cluster._prepare(disks, checksums, source)
         except BaseException:
             cluster.destroy()
             raise
         return cluster
 
-    def _settle(self, disks: Disks | None, checksums: bool | None, source: Path | None) -> None:
-        """Fill the directory with all that a start needs."""
+    def _prepare(self, disks: Disks | None, checksums: bool | None, source: Path | None) -> None:
+        """Create everything in the cluster's directory that a start needs."""
         if disks is not None:
-            self._places = disks(self.directory)
-            self._wal_place = self._places.wal
-        self._data_dir = fill(
-            self.installation, self.directory, self._places, checksums=checksums, source=source
+            self._disk_directories = disks(self.directory)
+            self._wal_parent = self._disk_directories.wal
+        self._data_dir = prepare_data_directory(
+            self.installation,
+            self.directory,
+            self._disk_directories,
+            checksums=checksums,
+            source=source,
         )
         self._socket_dir = make_socket_dir(self.directory)
-        describe(
+        write_description(
             self.directory, self.installation, self._data_dir, self._socket_dir, keep=self._keep
         )
 
@@ -144,30 +148,30 @@ class Cluster:
         return self._data_dir
 
     def control_data(self) -> ControlData:
-        """What the control file says."""
+        """Return the contents of the control file."""
         return control_data(self.installation, self._data_dir)
 
     @property
     def wal_dir(self) -> Path:
-        """The directory in which the WAL really lies, links followed."""
+        """The directory that contains the WAL, links resolved."""
         return real_wal_dir(self._data_dir)
 
     @property
-    def wal_elsewhere(self) -> Path | None:
-        """Where pgdyno has put the WAL, whatever the link in the data directory says by now.
+    def separate_wal_dir(self) -> Path | None:
+        """The WAL's directory if pgdyno put it outside the data directory, else ``None``.
 
-        ``None``: in the data directory.
+        It does not depend on the present link in the data directory.
         """
-        return None if self._wal_place is None else self._wal_place / "pg_wal"
+        return None if self._wal_parent is None else self._wal_parent / "pg_wal"
 
     @property
     def log_path(self) -> Path:
-        """What the server logs, all starts in one file."""
+        """The server's log, one file for all starts."""
         return self.directory / "server.log"
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's process id; ``None`` while it does not run."""
+        """The postmaster's PID; ``None`` while it does not run."""
         return self._postmaster.pid if self._postmaster and self._postmaster.running else None
 
     @property
@@ -177,40 +181,40 @@ class Cluster:
 
     @property
     def ended_by(self) -> signal.Signals | None:
-        """The signal by which somebody else has ended the postmaster since the last start."""
-        return self._ended_by if self.running else self._let_go()
+        """The external signal that has ended the postmaster since the last start."""
+        return self._ended_by if self.running else self._forget_postmaster()
 
-    def _let_go(self) -> signal.Signals | None:
-        """Of a postmaster that has ended, keep only by what."""
+    def _forget_postmaster(self) -> signal.Signals | None:
+        """Forget a postmaster that has ended, except the signal that ended it."""
         if self._postmaster is not None:
             self._ended_by, self._postmaster = self._postmaster.exit_signal, None
         return self._ended_by
 
     @property
     def conninfo(self) -> ConnInfo:
-        """The way in through the Unix socket, as superuser."""
+        """Connection values for the Unix socket, as superuser."""
         return ConnInfo(str(self._socket_dir), self._port, OWN_NAME, self._password, OWN_NAME)
 
     @property
     def conninfo_tcp(self) -> ConnInfo:
-        """The way in through loopback TCP, by password, which the running server is told now.
+        """Connection values for TCP on loopback, with the password, which is set on first use.
 
-        Not sooner, for that is a write: a server started to see what a crash has left is not to
-        give out the transaction ids that were lost.
+        Setting it earlier would be a write: a server that is started after a crash must not assign
+        the lost transaction IDs again before the drill has checked it.
         """
         if self.running:
             self._set_password()
         return ConnInfo("127.0.0.1", self._port, OWN_NAME, self._password, OWN_NAME)
 
     def start(self, *, seconds_max: float = math.inf) -> None:
-        """Start the server and wait until it takes connections; SetupError says why it did not.
+        """Start the server and wait until it accepts connections; SetupError if it does not.
 
-        One that is not there after ``seconds_max`` has failed too. That is for those that wait for
-        another server; recovery takes as long as it takes.
+        ``seconds_max`` limits the wait of servers that depend on another one, such as standbys;
+        recovery itself has no limit.
         """
         if self.running:
             return
-        # What is started may be another data directory than before, put back or rebuilt.
+        # The data directory may have been restored or rebuilt since.
         self._password_set = False
         self._ended_by = None
         for last_try in (*[False] * (_START_TRIES - 1), True):
@@ -231,20 +235,20 @@ class Cluster:
             self._port = 0
 
     def stop(self, mode: Literal["fast", "immediate"] = "fast") -> None:
-        """Shut down: ``fast`` with a checkpoint, ``immediate`` like a crash."""
+        """Shut down: ``fast`` with a checkpoint, ``immediate`` as in a crash."""
         if self._postmaster is not None:
             self._postmaster.stop(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
-            self._let_go()
+            self._forget_postmaster()
 
     def restart(self) -> None:
-        """A fast stop and a start; port, password and data stay."""
+        """Stop in fast mode and start again, with the same port and password."""
         self.stop()
         self.start()
 
     def configure(self, changes: Mapping[str, str | None]) -> None:
-        """Change ``settings``, below what ALTER SYSTEM says; ``None`` takes one away.
+        """Change ``settings`` in postgresql.conf, which ALTER SYSTEM overrides; ``None`` removes.
 
-        A running server has reread them when this returns; what needs a restart waits for one.
+        A running server has reloaded them when this returns; some take effect after a restart.
         """
         settings = {name: value for name, value in self.settings.items() if name not in changes}
         settings |= {name: value for name, value in changes.items() if value is not None}
@@ -257,9 +261,9 @@ class Cluster:
                 reload(conn)
 
     def forget_settings(self, names: Collection[str]) -> None:
-        """Drop what ALTER SYSTEM wrote for ``names``, while the server is down.
+        """Remove ALTER SYSTEM's values for ``names`` while the server is down.
 
-        The way back from a setting with which it does not start.
+        It undoes a setting with which the server does not start.
         """
         path = self.data_dir / "postgresql.auto.conf"
         lines = require_text(path).splitlines(keepends=True)
@@ -268,19 +272,19 @@ class Cluster:
     def move_wal(self, to: Path | None) -> None:
         """Move the WAL to ``pg_wal`` in the directory ``to``; ``None``: into the data directory.
 
-        UsageError while the server runs. The server's account must be able to make directories in
-        ``to``; the caller keeps and removes it.
+        Raises UsageError while the server runs. The server's account must be able to make
+        directories in ``to``, which belongs to the caller.
         """
         if self.running:
             raise UsageError("the WAL cannot be moved while the server runs", code="server-runs")
         last = last_segment(self.installation, self._data_dir)
         move_wal(self._data_dir, to, last=last)
-        self._wal_place = to
+        self._wal_parent = to
 
     def set_checksums(self, *, wanted: bool) -> None:
-        """Turn data checksums on or off; every page is written again to turn them on.
+        """Turn data checksums on or off; turning them on rewrites every page.
 
-        UsageError while the server runs, SetupError when it was not shut down cleanly.
+        Raises UsageError while the server runs, SetupError if it was not shut down cleanly.
         """
         if self.running:
             raise UsageError(
@@ -289,9 +293,9 @@ class Cluster:
         set_checksums(self.installation, self._data_dir, wanted=wanted)
 
     def kill(self) -> list[int]:
-        """``kill -9`` of all of the server's processes at once; which, once they are gone."""
+        """Send SIGKILL to all of the server's processes; return their PIDs once they have ended."""
         if self._postmaster is None or not self.running:
-            self._let_go()
+            self._forget_postmaster()
             return []
         killed = self._postmaster.kill()
         self._postmaster = None
@@ -299,26 +303,26 @@ class Cluster:
         return killed
 
     def destroy(self) -> None:
-        """Stop the server at once, close its disks and remove its directory, unless it is kept.
+        """Stop the server, close its disks and remove its directory, unless it is kept.
 
         If a disk cannot be closed, its error is raised and the directory stays for the next sweep.
         """
         if self._lock < 0:
             return
         try:
-            self._take_away()
-        except Interrupted:  # Further stop signals are not heeded while this one is dealt with.
-            self._take_away()
+            self._stop_and_remove()
+        except Interrupted:  # Further stop signals are ignored after the first.
+            self._stop_and_remove()
             raise
         finally:
             os.close(self._lock)
             self._lock = -1
 
-    def _take_away(self) -> None:
+    def _stop_and_remove(self) -> None:
         self.stop("fast" if self._keep else "immediate")
         if self._socket_dir.parent != self.directory:
             remove_own_directory(self._socket_dir)
-        self._places.close()
+        self._disk_directories.close()
         if not self._keep:
             remove_own_directory(self.directory)
 
@@ -345,17 +349,17 @@ class Cluster:
             str(self.data_dir),
             f"--config_file={self.directory / 'postgresql.conf'}",
         ]
-        # What kill -9 left. The lock proves that no other pgdyno has a server in here.
-        with working_in(self.data_dir):
+        # Left by kill -9. The lock proves that no other pgdyno runs a server here.
+        with as_server_account_in(self.data_dir):
             (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
-        with working_in(self._socket_dir):
+        with as_server_account_in(self._socket_dir):
             for leftover in self._socket_dir.iterdir():
                 leftover.unlink()
         return Postmaster(command, self.log_path, server_account())
 
     def _write_configuration(self) -> None:
-        """What initdb wrote, then what a cluster of pgdyno's needs, then the settings."""
-        write_own(self.directory / "pg_hba.conf", _HBA, shown=True)
+        """Write initdb's settings, then those that pgdyno needs, then ``settings``."""
+        write_own(self.directory / "pg_hba.conf", _HBA, readable_by_server=True)
         own = {
             "listen_addresses": "127.0.0.1",
             "port": str(self._port),
@@ -370,7 +374,7 @@ class Cluster:
         lines = [f"{name} = {quoted(value)}" for name, value in {**own, **self.settings}.items()]
         base = require_text(self.data_dir / "postgresql.conf")
         content = base + "\n" + "\n".join(lines) + "\n"
-        write_own(self.directory / "postgresql.conf", content, shown=True)
+        write_own(self.directory / "postgresql.conf", content, readable_by_server=True)
 
     def _set_password(self) -> None:
         if self._password_set:
@@ -390,5 +394,5 @@ def _free_port() -> int:
 
 
 def quoted(value: str) -> str:
-    """A value as configuration files have it."""
+    """Return a value quoted for a configuration file."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,5 +1,4 @@
-"""A program of PostgreSQL's that runs beside pgdyno and dies with it, held through its guardian
-process (see guardian.py)."""
+"""A PostgreSQL process that ends with pgdyno, run by a guardian process (see guardian.py)."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _STOP_S_MAX = 300.0
 
 
 class Guarded:
-    """One program from launch to exit."""
+    """One process from launch to exit."""
 
     def __init__(self, command: Sequence[str], log_path: Path, account: Account | None) -> None:
         self._name = Path(command[0]).name
@@ -60,10 +59,10 @@ class Guarded:
         return not self.wait_exit(0)
 
     def wait_exit(self, timeout_s: float) -> bool:
-        """True if it has ended, after waiting up to ``timeout_s`` for that."""
+        """Wait up to ``timeout_s`` for the process to end; True if it has ended."""
         if self._guardian.returncode is not None:
             return True
-        # The guardian writes nothing more: readable means that it has closed its end.
+        # The guardian writes nothing more, so readable means that it has closed its end.
         ended, _, _ = select.select([self._answers], [], [], timeout_s)
         if ended:
             self._guardian.wait()
@@ -72,14 +71,14 @@ class Guarded:
 
     @property
     def exit_signal(self) -> signal.Signals | None:
-        """The signal that ended it; ``None`` while it runs, and when it ended by itself."""
+        """The signal that ended it; ``None`` while it runs, or after a normal exit."""
         status = self._guardian.returncode
         if status is None or 0 <= status <= _BY_SIGNAL:
             return None
         return signal.Signals(-status if status < 0 else status - _BY_SIGNAL)
 
     def stop(self, number: signal.Signals) -> None:
-        """Send a shutdown signal and wait for the end."""
+        """Send a shutdown signal and wait for the process to end."""
         self._signal(number)
         if not self.wait_exit(_STOP_S_MAX):
             self.end()
@@ -89,15 +88,15 @@ class Guarded:
             )
 
     def kill(self) -> list[int]:
-        """SIGKILL to it and every process below it, at once; their ids, when all left.
+        """Send SIGKILL to it and all its descendants; return their PIDs once all have ended.
 
-        It is stopped first: it can then neither start another process nor give an id free that was
-        just read.
+        It is stopped first, so that it can neither start a process nor release a PID that was just
+        read.
         """
         if not self.running:
             return []
         send([self.pid], signal.SIGSTOP)
-        pids = [self.pid, *_below(self.pid)]
+        pids = [self.pid, *_descendants(self.pid)]
         send(pids, signal.SIGKILL)
         self.wait_exit(_STOP_S_MAX)
         deadline = time.monotonic() + _STOP_S_MAX
@@ -106,7 +105,7 @@ class Guarded:
         return pids
 
     def end(self) -> None:
-        """Let go: the guardian ends the program at once, and ends with it."""
+        """Close the pipes: the guardian ends the process immediately, then itself."""
         if self._guardian.returncode is None:
             self._close()
             self._guardian.wait()
@@ -121,8 +120,8 @@ class Guarded:
         self._answers.close()
 
 
-def _below(pid: int) -> list[int]:
-    """All descendants: the server's processes and what those started, as an archiver's command."""
+def _descendants(pid: int) -> list[int]:
+    """Return the PIDs of all descendants: server processes, and commands that they run."""
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         if fields := _stat_fields(int(entry.parent.name)):
@@ -134,13 +133,13 @@ def _below(pid: int) -> list[int]:
 
 
 def _alive(pid: int) -> bool:
-    """True if the process runs: one that has ended and not been waited for does not."""
+    """True if the process runs, that is, exists and is not a zombie."""
     fields = _stat_fields(pid)
     return bool(fields) and fields[0] not in "ZX"
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """What /proc tells about a process from its state on; empty when it is gone."""
+    """Return the fields of /proc/PID/stat from the state on; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

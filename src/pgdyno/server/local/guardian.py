@@ -1,21 +1,21 @@
-"""Stands between pgdyno and one postmaster, so that no process of the server outlives pgdyno.
+"""The guardian process of one postmaster: ends the server when pgdyno ends.
 
 Run as a script, never imported: ``python -I -S guardian.py UID GID POSTGRES ARGUMENT…`` with
 standard input and output piped to pgdyno and the server's log as standard error. It forks the
 postmaster, writes ``PID\\n``, sends each signal whose number arrives as a line, and exits with the
 postmaster's status when that ends.
 
-When standard input closes or the parent changes, pgdyno is gone (kill -9 included): the postmaster
-gets SIGQUIT (immediate shutdown), and what stands still goes on to hear of it. All that lingers is
-killed, which ends stopped processes too. The guardian is the subreaper of the server: whoever loses
-its parent becomes the guardian's child, so that it knows all of them, also those of an archive
-command. Once the postmaster has ended, however it did, nothing of it stays.
+When standard input closes or the parent changes, pgdyno has ended (perhaps by kill -9): the
+postmaster gets SIGQUIT (immediate shutdown), and stopped processes get SIGCONT so that they handle
+it. Processes that do not end are killed. The guardian is the subreaper of the server: a process
+that loses its parent becomes the guardian's child, so that it knows all of them, also those of an
+archive command. Once the postmaster has ended, for any reason, no process of it remains.
 
-Should the guardian be killed too, the kernel sends the postmaster SIGQUIT; that is why it has to be
-single-threaded: a parent-death signal fires when the forking *thread* ends. It runs in a session of
-its own, out of reach of the terminal's Ctrl-C. UID -1 keeps the present user.
+If the guardian is killed too, the kernel sends SIGQUIT to the postmaster. This requires a
+single-threaded guardian: a parent-death signal is sent when the forking *thread* ends. The guardian
+runs in its own session, unaffected by Ctrl-C in the terminal. UID -1 keeps the current user.
 
-Imports only the standard library, and little of it, for it starts with every server.
+It imports little of the standard library and nothing else, because it starts with every server.
 """
 
 import contextlib
@@ -27,11 +27,11 @@ import sys
 import time
 
 _GRACE_S = 3.0
-"""For an immediate shutdown."""
+"""Time for an immediate shutdown."""
 _ORPHAN_GRACE_S = 1.0
-"""For processes to see that their postmaster has ended."""
+"""Time for processes to notice that their postmaster has ended."""
 _KILL_S_MAX = 30.0
-"""A process that waits for a disk ends only when the disk has answered."""
+"""Time to wait after SIGKILL: a process that waits for a disk ends only after the I/O."""
 _POLL_S = 0.02
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
     postmaster = os.fork()
     if postmaster == 0:
         _become_postmaster(int(uid), int(gid), command)
-    _tell(f"{postmaster}\n")
+    _write_line(f"{postmaster}\n")
     status, abandoned = _watch(postmaster, parent, wakeup)
     _end_orphans(0.0 if abandoned else _ORPHAN_GRACE_S)
     return status
@@ -88,22 +88,22 @@ def _become_postmaster(uid: int, gid: int, command: list[str]) -> None:
     os._exit(127)
 
 
-def _tell(line: str) -> None:
+def _write_line(line: str) -> None:
     with contextlib.suppress(OSError):
         os.write(1, line.encode())
 
 
 def _watch(postmaster: int, parent: int, wakeup: int) -> tuple[int, bool]:
-    """Pass signals on until the postmaster ends; end it when pgdyno is gone.
+    """Forward signals until the postmaster ends; end it when pgdyno has ended.
 
-    Its exit status, and whether pgdyno is gone.
+    Returns the postmaster's exit status, and True if pgdyno has ended.
     """
     poller = select.poll()
     poller.register(0, select.POLLIN)
     poller.register(wakeup, select.POLLIN)
     kill_at = None
     while (status := _reap(postmaster)) is None:
-        # The timeout covers a copy of the pipe's far end kept open by some other child of pgdyno.
+        # The timeout is for the case that another child of pgdyno keeps the pipe's far end open.
         ready = dict(poller.poll(1000 if kill_at is None else 100))
         orders = os.read(0, 4096) if 0 in ready else None
         woken = os.read(wakeup, 64) if wakeup in ready else b""
@@ -122,7 +122,7 @@ def _watch(postmaster: int, parent: int, wakeup: int) -> tuple[int, bool]:
 
 
 def _end_orphans(grace_s: float) -> None:
-    """Wait until nobody is left of the server, and kill those that do not leave by themselves."""
+    """Wait until all processes of the server have ended; kill them after ``grace_s``."""
     began = time.monotonic()
     while _any_left() and (waited_s := time.monotonic() - began) < _KILL_S_MAX:
         if waited_s >= grace_s:
@@ -131,7 +131,7 @@ def _end_orphans(grace_s: float) -> None:
 
 
 def _any_left() -> bool:
-    """True if there is a child still, after those that have ended were waited for."""
+    """Reap children that have ended; True if any other is left."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -145,7 +145,7 @@ def _send(pid: int, number: int) -> None:
 
 
 def _send_all(number: int) -> None:
-    """A signal to every process below this one."""
+    """Send a signal to all descendants."""
     for pid in _descendants():
         _send(pid, number)
 
@@ -161,7 +161,7 @@ def _descendants() -> list[int]:
 
 
 def _parent(pid: int) -> int:
-    """The parent's id; 0 for a process that is gone."""
+    """Return the parent's PID; 0 for a process that has ended."""
     try:
         stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
         try:
@@ -173,9 +173,9 @@ def _parent(pid: int) -> int:
 
 
 def _reap(postmaster: int) -> int | None:
-    """The exit status as a shell gives it, or ``None`` while the postmaster runs.
+    """Return the postmaster's exit status as a shell gives it, or ``None`` while it runs.
 
-    Whoever else has ended is waited for too.
+    Other children that have ended are reaped too.
     """
     status = None
     with contextlib.suppress(ChildProcessError):

@@ -1,18 +1,18 @@
-"""Where the parts of a cluster lie, and how its data directory comes to be.
+"""The layout of a cluster's directory, and the creation of its data directory.
 
 A cluster is a directory::
 
-    cluster.json     what it is: version, programs, where its socket and its data directory lie
-    lock             held by the owning pgdyno for as long as it lives
-    postgresql.conf  settings, pg_hba.conf beside it: outside the data directory, so that a drill
-                     which loses unflushed writes does not lose these
+    cluster.json     version, binaries, paths of the socket and the data directory
+    lock             held by the owning pgdyno as long as it lives
+    postgresql.conf  settings; with pg_hba.conf, outside the data directory, so that a drill that
+                     loses unflushed writes does not lose them
     data/            the data directory (mode 0700, owned by the account that runs the server),
-                     unless it has a disk of its own: then that disk's pgdata/ is the data directory
-    disks/ROLE/      what the disk of ROLE (data, wal) needs: its mount point, its image
-    socket/          the Unix socket (mode 0700 likewise)
-    server.log       what the server says
+                     unless it has its own disk: then that disk's pgdata/ is the data directory
+    disks/ROLE/      mount point and image of the disk for ROLE (data, wal)
+    socket/          the Unix socket (mode 0700, same owner)
+    server.log       the server's log
 
-With a disk of its own the WAL is that disk's ``pg_wal/``, and the data directory has a link there.
+If the WAL has its own disk, it is that disk's ``pg_wal/``, and the data directory links to it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,22 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import clusters_dir, shared_directory
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local._template import clone_data_directory
-from pgdyno.server.local._wal_directory import copy_linked_wal, place_wal
-from pgdyno.server.local.account import give, give_tree, require_reach, run_as, server_account
+from pgdyno.server.local._wal_directory import copy_linked_wal, use_wal_parent
+from pgdyno.server.local.account import (
+    change_owner,
+    change_tree_owner,
+    require_reach,
+    run_as,
+    server_account,
+)
 from pgdyno.server.local.controldata import control_data
 from pgdyno.server.local.leftovers import end_leftovers
 from pgdyno.server.local.safefiles import (
+    as_server_account_in,
     copy_tree,
     make_directory,
     read_text,
     remove_own_directory,
-    working_in,
     write_own,
 )
 from pgdyno.server.locks import locked, try_lock
@@ -47,45 +53,45 @@ _SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
 
 
 class DiskDirectories(Protocol):
-    """Where the files of a cluster go; ``None`` means into its own directory."""
+    """Directories for the files of a cluster; ``None`` stands for the cluster's own directory."""
 
     @property
     def data(self) -> Path | None:
-        """A directory for the data directory, which becomes its ``pgdata``."""
+        """The directory in which ``pgdata`` becomes the data directory."""
 
     @property
     def wal(self) -> Path | None:
-        """A directory for the WAL, which becomes its ``pg_wal``, linked from the data directory."""
+        """The directory in which ``pg_wal``, linked from the data directory, contains the WAL."""
 
     def close(self) -> None:
-        """Give back what holds the places. The server has ended; the files may go."""
+        """Release the disks. The server has ended; the files may be removed."""
 
 
 Disks = Callable[[Path], DiskDirectories]
-"""Makes the places for the cluster in a directory, below that directory."""
+"""Creates the disk directories below a cluster's directory."""
 
 
 class OwnDirectory:
-    """The places of a cluster that has no disks: all in its directory."""
+    """The directories of a cluster without disks: everything is in its own directory."""
 
     data: Path | None = None
     wal: Path | None = None
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing."""
 
 
 def claim_directory(keep_dir: Path | None) -> tuple[Path, int]:
-    """The directory and the descriptor of its held lock."""
+    """Create and lock a cluster's directory; return its path and the lock's descriptor."""
     home = clusters_dir()
     directory = keep_dir.absolute() if keep_dir else home / f"{os.getpid()}-{secrets.token_hex(3)}"
-    # A sweep holds this lock too, so it never sees a directory whose lock is not yet held.
+    # A sweep holds this lock too, so it never sees a directory that is not yet locked.
     with locked(home / ".lock"):
         try:
             shared_directory(directory)
             lock = try_lock(directory / "lock")
             require_reach(directory)
-        except BaseException:  # Ctrl-C too: nobody else knows of the directory yet.
+        except BaseException:  # Also on Ctrl-C: nothing else knows the directory yet.
             if keep_dir is None:
                 remove_own_directory(directory)
             raise
@@ -97,7 +103,7 @@ def claim_directory(keep_dir: Path | None) -> tuple[Path, int]:
 
 
 def check_kept_cluster(directory: Path, *, disks: bool, source: Path | None) -> None:
-    """Refuse what a kept cluster in ``directory`` cannot have."""
+    """Raise UsageError for options that a kept cluster in ``directory`` cannot have."""
     if disks or (source is not None and (directory / "data").exists()):
         raise UsageError(
             f"the cluster in {directory} is kept: it cannot get disks or another data directory",
@@ -105,18 +111,19 @@ def check_kept_cluster(directory: Path, *, disks: bool, source: Path | None) -> 
         )
 
 
-def fill(
+def prepare_data_directory(
     installation: Installation,
     directory: Path,
-    places: DiskDirectories,
+    disk_directories: DiskDirectories,
     *,
     checksums: bool | None,
     source: Path | None,
 ) -> Path:
-    """Make the data directory where it belongs, or take up the one that is there; its path."""
-    data_dir = directory / "data" if places.data is None else places.data / "pgdata"
+    """Create the data directory, or use an existing one; return its path."""
+    parent = disk_directories.data
+    data_dir = directory / "data" if parent is None else parent / "pgdata"
     if data_dir.exists():
-        give_tree(data_dir, server_account())
+        change_tree_owner(data_dir, server_account())
         _check_version(installation, data_dir)
         end_leftovers(data_dir)
     elif source is None:
@@ -124,18 +131,18 @@ def fill(
     else:
         _check_version(installation, source)
         _copy_data_directory(source, data_dir)
-    with working_in(data_dir):
+    with as_server_account_in(data_dir):
         data_dir.chmod(0o700)
-    place_wal(data_dir, places.wal)
+    use_wal_parent(data_dir, disk_directories.wal)
     if checksums is not None:
         set_checksums(installation, data_dir, wanted=checksums)
     return data_dir
 
 
-def describe(
+def write_description(
     directory: Path, installation: Installation, data_dir: Path, socket_dir: Path, *, keep: bool
 ) -> None:
-    """Write down what a later pgdyno needs to know to clear the cluster away."""
+    """Write cluster.json, from which a later sweep removes the cluster."""
     description = {
         "version": installation.version,
         "bindir": str(installation.bindir),
@@ -146,8 +153,8 @@ def describe(
     write_own(directory / "cluster.json", json.dumps(description))
 
 
-def described(directory: Path, name: str) -> Path | None:
-    """A path from the description of the cluster in ``directory``, if it got that far."""
+def described_path(directory: Path, name: str) -> Path | None:
+    """Return a path from cluster.json in ``directory``; ``None`` if it is missing or damaged."""
     try:
         return Path(json.loads((directory / "cluster.json").read_text())[name])
     except (OSError, ValueError, KeyError):
@@ -155,7 +162,7 @@ def described(directory: Path, name: str) -> Path | None:
 
 
 def make_socket_dir(directory: Path) -> Path:
-    """A directory that only the server's account and root can enter, with a short enough path."""
+    """Create a socket directory for the server's account, with a short enough path."""
     socket_dir = directory / "socket"
     if len(os.fsencode(socket_dir / ".s.PGSQL.65535.lock")) > _SOCKET_PATH_BYTES_MAX:
         return _short_socket_dir()
@@ -165,19 +172,19 @@ def make_socket_dir(directory: Path) -> Path:
 
 
 def _short_socket_dir() -> Path:
-    """Where the path of the cluster is too long for a socket."""
+    """Create a socket directory in /tmp, for a cluster whose path is too long for a socket."""
     try:
         socket_dir = Path(tempfile.mkdtemp(prefix="pgdyno-", dir="/tmp"))
     except OSError as problem:
         raise SetupError(
             f"cannot make a directory in /tmp: {problem.strerror}", code="state-directory"
         ) from None
-    give(socket_dir, server_account())
+    change_owner(socket_dir, server_account())
     return socket_dir
 
 
 def _check_version(installation: Installation, data_dir: Path) -> None:
-    """UsageError unless ``data_dir`` is of the installation's major version."""
+    """Raise UsageError unless ``data_dir`` has the installation's major version."""
     text = read_text(data_dir / "PG_VERSION")
     if text is None:
         raise UsageError(
@@ -194,8 +201,8 @@ def _check_version(installation: Installation, data_dir: Path) -> None:
 
 
 def _copy_data_directory(source: Path, target: Path) -> None:
-    """A copy that shares nothing with ``source``: what ``source`` only links to is copied too."""
-    with working_in(source):
+    """Copy ``source`` completely: WAL that it only links to is copied too."""
+    with as_server_account_in(source):
         tablespaces = any((source / "pg_tblspc").iterdir())
     if tablespaces:
         raise SetupError(
@@ -203,7 +210,7 @@ def _copy_data_directory(source: Path, target: Path) -> None:
             code="tablespaces",
         )
     copy_tree(source, target)
-    with working_in(target):
+    with as_server_account_in(target):
         (target / "postmaster.pid").unlink(missing_ok=True)
     copy_linked_wal(target)
 
@@ -213,11 +220,11 @@ def set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -
     if control_data(installation, data_dir).checksums == wanted:
         return
     switch = "--enable" if wanted else "--disable"
-    program = installation.binary("pg_checksums")
-    done = run_as(server_account(), [program, switch, "--no-sync", "-D", data_dir])
+    pg_checksums = installation.binary("pg_checksums")
+    done = run_as(server_account(), [pg_checksums, switch, "--no-sync", "-D", data_dir])
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["no message"])[0]
+        reason = (done.stderr.strip().splitlines() or ["no message"])[0]
         raise SetupError(
-            f"cannot turn data checksums {'on' if wanted else 'off'}: {said}",
+            f"cannot turn data checksums {'on' if wanted else 'off'}: {reason}",
             code="checksums",
         )

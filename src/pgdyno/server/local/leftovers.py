@@ -1,8 +1,8 @@
 """Processes that outlived a killed pgdyno and their guardian, and their shared memory.
 
-A server process is ours when it is a PostgreSQL program whose working directory is the data
-directory in a directory of ours: every server process stays in its data directory all its life.
-Guardians, and what copies or receives for a server, name a directory of ours in their arguments.
+A server process is pgdyno's if it runs a ``postgres`` binary in a data directory of pgdyno: every
+server process keeps its data directory as working directory. Guardians, and tools that copy or
+receive for a server, name a directory of pgdyno in their arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _POLL_S = 0.01
 
 
 def end_leftovers(data_dir: Path) -> None:
-    """End every server process in ``data_dir`` and remove the shared memory they leave.
+    """End all server processes in ``data_dir`` and remove their shared memory.
 
     The caller holds the cluster's lock, so that no living pgdyno owns them.
     """
@@ -34,7 +34,7 @@ def end_leftovers(data_dir: Path) -> None:
         deadline = time.monotonic() + seconds
         processes = server_processes(data_dir)
         send(processes, number)
-        send(processes, signal.SIGCONT)  # One that was stopped takes a signal only when it goes on.
+        send(processes, signal.SIGCONT)  # A stopped process handles a signal only when continued.
         while processes and time.monotonic() < deadline:
             time.sleep(_POLL_S)
             processes = server_processes(data_dir)
@@ -42,9 +42,9 @@ def end_leftovers(data_dir: Path) -> None:
 
 
 def end_helpers(directory: Path) -> None:
-    """Kill guardians and PostgreSQL's tools that work on what is in ``directory``.
+    """Kill guardians and PostgreSQL's tools that work in ``directory``.
 
-    The caller holds the lock by which it is known that no living pgdyno owns them.
+    The caller holds the lock that proves that no living pgdyno owns them.
     """
     deadline = time.monotonic() + _KILL_S_MAX
     while (processes := helpers(directory)) and time.monotonic() < deadline:
@@ -53,7 +53,7 @@ def end_helpers(directory: Path) -> None:
 
 
 def helpers(directory: Path) -> list[int]:
-    """Ids of guardians and tools that work on what is in ``directory``."""
+    """Return the PIDs of guardians and tools that work in ``directory``."""
     base = os.fsencode(os.path.realpath(directory))
     account = server_account()
     owners = {os.geteuid()} | ({account.uid} if account else set())
@@ -69,12 +69,12 @@ def helpers(directory: Path) -> list[int]:
 
 
 def server_processes(data_dir: Path) -> list[int]:
-    """Ids of all server processes in ``data_dir``, the postmaster among them."""
+    """Return the PIDs of all server processes in ``data_dir``, including the postmaster."""
     wanted = os.path.realpath(data_dir)
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            program = (entry / "exe").readlink().name.removesuffix(" (deleted)")
-            if program == "postgres" and str((entry / "cwd").readlink()) == wanted:
+            binary = (entry / "exe").readlink().name.removesuffix(" (deleted)")
+            if binary == "postgres" and str((entry / "cwd").readlink()) == wanted:
                 found.append(int(entry.name))
     return found

@@ -1,24 +1,24 @@
-"""File work in directories that belong to the account of the server.
+"""File operations in directories that belong to the server's account.
 
-An account that may write to a directory can replace files there by a link, a pipe or another
-directory, also between two steps of pgdyno; root would follow. Two rules prevent an escalation:
+An account with write access to a directory can replace a file there by a link, a pipe or another
+directory at any moment, and root would follow. Two rules prevent an escalation:
 
-- Files in a directory of the account are accessed only while ``acting`` as the account, or by a
-  program that ``run_as`` runs. So a name that the account has replaced gives it no further rights.
+- Files in a directory of the account are accessed only within ``as_server_account``, or by a
+  command that ``run_as`` runs. So a name that the account has replaced gives it no further rights.
 - As root, pgdyno works only in directories that no other account may write to, and whose path the
-  account cannot redirect: ``_held`` opens each name of the path. ``make_directory`` is the step
-  from there to a directory of the account, ``remove_directory`` the step back.
+  account cannot redirect: ``_open_unredirected`` opens each component of the path.
+  ``make_directory`` goes from there to a directory of the account, ``remove_directory`` back.
 
 The callers of ``make_directory``, ``remove_directory`` and ``copy_tree`` are safe: a path that the
 account could have chosen or changed is below a directory that it may write to, and all work on it
-is done as the account; likewise all functions that are called while ``acting``, such as those that
-move the WAL (_wal_directory.py, _spare_segments.py). The names in a path come from pgdyno or its
-user: a cluster's directory, its disks, templates and the files that a drill keeps; none is read
-from a link of the account. ``remove_own_directory`` is for directories directly in a directory of
-pgdyno; rm(1) follows no link.
+is done as the account; likewise all functions that are called within ``as_server_account``, such as
+those that move the WAL (_wal_directory.py, _spare_segments.py). The names in a path come from
+pgdyno or its user: a cluster's directory, its disks, templates and the files that a drill keeps;
+none is read from a link of the account. ``remove_own_directory`` is for directories directly in a
+directory of pgdyno; rm(1) follows no link.
 
-A thread ``acting`` has the account's file system identity (setfsuid(2)): the kernel checks every
-file access against it, and removes root's file capabilities from the thread.
+Within ``as_server_account`` the thread has the account's file system identity (setfsuid(2)): the
+kernel checks every file access against it, and root's file capabilities do not apply.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ MORE_SPACE = "set PGDYNO_HOME to a directory with more space"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _TEXT_BYTES_MAX = 64 << 20
 _PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_PLACE = os.O_PATH | os.O_CLOEXEC
+_PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 _LINKS_MAX = 40
 _KEEP = -1
-"""Given to setfsuid and setfsgid, which then only tell what is in force."""
+"""Argument of setfsuid and setfsgid with which they only return the present ID."""
 
 
 @contextlib.contextmanager
-def acting() -> Iterator[None]:
-    """Within the block this thread touches files as the account that runs servers.
+def as_server_account() -> Iterator[None]:
+    """Access files as the account that runs servers, in this thread, within the block.
 
-    Nothing changes when pgdyno is not root. Not for blocks that start programs or import modules.
+    Without effect if pgdyno is not root. Not for blocks that start processes or import modules.
     """
     account = server_account()
     if account is None:
@@ -63,23 +63,23 @@ def acting() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def working_in(directory: Path) -> Iterator[None]:
-    """As ``acting``; what cannot be done in ``directory`` is a SetupError."""
+def as_server_account_in(directory: Path) -> Iterator[None]:
+    """Do as ``as_server_account``, and turn an OSError into a SetupError about ``directory``."""
     try:
-        with acting():
+        with as_server_account():
             yield
     except OSError as problem:
-        raise _changed("work in", directory, problem) from None
+        raise _file_error("work in", directory, problem) from None
 
 
 @contextlib.contextmanager
 def _as_identity(uid: int, gid: int) -> Iterator[None]:
     before = _file_identity()
-    _become(uid, gid)
+    _set_file_identity(uid, gid)
     try:
         yield
     finally:
-        _become(*before)
+        _set_file_identity(*before)
 
 
 _libc = functools.cache(lambda: ctypes.CDLL(None))
@@ -90,7 +90,7 @@ def _file_identity() -> tuple[int, int]:
     return libc.setfsuid(_KEEP), libc.setfsgid(_KEEP)
 
 
-def _become(uid: int, gid: int) -> None:
+def _set_file_identity(uid: int, gid: int) -> None:
     libc = _libc()
     libc.setfsgid(gid)
     libc.setfsuid(uid)
@@ -103,7 +103,7 @@ def _become(uid: int, gid: int) -> None:
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a plain file of the account's; ``None`` when there is none that it may read."""
+    """Return the text of a regular file of the account; ``None`` if it cannot be read."""
     try:
         with open_plain(path) as file:
             return file.read(_TEXT_BYTES_MAX).decode(errors="replace")
@@ -112,36 +112,36 @@ def read_text(path: Path) -> str | None:
 
 
 def require_text(path: Path) -> str:
-    """The text of a plain file of the account's; SetupError when there is none that it may read."""
+    """Return the text of a regular file of the account; SetupError if it cannot be read."""
     try:
         with open_plain(path) as file:
             return file.read(_TEXT_BYTES_MAX).decode(errors="replace")
     except OSError as problem:
-        raise _changed("read", path, problem) from None
+        raise _file_error("read", path, problem) from None
 
 
 def write_text(path: Path, content: str) -> None:
-    """Replace a file of the account's, in one step; SetupError when that cannot be done."""
+    """Replace a file of the account atomically; SetupError if that fails."""
     partial = path.with_name(f"{path.name}.pgdyno")
     try:
-        with acting():
+        with as_server_account():
             partial.unlink(missing_ok=True)
             with new_plain(partial) as file:
                 file.write(content.encode())
             partial.rename(path)
     except OSError as problem:
-        raise _changed("write", path, problem) from None
+        raise _file_error("write", path, problem) from None
 
 
-def write_own(path: Path, content: str, *, shown: bool = False) -> None:
-    """Write a file where only we may write, mode 0600; ``shown`` lets the account read it too."""
+def write_own(path: Path, content: str, *, readable_by_server: bool = False) -> None:
+    """Write a file in a directory of pgdyno, mode 0600, or 0640 for the account's group."""
     account = server_account()
     partial = path.with_name(f"{path.name}.new")
     try:
         partial.unlink(missing_ok=True)
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            if shown and account is not None:
+            if readable_by_server and account is not None:
                 os.fchown(descriptor, -1, account.gid)
                 os.fchmod(descriptor, 0o640)
             file.write(content)
@@ -155,15 +155,15 @@ def write_own(path: Path, content: str, *, shown: bool = False) -> None:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a plain file of the account's, in place of what is there; to be called ``acting``."""
+    """Copy a regular file of the account over ``target``; call within ``as_server_account``."""
     target.unlink(missing_ok=True)
     with open_plain(source) as read, new_plain(target) as written:
         shutil.copyfileobj(read, written, 1 << 20)
 
 
 def open_plain(path: Path) -> FileIO:
-    """A plain file of the account's, open for reading; OSError if it is none, or a link."""
-    with acting():
+    """Open a regular file of the account for reading; OSError for anything else, or a link."""
+    with as_server_account():
         file = FileIO(os.open(path, os.O_RDONLY | _PLAIN), "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -172,37 +172,38 @@ def open_plain(path: Path) -> FileIO:
 
 
 def new_plain(path: Path) -> IO[bytes]:
-    """A file that the account makes now, open for writing; OSError if something is there."""
-    with acting():
+    """Create a file as the account and open it for writing; OSError if the path exists."""
+    with as_server_account():
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN, 0o600)
     return os.fdopen(descriptor, "wb")
 
 
 def make_directory(path: Path) -> None:
-    """A new directory of the account's, mode 0700; SetupError when it cannot be made or given.
+    """Make a directory of the account, mode 0700; SetupError if that fails.
 
-    In a directory of the account's, and wherever the caller acts as it, it makes it itself.
+    It is made by the account itself below a directory of the account and within
+    ``as_server_account``, else by root, who changes its owner.
     """
     account = server_account()
     try:
         with _parent_of_ours(path, account) as parent:
             if account is None or parent is None:
-                with acting():
+                with as_server_account():
                     path.mkdir(0o700)
             else:
                 os.mkdir(path.name, 0o700, dir_fd=parent)
-                _give(path.name, parent, account)
+                _change_owner(path.name, parent, account)
     except OSError as problem:
-        raise _changed("make the directory", path, problem) from None
+        raise _file_error("make the directory", path, problem) from None
 
 
 @contextlib.contextmanager
 def _parent_of_ours(path: Path, account: Account | None) -> Iterator[int | None]:
-    """The directory of ``path`` held open, if root may work there; ``None``: the account only."""
+    """Open the parent of ``path`` if root may work there; ``None`` if only the account may."""
     if account is None or _file_identity()[0] == account.uid:
         yield None
         return
-    parent = _held(path.parent, account)
+    parent = _open_unredirected(path.parent, account)
     try:
         yield parent if parent is not None and _only_root_writes(parent) else None
     finally:
@@ -210,13 +211,13 @@ def _parent_of_ours(path: Path, account: Account | None) -> Iterator[int | None]
             os.close(parent)
 
 
-def _held(directory: Path, account: Account) -> int | None:
-    """``directory`` held open; ``None`` if the account may change what a name on the way means."""
+def _open_unredirected(directory: Path, account: Account) -> int | None:
+    """Open ``directory``; ``None`` if the account may replace a component of its path."""
     names, links = [*reversed(directory.absolute().parts[1:])], 0
-    held = os.open("/", _PLACE)
+    held = os.open("/", _PATH_ONLY)
     try:
         while names and links <= _LINKS_MAX and _out_of_reach(held, account):
-            entry = os.open(names.pop(), _PLACE | os.O_NOFOLLOW, dir_fd=held)
+            entry = os.open(names.pop(), _PATH_ONLY | os.O_NOFOLLOW, dir_fd=held)
             status = os.fstat(entry)
             if not stat.S_ISLNK(status.st_mode):
                 held, entry = entry, held
@@ -232,7 +233,7 @@ def _held(directory: Path, account: Account) -> int | None:
 
 
 def _out_of_reach(directory: int, account: Account) -> bool:
-    """True if the account can replace nothing of others' there."""
+    """True if the account cannot replace other accounts' files there."""
     status = os.fstat(directory)
     mode = status.st_mode
     writes = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and status.st_gid == account.gid)
@@ -240,13 +241,13 @@ def _out_of_reach(directory: int, account: Account) -> bool:
 
 
 def _only_root_writes(directory: int) -> bool:
-    """True if nobody else can replace what root makes there, as in ``/tmp`` too."""
+    """True if no other account can replace root's files there; so in ``/tmp``."""
     status = os.fstat(directory)
     mode = status.st_mode
     return status.st_uid == 0 and bool(not mode & 0o022 or mode & stat.S_ISVTX)
 
 
-def _give(name: str, parent: int, account: Account) -> None:
+def _change_owner(name: str, parent: int, account: Account) -> None:
     directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
         os.fchown(directory, account.uid, account.gid)
@@ -255,53 +256,54 @@ def _give(name: str, parent: int, account: Account) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory of the account's with all that is in it, as far as it can.
+    """Remove a directory of the account with its contents, as far as possible.
 
-    What is mounted below it stays.
+    Other file systems mounted below it are not touched.
     """
     _remove(path, server_account())
     remove_empty_directory(path)
 
 
 def remove_empty_directory(path: Path) -> None:
-    """Remove a directory of the account's if nothing is in it."""
+    """Remove a directory of the account if it is empty."""
     account = server_account()
     with contextlib.suppress(OSError), _parent_of_ours(path, account) as parent:
         if parent is None:
-            with acting():
+            with as_server_account():
                 path.rmdir()
         else:
             os.rmdir(path.name, dir_fd=parent)
 
 
 def remove_own_directory(path: Path) -> None:
-    """Remove a directory that lies where only we may write. What is mounted below it stays."""
+    """Remove a directory in a directory of pgdyno; file systems mounted below it stay."""
     _remove(path, None)
 
 
 def _remove(path: Path, account: Account | None) -> None:
-    # rm(1) works on held directories, so that nobody can lead it astray, however deep the tree.
+    # rm(1) works on open directories, so that no link can redirect it, however deep the tree.
     options = ["-rf", "--one-file-system", "--preserve-root=all"]
     run_as(account, ["rm", *options, "--", path])
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory of the account's with all that is in it to ``target``, which must not be.
+    """Copy a directory of the account with its contents to ``target``, which must not exist.
 
-    Links are copied as links; blocks are shared where the file system can.
+    Links are copied as links; blocks are shared where the file system supports it.
     """
     make_directory(target)
     done = run_as(server_account(), ["cp", "-a", "--reflink=auto", f"{source}/.", target])
     if done.returncode != 0:
         remove_directory(target)
-        said = (done.stderr.strip().splitlines() or ["no message"])[0].rpartition(": ")[2]
-        hint = MORE_SPACE if "No space" in said else None
-        raise SetupError(f"cannot copy {source} to {target}: {said}", code="copy-failed", hint=hint)
+        reason = (done.stderr.strip().splitlines() or ["no message"])[0].rpartition(": ")[2]
+        message = f"cannot copy {source} to {target}: {reason}"
+        hint = MORE_SPACE if "No space" in reason else None
+        raise SetupError(message, code="copy-failed", hint=hint)
 
 
-def _changed(do: str, path: Path, problem: OSError) -> SetupError:
+def _file_error(action: str, path: Path, problem: OSError) -> SetupError:
     return SetupError(
-        f"cannot {do} {path}: {problem.strerror}",
+        f"cannot {action} {path}: {problem.strerror}",
         code="data-directory",
         hint=MORE_SPACE
         if problem.errno in _FULL

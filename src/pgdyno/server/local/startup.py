@@ -1,4 +1,4 @@
-"""Why a server would not start, or did not: PostgreSQL's own words turned into one clear error."""
+"""Errors for servers that cannot start, derived from PostgreSQL's own messages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pgdyno.server.settings.setting_values import not_one_of, refuse_reserved, u
 
 
 def check_before_start(installation: Installation, settings: Mapping[str, str]) -> None:
-    """Raise UsageError for the first setting that this build would refuse. Starts nothing."""
+    """Raise UsageError for the first setting that this build rejects; starts no server."""
     for name, value in settings.items():
         refuse_reserved(name)
-        if said := refusal(installation, {name: value}):
-            raise _setting_error(installation, name, value, said)
+        if output := refusal(installation, {name: value}):
+            raise _setting_error(installation, name, value, output)
 
 
-def _setting_error(installation: Installation, name: str, value: str, said: str) -> UsageError:
-    """The error for a setting that PostgreSQL refused with the lines ``said``."""
-    message, hint = _message_and_hint(said)
+def _setting_error(installation: Installation, name: str, value: str, output: str) -> UsageError:
+    """Return the error for a setting that PostgreSQL rejected with ``output``."""
+    message, hint = _message_and_hint(output)
     if "unrecognized configuration parameter" in message:
         return unknown_setting(name, setting_names(installation), str(installation.major))
     if "requires a Boolean value" in message:
@@ -34,16 +34,16 @@ def _setting_error(installation: Installation, name: str, value: str, said: str)
 
 
 def explain_failure(installation: Installation, log_path: Path, log_start: int) -> PgdynoError:
-    """The error for a server that ended while starting, from what it logged since ``log_start``."""
-    said = log_text(log_path, log_start)
-    if "could not bind IPv4 address" in said:
+    """Return the error for a server that ended during its start, from its log's new lines."""
+    log = log_text(log_path, log_start)
+    if "could not bind IPv4 address" in log:
         return SetupError("no free TCP port on 127.0.0.1", code="port-taken")
-    decisive = [line for line in said.splitlines() if re.search(r"\b(FATAL|PANIC):", line)]
+    decisive = [line for line in log.splitlines() if re.search(r"\b(FATAL|PANIC):", line)]
     if not decisive:
-        last = said.strip().splitlines()[-1:] or ["it logged nothing"]
+        last = log.strip().splitlines()[-1:] or ["it logged nothing"]
         message, hint = last[0], None
     else:
-        message, hint = _message_and_hint(said[said.index(decisive[0]) :])
+        message, hint = _message_and_hint(log[log.index(decisive[0]) :])
     return SetupError(
         f"PostgreSQL {installation.version} did not start: {_without_final_stop(message)}",
         code="start-failed",
@@ -54,7 +54,7 @@ def explain_failure(installation: Installation, log_path: Path, log_start: int) 
 def explain_signal(
     installation: Installation, number: Signals, failure: PgdynoError
 ) -> PgdynoError:
-    """As ``failure`` has it, unless the postmaster was ended by a signal from elsewhere."""
+    """Return ``failure``, or another error if an external signal ended the postmaster."""
     if number in (Signals.SIGABRT, Signals.SIGSEGV, Signals.SIGBUS, Signals.SIGILL, Signals.SIGFPE):
         return failure
     return SetupError(
@@ -64,11 +64,11 @@ def explain_signal(
     )
 
 
-def _message_and_hint(said: str) -> tuple[str, str | None]:
-    """The first message and its hint, continued lines joined, without timestamps."""
+def _message_and_hint(output: str) -> tuple[str, str | None]:
+    """Return the first message and its hint, continuation lines joined, without timestamps."""
     fields: dict[str, str] = {}
     current = None
-    for line in said.splitlines():
+    for line in output.splitlines():
         match = re.search(r"\b(FATAL|PANIC|ERROR|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)", line)
         if match:
             current = "MESSAGE" if match[1] in ("FATAL", "PANIC", "ERROR") else match[1]
@@ -77,7 +77,7 @@ def _message_and_hint(said: str) -> tuple[str, str | None]:
             fields[current] = match[2]
         elif current and line.startswith("\t"):
             fields[current] += " " + line.strip()
-    return fields.get("MESSAGE", said.strip()), fields.get("HINT")
+    return fields.get("MESSAGE", output.strip()), fields.get("HINT")
 
 
 def _without_final_stop(message: str) -> str:

@@ -1,8 +1,8 @@
-"""Clears away what crashed runs left: servers, directories, sockets, shared memory.
+"""Removal of what crashed runs left: servers, directories, sockets, shared memory.
 
-Only what is provably ours and ownerless is touched: a cluster's directory is dead when its lock is
-free, because the kernel frees it with the process that held it. What crashed runs have changed on
-servers that are not ours is put back by ``pending.py``.
+Only clusters of pgdyno without an owner are touched: a cluster is dead when its lock is free,
+because the kernel releases it with the process that held it. ``settings/_pending.py`` restores
+settings that crashed runs changed on other servers.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 from pgdyno.errors import PgdynoError
 from pgdyno.server.directories import clusters_dir
-from pgdyno.server.local.layout import described
+from pgdyno.server.local.layout import described_path
 from pgdyno.server.local.leftovers import end_helpers, end_leftovers, helpers, server_processes
 from pgdyno.server.local.safefiles import remove_own_directory
 from pgdyno.server.locks import locked, try_lock
 
 Release = Callable[[Path], list[str]]
-"""Gives back what holds the disks of the cluster in a directory; a sentence for each thing done."""
+"""Releases the disks of the cluster in a directory; returns a sentence for each action."""
 
 
 def sweep(release: Release) -> list[str]:
-    """Remove servers of crashed runs; a sentence for each thing done or found impossible.
+    """Remove servers of crashed runs; return a sentence for each action or failure.
 
     ``release`` is called with the directory of each dead cluster, once its server has ended.
     """
@@ -44,27 +44,27 @@ def sweep(release: Release) -> list[str]:
 
 
 def end_server(directory: Path) -> None:
-    """End whatever runs of the dead cluster in ``directory``."""
+    """End all processes of the dead cluster in ``directory``."""
     end_helpers(directory)
     end_leftovers(_data_dir(directory))
 
 
 def is_served(directory: Path) -> bool:
-    """True if processes of the cluster in ``directory`` run, its guardian among them."""
+    """True if processes of the cluster in ``directory`` run, including its guardian."""
     return bool(helpers(directory) or server_processes(_data_dir(directory)))
 
 
 def _data_dir(directory: Path) -> Path:
-    return described(directory, "data_dir") or directory / "data"
+    return described_path(directory, "data_dir") or directory / "data"
 
 
 def _sweep_cluster(directory: Path, release: Release) -> list[str]:
     end_server(directory)
     released = release(directory)
-    # A path that was too long put it in /tmp.
-    far = described(directory, "socket_dir")
-    if far and far.parent == Path("/tmp") and far.name.startswith("pgdyno-"):
-        remove_own_directory(far)
+    # It is in /tmp if the cluster's path was too long for a socket.
+    socket_dir = described_path(directory, "socket_dir")
+    if socket_dir and socket_dir.parent == Path("/tmp") and socket_dir.name.startswith("pgdyno-"):
+        remove_own_directory(socket_dir)
     remove_own_directory(directory)
     done = f"removed the server of a crashed run in {directory}"
     left = f"could not remove all of the server of a crashed run in {directory}"

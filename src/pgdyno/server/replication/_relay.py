@@ -1,12 +1,11 @@
-"""A TCP relay on loopback that makes the way between two servers longer, or holds it up.
+"""A TCP relay on loopback that delays or stalls the link between two servers.
 
-Bytes of each direction leave again so many milliseconds after they came, in order; ``hold`` keeps
-everything back until ``release``, as a link does that has stalled. A direction that holds back more
-than 64 MB reads no further, so that the sender feels it as it would feel a slow link.
+Bytes are forwarded in order, in each direction, after a fixed delay; ``hold`` stalls the link until
+``release``. A direction with more than 64 MB in its queue stops reading, so that the sender blocks
+as on a slow link.
 
-What a peer sent before it closed still arrives, unless the relay is held: then it is lost, as what
-had not left the building. The relay is a thread of pgdyno's and ends with it; it sleeps until
-something comes or falls due.
+Data that a peer sent before it closed is still delivered, unless the relay is held: then it is
+lost. The relay is a thread of pgdyno and ends with it.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ _CONNECT_S_MAX = 10.0
 
 @dataclass
 class _Direction:
-    """One way of one connection: what came and has not left."""
+    """One direction of one connection, with the data received and not yet forwarded."""
 
     source: socket.socket
     sink: socket.socket
     queue: deque[tuple[float, memoryview]] = field(default_factory=deque)
     queued_bytes: int = 0
     ended: bool = False
-    """The source has sent all it will."""
+    """True if the source has closed its end."""
     blocked: bool = False
-    """The sink took nothing more; it will say when it does."""
+    """True if the sink's send buffer is full."""
 
     @property
     def reads(self) -> bool:
         return not self.ended and self.queued_bytes < _QUEUED_BYTES_MAX
 
     def receive(self, due: float) -> None:
-        """Take in what the source has sent."""
+        """Queue data from the source."""
         data = self.source.recv(_CHUNK_BYTES)
         if not data:
             self.ended = True
@@ -52,7 +51,7 @@ class _Direction:
         self.queued_bytes += len(data)
 
     def send_due(self, now: float) -> None:
-        """Send what is due, as far as the sink takes it."""
+        """Send the data that is due, as far as the sink accepts it."""
         self.blocked = False
         while self.queue and self.queue[0][0] <= now:
             due, data = self.queue[0]
@@ -68,12 +67,12 @@ class _Direction:
                 self.queue.popleft()
 
     def due_at(self) -> float | None:
-        """When there is something to do without anything coming in; ``None``: never."""
+        """Return the time at which queued data is due, or ``None``."""
         return self.queue[0][0] if self.queue and not self.blocked else None
 
 
 class Relay:
-    """Forwards loopback connections to ``target`` (host, port), late. ``port`` is its own."""
+    """A relay from its own ``port`` on loopback to ``target`` (host, port), with a delay."""
 
     def __init__(self, target: tuple[str, int], *, delay_ms: float = 0.0) -> None:
         self._target = target
@@ -93,31 +92,31 @@ class Relay:
 
     @property
     def delay_ms(self) -> float:
-        """How long bytes are under way, each way."""
+        """The delay in each direction, in milliseconds."""
         return self._delay_s * 1000
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: float) -> None:
-        """What comes from now on is under way so long; what is under way keeps its time."""
+        """Set the delay of data received from now on; queued data keeps its time."""
         self._delay_s = delay_ms / 1000
 
     @property
     def held(self) -> bool:
-        """True if nothing is let through."""
+        """True if nothing is forwarded."""
         return self._held
 
     def hold(self) -> None:
-        """Let nothing through from now on."""
+        """Forward nothing from now on."""
         self._held = True
         self._wake()
 
     def release(self) -> None:
-        """Let go what was held, and what comes."""
+        """Forward the queued data, and new data as usual."""
         self._held = False
         self._wake()
 
     def close(self) -> None:
-        """End all connections at once; what is under way is lost."""
+        """Close all connections at once; queued data is lost."""
         if not self._closing:
             self._closing = True
             self._wake()
@@ -131,7 +130,7 @@ class Relay:
     def _run(self) -> None:
         try:
             while not self._closing:
-                self._turn()
+                self._poll()
         finally:
             for link in list(self._links):
                 self._drop(link)
@@ -139,8 +138,8 @@ class Relay:
             self._listener.close()
             os.close(self._wake_read)
 
-    def _turn(self) -> None:
-        """Sleep until something comes or is due, and deal with it."""
+    def _poll(self) -> None:
+        """Wait until data arrives or is due, and forward it."""
         for key, _ in self._selector.select(self._sleep_s()):
             if key.fd == self._wake_read:
                 with contextlib.suppress(BlockingIOError):
@@ -158,7 +157,7 @@ class Relay:
     def _sleep_s(self) -> float | None:
         if self._held:
             return None
-        due = [at for link in self._links for way in link if (at := way.due_at()) is not None]
+        due = [at for link in self._links for each in link if (at := each.due_at()) is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _accept(self) -> None:
@@ -176,22 +175,22 @@ class Relay:
             self._links.append((_Direction(client, server), _Direction(server, client)))
 
     def _serve(self, link: tuple[_Direction, _Direction]) -> bool:
-        """Move what can be moved; ``False`` when the connection has ended."""
+        """Forward data in both directions; return ``False`` when the connection has ended."""
         now = time.monotonic()
-        for way in link:
-            # A held link takes in what the sender's buffers hold, and forgets it if that ends.
-            if way.reads:
+        for direction in link:
+            # A held link still reads, and discards what it read if the source closes.
+            if direction.reads:
                 with contextlib.suppress(BlockingIOError):
-                    way.receive(now + self._delay_s)
+                    direction.receive(now + self._delay_s)
             if not self._held:
-                way.send_due(time.monotonic())
-            if way.ended and (self._held or not way.queue):
+                direction.send_due(time.monotonic())
+            if direction.ended and (self._held or not direction.queue):
                 return False
         self._watch(link)
         return True
 
     def _watch(self, link: tuple[_Direction, _Direction]) -> None:
-        """Ask to be woken for what each end can now do."""
+        """Register each socket for the events that are awaited on it."""
         to_server, to_client = link
         for reading, writing in ((to_server, to_client), (to_client, to_server)):
             wanted = selectors.EVENT_READ if reading.reads else 0
@@ -210,6 +209,6 @@ class Relay:
 
     def _drop(self, link: tuple[_Direction, _Direction]) -> None:
         self._links.remove(link)
-        for way in link:
-            self._set_events(way.source, 0)
-            way.source.close()
+        for direction in link:
+            self._set_events(direction.source, 0)
+            direction.source.close()

@@ -1,4 +1,4 @@
-"""Replication: slots on a server of pgdyno's own, and how far those who use them have come."""
+"""Replication slots on a server that pgdyno started, and the lag of their receivers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True)
 class Lag:
-    """How far a receiver of WAL is behind, as its primary sees it."""
+    """The lag of a WAL receiver, as pg_stat_replication of its primary shows it."""
 
     state: str
     """startup, catchup, streaming or backup."""
@@ -26,50 +26,50 @@ class Lag:
     flush_bytes: int | None
     """WAL that the primary has written and the receiver has not flushed."""
     replay_bytes: int | None
-    """Likewise, not replayed; ``None`` where nothing replays."""
+    """WAL that the receiver has not replayed; ``None`` for pg_receivewal."""
     flush_ms: float | None
-    """How long flushing took of late; ``None`` while nothing is written."""
+    """Recent ``flush_lag``; ``None`` while nothing is written."""
     replay_ms: float | None
     flush_lsn: str | None
     replay_lsn: str | None
 
 
 def lag_of(primary: Cluster, name: str) -> Lag | None:
-    """How far the receiver ``name`` is behind; ``None`` while it is not connected."""
+    """Return the lag of the receiver ``name``; ``None`` while it is not connected."""
     with connect(primary.conninfo) as conn:
         row = conn.execute(query("replication_lag"), {"name": name}).fetchone()
     return None if row is None else Lag(*row)
 
 
 def wait_reached(
-    primary: Cluster, name: str, *, replayed: bool, alive: Callable[[], str | None]
+    primary: Cluster, name: str, *, replayed: bool, failure: Callable[[], str | None]
 ) -> None:
-    """Wait until the receiver ``name`` streams and has flushed all that is written by now.
+    """Wait until the receiver ``name`` streams and has flushed all WAL written so far.
 
-    ``replayed``: and replayed it. ``alive`` returns why there is no use in waiting, or ``None``.
-    Raises SetupError when the receiver ends or does not get there.
+    With ``replayed``, also until it has replayed it. ``failure`` returns the reason if the receiver
+    has failed, else ``None``. Raises SetupError when the receiver fails or does not catch up.
     """
     deadline_s = time.monotonic() + WAIT_S_MAX
     with connect(primary.conninfo) as conn:
         row = conn.execute("select pg_current_wal_flush_lsn()::text").fetchone()
         wanted = {"name": name, "replayed": replayed, "target": row[0] if row else None}
         while conn.execute(query("has_reached"), wanted).fetchone() != (True,):
-            trouble = alive()
-            if trouble is None and time.monotonic() > deadline_s:
-                trouble = f"it is still behind after {WAIT_S_MAX:.0f} s"
-            if trouble is not None:
-                raise SetupError(f"{name} does not keep up: {trouble}", code="standby-behind")
+            reason = failure()
+            if reason is None and time.monotonic() > deadline_s:
+                reason = f"it is still behind after {WAIT_S_MAX:.0f} s"
+            if reason is not None:
+                raise SetupError(f"{name} does not keep up: {reason}", code="standby-behind")
             time.sleep(_POLL_S)
 
 
 def make_slot(primary: Cluster, name: str) -> None:
-    """A physical slot that keeps WAL back from now on, unless there is one of that name."""
+    """Create a physical slot that reserves WAL immediately, unless it exists."""
     with connect(primary.conninfo) as conn:
         conn.execute(query("make_slot"), {"name": name})
 
 
 def drop_slot(primary: Cluster, name: str) -> None:
-    """Drop the slot, and end who uses it; nothing while the primary takes no connections."""
+    """Drop the slot and end its user; do nothing if the primary accepts no connections."""
     import psycopg
 
     if not primary.running:
@@ -77,7 +77,7 @@ def drop_slot(primary: Cluster, name: str) -> None:
     try:
         conn = connect(primary.conninfo)
     except SetupError:
-        return  # It is in recovery, perhaps for ever, its disk being lost.
+        return  # It is in recovery, perhaps forever, because its disk is lost.
     deadline_s = time.monotonic() + WAIT_S_MAX
     with conn:
         while time.monotonic() < deadline_s:

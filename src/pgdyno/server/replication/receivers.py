@@ -1,9 +1,9 @@
-"""All that receives the WAL of one primary: standbys and pg_receivewal, as a spec has them.
+"""The standbys and pg_receivewal of one primary, as a spec describes them.
 
-:meth:`Receivers.arrange` goes from one arrangement to another on a running primary, without a
-restart: who is no longer wanted is paused rather than removed, so that it is quickly back. The mode
-is in the primary's own configuration file, below what ALTER SYSTEM says, so that a trial of
-``synchronous_commit`` still has the last word. While one is arranged, no commit waits for anybody.
+:meth:`Receivers.arrange` changes them while the primary runs. A standby that is not needed is
+paused rather than removed, so that it can resume quickly. The replication mode is set in the
+primary's configuration file, which ALTER SYSTEM overrides, so that a trial of
+``synchronous_commit`` takes precedence. During the change, commits wait for no standby.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ RECEIVEWAL_NAME = "pgdyno_receivewal"
 
 
 class Receivers:
-    """The standbys and the WAL receiver of ``primary``, none at first."""
+    """The standbys and the WAL receiver of ``primary``; none at first."""
 
     def __init__(self, primary: Cluster) -> None:
         self.primary = primary
         self.spec = StandbySpec()
         self.standbys: list[Standby] = []
-        """Those that receive now."""
+        """Standbys that are running."""
         self.wal_receiver: WalReceiver | None = None
         self._paused: list[Standby] = []
 
     def arrange(self, spec: StandbySpec, *, relayed: bool = False) -> None:
-        """Have what ``spec`` says; returns when all of it streams and has caught up.
+        """Create or pause receivers as ``spec`` says; return when all stream and have caught up.
 
-        ``relayed`` puts a relay before every standby even without a delay, so that it can be held.
-        Raises SetupError when one cannot be made or does not catch up.
+        ``relayed`` connects every standby through a relay even without a delay, so that its link
+        can be held. Raises SetupError when one cannot be created or does not catch up.
         """
         self.release_primary()
         relayed = relayed or spec.delay_ms > 0
@@ -45,36 +45,36 @@ class Receivers:
                 self._remove(standby)
             elif standby.relay is not None:
                 standby.relay.delay_ms = spec.delay_ms
-        self._have_standbys(spec, relayed=relayed)
-        self._have_wal_receiver(spec)
+        self._arrange_standbys(spec, relayed=relayed)
+        self._arrange_wal_receiver(spec)
         for receiver in self.all():
             receiver.wait_caught_up()
         self.spec = spec
         self.primary.configure(self.mode_settings())
 
     def all(self) -> list[Standby | WalReceiver]:
-        """Every receiver there is now."""
+        """Return all running receivers."""
         return [*self.standbys, *([self.wal_receiver] if self.wal_receiver else [])]
 
     def mode_settings(self) -> dict[str, str]:
-        """What the mode is in the primary's settings."""
+        """Return the primary's settings for the replication mode."""
         names = ", ".join(receiver.name for receiver in self.all())
         return self.spec.settings(names) if names else {}
 
     def wait_caught_up(self) -> None:
-        """Wait until all have all that is written by now."""
+        """Wait until all receivers have caught up."""
         for receiver in self.all():
             receiver.wait_caught_up()
 
-    def require(self, settings: Mapping[str, str]) -> None:
-        """Before the primary restarts with ``settings``: standbys may not have less of some."""
+    def raise_minimums(self, settings: Mapping[str, str]) -> None:
+        """Raise the standbys' settings to those with which the primary will restart."""
         for standby in [*self.standbys, *self._paused]:
-            standby.require(settings)
+            standby.raise_minimums(settings)
 
     def rebuild(self) -> None:
-        """Make all anew from the running primary, which was put back to what it was before.
+        """Rebuild all receivers from the running primary, whose data was restored to a past state.
 
-        Returns when all have caught up. Those that are paused are taken away.
+        Returns when all have caught up. Paused standbys are removed.
         """
         self.release_primary()
         for standby in list(self._paused):
@@ -89,14 +89,14 @@ class Receivers:
         self.primary.configure(self.mode_settings())
 
     def release_primary(self) -> None:
-        """Take the mode out of the primary's configuration, also of one that has ended.
+        """Remove the replication mode from the primary's configuration, running or not.
 
-        Who starts it next to look at what is left must not wait for standbys that are gone.
+        Commits after its next start must not wait for standbys that no longer exist.
         """
         self.primary.configure(dict.fromkeys(MODE_SETTINGS))
 
     def facts(self) -> dict[str, Any]:
-        """What there is, and how far it is behind, for the run file."""
+        """Return the receivers and their lag, for the run file."""
         lags = {receiver.name: receiver.lag() for receiver in self.all()}
         return {
             **self.spec.model_dump(mode="json", by_alias=True),
@@ -106,14 +106,14 @@ class Receivers:
         }
 
     def close(self) -> None:
-        """Take everything away. With the primary running, its slots too."""
+        """Remove all receivers, and their slots if the primary runs."""
         for standby in [*self.standbys, *self._paused]:
             self._remove(standby)
         if self.wal_receiver is not None:
             self.wal_receiver.destroy()
             self.wal_receiver = None
 
-    def _have_standbys(self, spec: StandbySpec, *, relayed: bool) -> None:
+    def _arrange_standbys(self, spec: StandbySpec, *, relayed: bool) -> None:
         while len(self.standbys) > spec.count:
             standby = self.standbys.pop()
             self._paused.append(standby)
@@ -138,7 +138,7 @@ class Receivers:
             raise
         return standby
 
-    def _have_wal_receiver(self, spec: StandbySpec) -> None:
+    def _arrange_wal_receiver(self, spec: StandbySpec) -> None:
         now = self.wal_receiver
         if now is not None and (not spec.receivewal or spec.delay_ms != self.spec.delay_ms):
             self.wal_receiver = None
