@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 
 from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError
-from pgdyno.server import Cluster, Installation, find_installation, sweep, undo_left
+from pgdyno.server import Cluster, Installation, find_installation, restore_all_leftovers, sweep
 
 pytest_plugins = ["pooler_fixtures"]
 # Property tests find faults of the code, not of a busy machine.
@@ -35,7 +35,7 @@ def _pgdyno_home() -> Iterator[None]:
             patch.setenv("PGDYNO_HOME", str(left))
             with contextlib.suppress(SetupError):  # Another worker may be removing it.
                 sweep(dismantle)
-                undo_left(quick=True)
+                restore_all_leftovers(quick=True)
             shutil.rmtree(left, ignore_errors=True)
         with _open_directory() as home:
             patch.setenv("PGDYNO_HOME", str(home))

@@ -18,7 +18,7 @@ import pytest
 
 from pgdyno.conduct._server_away import is_loss
 from pgdyno.errors import RunError, SetupError
-from pgdyno.server import Cluster, ConnInfo, Settings, settle, undo_left
+from pgdyno.server import Cluster, ConnInfo, Settings, restore_all_leftovers, restore_leftovers
 from pgdyno.server.settings._undo import undo_files
 
 pytestmark = pytest.mark.server
@@ -82,7 +82,7 @@ def execute(conninfo: ConnInfo, statement: str) -> object:
 
 
 def state(cluster: Cluster) -> tuple[list[str], list[object]]:
-    """What ALTER SYSTEM holds, and what a client has."""
+    """Return ALTER SYSTEM's value, and the value in a new connection."""
     lines = (cluster.data_dir / "postgresql.auto.conf").read_text().splitlines()
     with psycopg.connect(**cluster.conninfo.kwargs()) as conn:
         shown = conn.execute("select name, setting, source from pg_settings order by name")
@@ -221,10 +221,10 @@ def test_with_the_guardian_killed_too_the_next_command_does_it(
     # Where the record is not at hand, or is another user's, the server itself tells.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGDYNO_HOME", os.environ["PGDYNO_HOME"] + "/elsewhere")
-        (said,) = settle(replace(server.conninfo, database="postgres"))
+        (said,) = restore_leftovers(replace(server.conninfo, database="postgres"))
     assert said.startswith("at postgresql://")
     assert said.endswith("your server's settings are restored: max_wal_size, work_mem")
-    (done,) = undo_left(quick=False)
+    (done,) = restore_all_leftovers(quick=False)
     assert not done.failed
     assert is_as(server, before)()
 
@@ -244,8 +244,8 @@ def test_what_a_mark_does_not_tell_is_asked_for(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGDYNO_HOME", str(tmp_path))
         with pytest.raises(SetupError, match="log_line_prefix: still as a killed pgdyno set it"):
-            settle(server.conninfo)
-    assert settle(server.conninfo)
+            restore_leftovers(server.conninfo)
+    assert restore_leftovers(server.conninfo)
     assert execute(server.conninfo, "show log_line_prefix") == "secret "
 
 
@@ -256,7 +256,7 @@ def test_a_mark_that_others_may_write_is_not_acted_upon(
     execute(server.conninfo, "create role mallory login")
     execute(server.conninfo, "alter role mallory set pgdyno.undo = '{}'")
     mallory = replace(server.conninfo, user="mallory")
-    assert settle(mallory) == [], "what a role gives itself is no mark"
+    assert restore_leftovers(mallory) == [], "what a role gives itself is no mark"
     execute(server.conninfo, "alter role mallory reset pgdyno.undo")
     execute(server.conninfo, "grant alter system on parameter pgdyno.undo to mallory")
     execute(server.conninfo, "alter system set fsync = on")
@@ -265,7 +265,7 @@ def test_a_mark_that_others_may_write_is_not_acted_upon(
     execute(server.conninfo, "select pg_reload_conf()")
     wait_until(lambda: execute(server.conninfo, "show pgdyno.undo") == mark, "the mark is there")
     with pytest.raises(SetupError, match="roles other than superusers may set") as caught:
-        settle(server.conninfo)
+        restore_leftovers(server.conninfo)
     assert caught.value.hint is not None
     assert "ALTER SYSTEM SET \"fsync\" = 'off';" in caught.value.hint
     assert execute(server.conninfo, "show fsync") == "on"
@@ -281,7 +281,7 @@ def test_a_server_that_restarts_or_is_away(server: Cluster, begin: Begin) -> Non
     server.stop()
     run.kill()
     run.wait()
-    (left,) = undo_left(quick=True)
+    (left,) = restore_all_leftovers(quick=True)
     assert left.failed
     assert left.sentences[0].endswith("not yet restored; a guardian is still trying")
     server.start()
@@ -313,10 +313,10 @@ def test_the_role_that_changed_them_is_dropped(
     run.kill()
     path = next(undo_files())
     wait_until(lambda: not guardian_lives(path), "the guardian gives up")
-    (left,) = undo_left(quick=True)
+    (left,) = restore_all_leftovers(quick=True)
     assert left.failed
     assert 'ALTER SYSTEM RESET "checkpoint_timeout";' in left.manual_statements
-    assert settle(server.conninfo)
+    assert restore_leftovers(server.conninfo)
     assert is_as(server, before)()
 
 
@@ -377,7 +377,7 @@ def test_locked_out_and_killed(new_cluster: Callable[..., Cluster], begin: Begin
     execute(server.conninfo, "select pg_reload_conf()")
     with pytest.raises(psycopg.OperationalError):
         wait_until(lambda: bool(execute(server.conninfo, "select false")), "nobody can connect")
-    (done,) = undo_left(quick=True)
+    (done,) = restore_all_leftovers(quick=True)
     assert not done.failed, done
     assert is_as(server, before)()
 
@@ -429,11 +429,9 @@ def test_what_the_user_sets_meanwhile_is_left(server: Cluster, begin: Begin) -> 
     with pytest.raises(RunError, match="work_mem: another session"):
         settings.reset(["work_mem"])
     done = settings.restore_all()
-    assert done.back == ["max_wal_size"]
-    assert done.theirs == {"work_mem": "7MB"}
-    assert (
-        "work_mem was set to 7MB by another session meanwhile, and is kept so" in done.sentences()
-    )
+    assert done.restored == ["max_wal_size"]
+    assert done.kept == {"work_mem": "7MB"}
+    assert "work_mem was set to 7MB by another session meanwhile; that is kept" in done.sentences()
     assert execute(server.conninfo, "show max_wal_size") == "2GB"
     assert execute(server.conninfo, "show work_mem") == "7MB"
     assert "deadlock_timeout = '2s'" in "".join(state(server)[0])
@@ -500,11 +498,11 @@ def test_another_server_in_its_place_is_left_alone(
     fields["conninfo"] |= {"host": second.conninfo.host, "port": second.conninfo.port}
     path.write_text(json.dumps(fields))
     before = state(second)
-    assert settle(second.conninfo) == []
-    (left,) = undo_left(quick=True)
+    assert restore_leftovers(second.conninfo) == []
+    (left,) = restore_all_leftovers(quick=True)
     assert "another server answers at" in left.sentences[0]
     assert state(second) == before
-    assert settle(first.conninfo)
+    assert restore_leftovers(first.conninfo)
     assert not list(undo_files())
 
 

@@ -155,18 +155,18 @@ def test_settings_that_the_server_needs_are_refused_at_once(pg: Cluster, tmp_pat
 def test_which_settings_a_session_may_be_given(pg: Cluster, limited: ConnInfo) -> None:
     boss, nobody = SessionSettings(pg.conninfo), SessionSettings(limited)
     for name in ("synchronous_commit", "work_mem", "Statement_Timeout", "search_path"):
-        assert boss.takes(name)
-        assert nobody.takes(name)
+        assert boss.is_settable(name)
+        assert nobody.is_settable(name)
     for name in ("commit_delay", "wal_compression", "deadlock_timeout"):
-        assert boss.takes(name)
-        assert not nobody.takes(name)
+        assert boss.is_settable(name)
+        assert not nobody.is_settable(name)
     for name in (
         "max_wal_size",
         "shared_buffers",
         "session_preload_libraries",
         "vacuum_cost_delay",
     ):
-        assert not boss.takes(name)
+        assert not boss.is_settable(name)
     with pytest.raises(UsageError, match="synchronous_commit: invalid value"):
         boss.check({"synchronous_commit": "nonsense"})
     assert boss.statement({}) is None

@@ -32,12 +32,12 @@ def command(**given: Any) -> None:
     database pgdyno, if pgdyno created it and it contains nothing else. Restores settings that a
     killed pgdyno left changed. Keeps roles.
     """
-    from pgdyno.server import exclusive_use, settings_left
+    from pgdyno.server import exclusive_use, leftover_settings
     from pgdyno.workload.cleanup import plan_cleanup
 
     conninfo = _server(given)
     with exclusive_use(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
-        left, plan = settings_left(conninfo), plan_cleanup(conninfo)
+        left, plan = leftover_settings(conninfo), plan_cleanup(conninfo)
         _show(left, plan)
         if not (left or plan.removals) or given["dry_run"]:
             return
@@ -85,13 +85,13 @@ def _confirm(*, yes: bool) -> None:
 
 def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
     """Remove as much as possible, then raise RunError with everything that failed."""
-    from pgdyno.server import settle
+    from pgdyno.server import restore_leftovers
     from pgdyno.workload.cleanup import remove
 
     problems = []
     if left:
         try:
-            for sentence in settle(conninfo):
+            for sentence in restore_leftovers(conninfo):
                 _say(sentence)
         except PgdynoError as problem:
             problems.append(problem)

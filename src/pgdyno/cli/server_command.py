@@ -11,7 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from pgdyno.errors import PgdynoError
-    from pgdyno.server import Undone
+    from pgdyno.server import RecordOutcome
 
 HELP_ORDER = 120
 _CAPABILITIES = ("lz4", "zstd", "ssl", "jit", "io_uring", "icu")
@@ -70,15 +70,15 @@ def sweep_leftovers(conninfo: str | None) -> None:
     With CONNINFO, connect to that server with it instead of as the killed run did.
     """
     from pgdyno.disk import dismantle
-    from pgdyno.server import sweep, undo_left
+    from pgdyno.server import restore_all_leftovers, sweep
 
     for line in sweep(dismantle):
         click.echo(line)
-    undone = undo_left(quick=False)
+    undone = restore_all_leftovers(quick=False)
     if conninfo is not None:
         for line in _settled(conninfo):
             click.echo(line)
-    true = [each for each in undone if each.still_true]
+    true = [each for each in undone if each.still_applies]
     for line in (line for each in true for line in each.sentences):
         click.echo(line)
     if left := [each for each in true if each.failed]:
@@ -86,12 +86,12 @@ def sweep_leftovers(conninfo: str | None) -> None:
 
 
 def _settled(conninfo: str) -> list[str]:
-    from pgdyno.server import resolve_conninfo, server_behind, settle
+    from pgdyno.server import resolve_conninfo, restore_leftovers, server_behind
 
-    return settle(server_behind(resolve_conninfo(conninfo), None))
+    return restore_leftovers(server_behind(resolve_conninfo(conninfo), None))
 
 
-def _not_undone(left: Sequence[Undone]) -> PgdynoError:
+def _not_undone(left: Sequence[RecordOutcome]) -> PgdynoError:
     """Return the error for undo records that could not be applied, with every remedy."""
     from pgdyno.errors import SetupError
 

@@ -33,7 +33,7 @@ from pgdyno.errors import (
 )
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
-from pgdyno.server import Undone, apply_missing, sweep, undo_left
+from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers, sweep
 from pgdyno.spec import Spec
 from pgdyno.workload import (
     load_workloads,
@@ -71,11 +71,11 @@ def open_session(
         stack.enter_context(stop_signals(hint=_kept(path)))
         for line in sweep(dismantle):
             watcher.note(line)
-        undone = undo_left(quick=True)
+        undone = restore_all_leftovers(quick=True)
         _note_undone(watcher, [each for each in undone if not each.failed])
         target = open_target(spec, workloads.values(), stack, watcher, may_apply=may_apply)
         # With the credentials for this server, open_target may have restored what failed before.
-        _note_undone(watcher, [each for each in undone if each.failed and each.still_true])
+        _note_undone(watcher, [each for each in undone if each.failed and each.still_applies])
         if not may_apply and (server := target.needs_apply(settings)):
             raise apply_missing(server)
         stack.callback(hold_stop_signals)
@@ -98,7 +98,7 @@ def open_session(
                 yield session
 
 
-def _note_undone(watcher: Watcher, undone: list[Undone]) -> None:
+def _note_undone(watcher: Watcher, undone: list[RecordOutcome]) -> None:
     for each in undone:
         for sentence in each.sentences:
             watcher.note(sentence)

@@ -24,9 +24,9 @@ from pgdyno.server import (
     own_database,
     require_loaded,
     resolve_conninfo,
+    restore_leftovers,
     server_behind,
     server_facts,
-    settle,
     without_time_limits,
 )
 from pgdyno.server.connecting.exclusive_use import SESSIONS, exclusive_use
@@ -80,7 +80,7 @@ class Target:
 
     def in_sessions(self, name: str) -> bool:
         """Return whether a trial applies this setting to the load's sessions only."""
-        return self.sessions is not None and self.sessions.takes(name)
+        return self.sessions is not None and self.sessions.is_settable(name)
 
     def set_by(self, names: Collection[str]) -> dict[str, str]:
         """Return by setting how a trial sets it: ``sessions`` (those of the load), or ``reload`` or
@@ -295,7 +295,7 @@ def _open_existing(
     )
     setup_undo = stack.enter_context(ExitStack())
     pooled = conninfo is not entrance
-    for sentence in settle(conninfo):
+    for sentence in restore_leftovers(conninfo):
         watcher.note(sentence)
     conninfo = replace(conninfo, database_named=entrance.database_named)
     named = entrance.database if entrance.database_named else None

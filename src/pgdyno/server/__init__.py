@@ -19,7 +19,12 @@ from pgdyno.server.local.cluster import Cluster
 from pgdyno.server.local.layout import DiskDirectories, Disks, OwnDirectory
 from pgdyno.server.local.sweep import sweep
 from pgdyno.server.settings._change import Settings
-from pgdyno.server.settings._pending import Undone, settings_left, settle, undo_left
+from pgdyno.server.settings._leftovers import (
+    RecordOutcome,
+    leftover_settings,
+    restore_all_leftovers,
+    restore_leftovers,
+)
 from pgdyno.server.settings._persistent_session import without_time_limits
 from pgdyno.server.settings._session_settings import SessionSettings, apply_missing
 from pgdyno.server.settings._unloaded import require_loaded
@@ -33,23 +38,23 @@ __all__ = [
     "Disks",
     "Installation",
     "OwnDirectory",
+    "RecordOutcome",
     "SessionSettings",
     "Setting",
     "Settings",
-    "Undone",
     "apply_missing",
     "connect",
     "discover_installations",
     "exclusive_use",
     "find_installation",
+    "leftover_settings",
     "own_database",
     "require_loaded",
     "resolve_conninfo",
+    "restore_all_leftovers",
+    "restore_leftovers",
     "server_behind",
     "server_facts",
-    "settings_left",
-    "settle",
     "sweep",
-    "undo_left",
     "without_time_limits",
 ]

@@ -1,7 +1,7 @@
 """Removal of what crashed runs left: servers, directories, sockets, shared memory.
 
 Only clusters of pgdyno without an owner are touched: a cluster is dead when its lock is free,
-because the kernel releases it with the process that held it. ``settings/_pending.py`` restores
+because the kernel releases it with the process that held it. ``settings/_leftovers.py`` restores
 settings that crashed runs changed on other servers.
 """
 

@@ -1,10 +1,10 @@
-"""Changing the settings of a running server by ALTER SYSTEM, and putting them back.
+"""Changing the settings of a running server by ALTER SYSTEM, and restoring them.
 
-On a server that pgdyno did not start, former values are written to an undo record (_undo.py) and a
-guardian process runs (undo_guardian.py) before the first change. All changes go through one
-persistent session (_persistent_session.py). A change is complete when a fresh connection, made as
-the clients make theirs, shows it; else it is reverted at once. A value that another session has set
-meanwhile is never overwritten.
+On a server that pgdyno did not start, the former values are written to an undo record (_undo.py)
+and a guardian process is started (undo_guardian.py) before the first change. All changes go through
+one persistent session (_persistent_session.py). A change is complete when a new connection, made
+like those of the clients, shows it; otherwise it is reverted immediately. A value that another
+session has set meanwhile is never overwritten.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pgdyno.server.settings._persistent_session import (
     without_time_limits,
 )
 from pgdyno.server.settings._restoring import (
-    Restored,
+    RestoreResult,
     manual_statements,
-    put_back,
     restore,
+    restore_settings,
     unloaded_by_others,
 )
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord
@@ -45,7 +45,7 @@ from pgdyno.server.settings.setting_values import (
 if TYPE_CHECKING:
     import psycopg
 
-_STRONGER = {  # pg_settings.source → what outweighs ALTER SYSTEM in a session
+_OVERRIDING = {  # pg_settings.source → its name, for sources that override ALTER SYSTEM
     "command line": "the server's command line",
     "environment variable": "the server's environment",
     "global": "ALTER ROLE ALL",
@@ -61,34 +61,36 @@ _EXCLUSION_TRIES = 5
 
 
 class Settings:
-    """The settings of one server. ``may_apply`` False: looking is allowed, changing is not."""
+    """The settings of one server. With ``may_apply`` False they can be read but not changed."""
 
-    def __init__(self, conninfo: ConnInfo, *, theirs: bool = False, may_apply: bool = True) -> None:
-        """``theirs`` for a server that pgdyno did not start: with undo record and guardian.
+    def __init__(
+        self, conninfo: ConnInfo, *, with_undo: bool = False, may_apply: bool = True
+    ) -> None:
+        """Use ``with_undo`` for a server that pgdyno did not start: undo record and guardian.
 
-        ``conninfo`` reaches the server itself, as a client of the user's would.
+        ``conninfo`` connects to the server directly, otherwise like the user's clients.
         """
         self._conninfo = conninfo
-        self._theirs = theirs
+        self._with_undo = with_undo
         self._may_apply = may_apply
         self._session: PersistentSession | None = None
         self._record: UndoRecord | None = None
         self._file: UndoFile | None = None
         self._guard: UndoGuard | None = None
-        self._ours: set[str] = set()
-        """Settings that have a value of ours now."""
+        self._applied: set[str] = set()
+        """Settings that have a value of pgdyno now."""
         self._texts: set[str] = set()
-        """Settings whose values are text, which may hold secrets."""
-        self._loaded: list[str] = []
-        """What others had written to the files, and a reload of ours has put in force."""
+        """Settings with text values, which may contain secrets."""
+        self._also_loaded: list[str] = []
+        """Changes of others in the files that pgdyno's reloads have applied."""
 
     @classmethod
     def of_user(cls, conninfo: ConnInfo, *, may_apply: bool) -> Self:
-        """For a server that pgdyno did not start."""
-        return cls(conninfo, theirs=True, may_apply=may_apply)
+        """Return the settings of a server that pgdyno did not start."""
+        return cls(conninfo, with_undo=True, may_apply=may_apply)
 
     def describe(self, names: Iterable[str]) -> dict[str, Setting]:
-        """The named settings as a fresh connection sees them; UsageError for an unknown one."""
+        """Return the named settings as a new connection has them; UsageError for an unknown one."""
         wanted = [name.lower() for name in names]
         with connect(self._conninfo) as conn:
             found = {each.name.lower(): each for each in _described(conn, wanted)}
@@ -99,9 +101,9 @@ class Settings:
         return {found[name].name: found[name] for name in wanted}
 
     def check(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """The settings in the server's spelling of their names; UsageError for one that is wrong.
+        """Return the settings with the server's spelling of their names; UsageError if invalid.
 
-        Strings (paths, lists, names) are not judged here but by the server when they are applied.
+        Strings (paths, lists, names) are not checked here; the server checks them when applied.
         """
         described = self.describe(settings)
         with connect(self._conninfo) as conn:
@@ -111,25 +113,25 @@ class Settings:
         return dict(zip(described, settings.values(), strict=True))
 
     def differing(self, settings: Mapping[str, str]) -> set[str]:
-        """Those whose value is another than the one in force; all are valid by :meth:`check`."""
+        """Return the names of those whose value is not in force; all must pass :meth:`check`."""
         described = self.describe(settings)
         pairs = zip(described.values(), settings.values(), strict=True)
         return {setting.name for setting, value in pairs if not same_value(setting, value)}
 
     def needs_restart(self, settings: Iterable[str]) -> set[str]:
-        """Those that take effect only after a restart."""
+        """Return the names of those that take effect only after a restart."""
         names = list(settings)
         described = self.describe(names).values() if names else ()
         return {setting.name for setting in described if setting.context == "postmaster"}
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """ALTER SYSTEM, reload, and a fresh connection; restart-only ones are left pending.
+        """Apply by ALTER SYSTEM and reload, and check with a new connection.
 
-        Raises UsageError for a wrong value or when changes are not allowed, SetupError when the
-        role may not, when something outweighs ALTER SYSTEM, when the reload would load what others
-        have changed in the files, or when the server cannot be connected to with the change, which
-        has then been taken back; RunError when somebody else has changed
-        one of the settings meanwhile.
+        Settings that need a restart are left pending. Raises UsageError for an invalid value or if
+        changes are not allowed; SetupError if the role may not change one, if something overrides
+        ALTER SYSTEM, if the reload would apply other changes in the files, or if new connections
+        fail with the change, which is then reverted; RunError if another session has changed one of
+        the settings meanwhile.
         """
         if not settings:
             return
@@ -141,54 +143,56 @@ class Settings:
             )
         settings = self.check(settings)
         described = self.describe(settings)
-        _refuse_outweighed(described.values())
+        _refuse_overridden(described.values())
         first = not self._changed_names()
-        if self._theirs and first:
+        if self._with_undo and first:
             require_loaded(self._conninfo)
         session = self._opened_session()
         try:
             self._record_before_change(session, settings, described)
-            if self._theirs and not first:
+            if self._with_undo and not first:
                 require_loaded(self._conninfo, self._changed_names())
             self._change(session, settings)
         finally:
             self._close_own_session()
 
     def reset(self, names: Iterable[str]) -> None:
-        """Back to what they were before pgdyno changed them; others are left alone.
+        """Restore those of ``names`` that pgdyno has changed.
 
-        Raises RunError when somebody else has changed one of them meanwhile.
+        Raises RunError if another session has changed one of them meanwhile.
         """
         wanted = {name.lower() for name in names}
-        back = [
-            name for name in self._changed_names() if name.lower() in wanted and name in self._ours
+        changed = [
+            name
+            for name in self._changed_names()
+            if name.lower() in wanted and name in self._applied
         ]
-        if back:
+        if changed:
             session = self._opened_session()
             try:
-                done = put_back(session, self._present_record(), back)
-                self._ours -= {*back}
-                self._loaded += done.loaded
+                result = restore_settings(session, self._present_record(), changed)
+                self._applied -= {*changed}
+                self._also_loaded += result.also_loaded
             finally:
                 self._close_own_session()
-            for name, value in done.theirs.items():
+            for name, value in result.kept.items():
                 raise _changed_by_others(name, value)
 
-    def restore_all(self) -> Restored:
-        """Everything back, the undo record removed and the guardian dismissed.
+    def restore_all(self) -> RestoreResult:
+        """Restore all settings, remove the undo record and dismiss the guardian.
 
-        Raises RunError when that is not possible now: the record stays, and the guardian tries on.
+        Raises RunError if that fails: the record stays, and the guardian keeps trying.
         """
         if self._record is None:
-            return Restored()
+            return RestoreResult()
         record = self._record
         try:
             session = self._opened_session()
-            done = restore(session, record) if record.settings else Restored()
-            done.loaded = sorted({*done.loaded, *self._loaded})
+            result = restore(session, record) if record.settings else RestoreResult()
+            result.also_loaded = sorted({*result.also_loaded, *self._also_loaded})
         except PgdynoError as problem:
             if self._guard is not None:
-                self._guard.leave()
+                self._guard.detach()
             self._clear()
             raise _not_restored(record, problem) from None
         if self._file is not None:
@@ -196,7 +200,7 @@ class Settings:
         if self._guard is not None:
             self._guard.dismiss()
         self._clear()
-        return done
+        return result
 
     def _changed_names(self) -> list[str]:
         return list(self._record.settings) if self._record else []
@@ -206,7 +210,7 @@ class Settings:
         return self._record
 
     def _opened_session(self) -> PersistentSession:
-        """The kept session; before the first change of a user's server all that undoes it too."""
+        """Return the persistent session; opened, with a new record, before the first change."""
         if self._session is not None:
             return self._session
         record = self._record
@@ -215,7 +219,7 @@ class Settings:
         name = f"pgdyno undo {record.run}"
         session = (
             _exclusive_session(self._conninfo, name)
-            if self._theirs
+            if self._with_undo
             else PersistentSession(self._conninfo, name)
         )
         record.server = session.identity
@@ -223,8 +227,8 @@ class Settings:
         return session
 
     def _close_own_session(self) -> None:
-        """A server of ours is stopped and started at will: no session is kept there."""
-        if not self._theirs and self._session is not None:
+        """Close the session on a server of pgdyno, which may be stopped at any time."""
+        if not self._with_undo and self._session is not None:
             self._session.close()
             self._session = None
 
@@ -234,8 +238,8 @@ class Settings:
         if self._file is not None:
             self._file.close()
         self._session = self._record = self._file = self._guard = None
-        self._ours = set()
-        self._loaded = []
+        self._applied = set()
+        self._also_loaded = []
 
     def _record_before_change(
         self,
@@ -243,7 +247,7 @@ class Settings:
         settings: Mapping[str, str],
         described: Mapping[str, Setting],
     ) -> None:
-        """Have it known, wherever it must be, what is about to be changed."""
+        """Record the coming change: in the undo record, with the guardian, on the server."""
         record = self._present_record()
         session.require_reload()
         held = session.altered(settings)
@@ -254,48 +258,48 @@ class Settings:
         new = record.add(held, settings)
         for name, setting in described.items():
             record.settings[name].ours.add(as_shown(setting, settings[name]))
-        if new and self._theirs:
+        if new and self._with_undo:
             self._write_record(session, record, described)
 
     def _write_record(
         self, session: PersistentSession, record: UndoRecord, described: Mapping[str, Setting]
     ) -> None:
-        """The record on the disk, with the guardian, and on the server itself."""
+        """Write the record to disk, pass it to the guardian, and mark the server."""
         if self._file is None:
             self._file = UndoFile.of(record)
         record.marked = record.marked or _may_mark(session)
         self._file.write(record)
         if self._guard is None:
             self._guard = UndoGuard(self._conninfo, record, self._file)
-        self._guard.tell(record)
+        self._guard.announce(record)
         self._texts |= {name for name, each in described.items() if each.vartype == "string"}
         if record.marked:
             session.alter(MARK, record.mark(self._texts))
 
     def _change(self, session: PersistentSession, settings: Mapping[str, str]) -> None:
-        """Carry the change out, or nothing of it."""
+        """Apply all of ``settings``, or none if one fails."""
         try:
             for name, value in settings.items():
-                self._ours.add(name)
+                self._applied.add(name)
                 session.alter(name, value)
-            if self._theirs:
-                self._loaded += unloaded_by_others(session, self._present_record())
+            if self._with_undo:
+                self._also_loaded += unloaded_by_others(session, self._present_record())
             session.reload()
             self._prove(session, settings)
         except PgdynoError:
-            put_back(session, self._present_record(), settings)
-            self._ours -= {*settings}
+            restore_settings(session, self._present_record(), settings)
+            self._applied -= {*settings}
             raise
 
     def _prove(self, session: PersistentSession, settings: Mapping[str, str]) -> None:
-        """Connect as the clients do, and look that what was changed is in force there."""
+        """Connect as the clients do, and check that the change is in force."""
         change = ", ".join(f"{name} = {value}" for name, value in settings.items())
         timely = {**self._conninfo.options, "connect_timeout": str(_PROOF_S)}
         try:
             connect(replace(self._conninfo, options=timely)).close()
         except PgdynoError as problem:
             if session.is_lost():
-                raise  # The server went away: that is not the change's doing, as far as we know.
+                raise  # The server is away, which need not be a consequence of the change.
             raise SetupError(
                 f"with {change}, new connections fail: {problem.message}",
                 code="locked-out",
@@ -312,7 +316,7 @@ class Settings:
             time.sleep(_POLL_S)
 
     def _not_in_force(self, session: PersistentSession, settings: Mapping[str, str]) -> list[str]:
-        """Settings that a new connection has otherwise, and not for want of a restart."""
+        """Return settings that differ in a new connection, except those that await a restart."""
         with connect(without_time_limits(session.conninfo)) as conn:
             found = _described(conn, [name.lower() for name in settings])
         return [
@@ -327,10 +331,10 @@ class Settings:
 
 
 def _exclusive_session(conninfo: ConnInfo, name: str) -> PersistentSession:
-    """A kept session while no other pgdyno has one on this server; SetupError when one has.
+    """Open a persistent session; SetupError if another pgdyno has one on this server.
 
-    Each is on the server before it looks. Two that begin at the same moment both see the other,
-    and try again.
+    Each run connects before it checks. Two that start at the same moment see each other, and both
+    try again.
     """
     run = name.split()[-1]
     for attempt in range(_EXCLUSION_TRIES):
@@ -343,11 +347,11 @@ def _exclusive_session(conninfo: ConnInfo, name: str) -> PersistentSession:
         session.close()
         if attempt < _EXCLUSION_TRIES - 1:
             time.sleep(random.uniform(0.05, 0.5))
-    raise in_use()
+    raise in_use_error()
 
 
-def in_use() -> SetupError:
-    """The error for a server that another pgdyno is at."""
+def in_use_error() -> SetupError:
+    """Return the error for a server whose settings another pgdyno is changing."""
     return SetupError(
         "another pgdyno is changing the settings of this server",
         code="settings-in-use",
@@ -360,8 +364,8 @@ def _may_mark(session: PersistentSession) -> bool:
         return True
     if session.version < 150000:
         return False
-    asked = b"select has_parameter_privilege('pgdyno.undo', 'alter system')"
-    return bool(session.rows(asked)[0][0])
+    granted = b"select has_parameter_privilege('pgdyno.undo', 'alter system')"
+    return bool(session.rows(granted)[0][0])
 
 
 def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
@@ -371,14 +375,14 @@ def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
     try:
         rows = conn.execute(query("describe_settings"), wanted).fetchall()
     except psycopg.errors.QueryCanceled:
-        # A time limit that is too short to look at it: it is lifted, and seen no more.
+        # The time limit is too short for this query. Once lifted, its value is no longer visible.
         conn.execute("set statement_timeout = 0")
         rows = conn.execute(query("describe_settings"), wanted).fetchall()
     return [Setting.from_row(row) for row in rows]
 
 
 def _spellings(names: list[str]) -> list[str]:
-    """pg_settings knows some names with capitals (DateStyle, TimeZone)."""
+    """Return names in pg_settings' spelling: some have capitals (DateStyle, TimeZone)."""
     mixed = {"datestyle": "DateStyle", "timezone": "TimeZone", "intervalstyle": "IntervalStyle"}
     return [mixed.get(name, name) for name in names]
 
@@ -387,11 +391,11 @@ def _major(conn: psycopg.Connection) -> str:
     return str(conn.info.server_version // 10000)
 
 
-def _refuse_outweighed(described: Iterable[Setting]) -> None:
+def _refuse_overridden(described: Iterable[Setting]) -> None:
     for setting in described:
-        if setting.source in _STRONGER:
+        if setting.source in _OVERRIDING:
             raise SetupError(
-                f"{setting.name}: {_STRONGER[setting.source]} sets it to {setting.value},"
+                f"{setting.name}: {_OVERRIDING[setting.source]} sets it to {setting.value},"
                 " which overrides ALTER SYSTEM",
                 code="setting-outweighed",
                 hint="remove that, or connect in a way that it does not affect",

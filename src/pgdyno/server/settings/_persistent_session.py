@@ -1,11 +1,11 @@
-"""A session through which a server's settings are changed and put back, come what may.
+"""A persistent session in which a server's settings are changed and restored.
 
-It is opened before the first change and kept, so that a change that locks everybody out can still
-be taken back. What could cut it short or mislead it is pinned when it connects: no time limit, no
-library, no read-only transactions. Should it be lost, another one is opened in the same way, in
-another database if need be, and only if the same server answers.
+It is opened before the first change and kept open, so that a change that prevents new connections
+can still be reverted. When it connects, it sets parameters that could end or mislead it: no time
+limits, no libraries, no read-only transactions. If it is lost, another one is opened in the same
+way, if necessary in another database, and only if the same server answers.
 
-Its name tells everybody on the server that somebody sees to the settings: ``pgdyno undo RUN``, or
+Its name shows other sessions that a run is changing settings: ``pgdyno undo RUN``, or
 ``pgdyno guardian RUN``.
 """
 
@@ -33,7 +33,7 @@ TIME_LIMITS = (
     "idle_session_timeout",
     "idle_in_transaction_session_timeout",
 )
-"""Settings that end statements and sessions; transaction_timeout is another, from 17 on."""
+"""Settings that end statements and sessions; from 17 on, also transaction_timeout."""
 _TRANSACTIONS_LIMITED_FROM = 170000
 _PINS = {
     **dict.fromkeys(TIME_LIMITS, "0"),
@@ -44,7 +44,7 @@ _PINS = {
 }
 _SUPERUSER_PINS = {"session_preload_libraries": ""}
 PINNED = frozenset((*_PINS, *_SUPERUSER_PINS, "transaction_timeout"))
-"""Of these a kept session has values of its own, and does not see the server's."""
+"""Settings of which a persistent session has its own values, and does not see the server's."""
 _OTHER_DATABASES = ("postgres", "template1")
 _CONNECT_S = 4
 _PIN_REFUSED = ("permission denied to set", "unrecognized configuration parameter")
@@ -53,11 +53,11 @@ _ENDING_POLL_S = 0.02
 
 
 class ElsewhereError(SetupError):
-    """Another server answers now than the one whose settings were changed."""
+    """The error for an answer from a server other than the one whose settings were changed."""
 
 
 def without_time_limits(conninfo: ConnInfo, **pins: str) -> ConnInfo:
-    """The same server, in sessions that no time limit cuts short; not for poolers."""
+    """Return connection values for sessions without time limits; not for poolers."""
     values = {**dict.fromkeys(TIME_LIMITS, "0"), **pins}
     if (conninfo.version or 0) >= _TRANSACTIONS_LIMITED_FROM:
         values["transaction_timeout"] = "0"
@@ -67,7 +67,7 @@ def without_time_limits(conninfo: ConnInfo, **pins: str) -> ConnInfo:
 
 
 class PersistentSession:
-    """One session, which comes back when it is lost. Not for use by two threads at a time."""
+    """One session, which reconnects when it is lost. Not thread-safe."""
 
     def __init__(self, conninfo: ConnInfo, name: str, *, patience_s: float = 10.0) -> None:
         self._conninfo = conninfo
@@ -77,26 +77,26 @@ class PersistentSession:
         self._conninfo = replace(conninfo, version=self._conn.info.server_version)
         self.identity: Identity = identity_of(self._conn)
         self.sees_file = self._may_read_file()
-        """True if it sees what ALTER SYSTEM has written, and not only what is in force."""
+        """True if it may read the files that ALTER SYSTEM writes, not only values in force."""
 
     @property
     def role(self) -> str:
-        """Who is connected."""
+        """The session's role."""
         return self._conn.info.user
 
     @property
     def database(self) -> str:
-        """Where: rights on functions are a database's."""
+        """The session's database, in which privileges on functions are granted."""
         return self._conn.info.dbname
 
     @property
     def conninfo(self) -> ConnInfo:
-        """How the server is reached, with its version."""
+        """The connection values of the server, with its version."""
         return self._conninfo
 
     @property
     def version(self) -> int:
-        """As 180006 for 18.6."""
+        """The server's version: 180006 for 18.6."""
         return self._conn.info.server_version
 
     def close(self) -> None:
@@ -114,13 +114,13 @@ class PersistentSession:
         return False
 
     def rows(self, statement: bytes, params: dict[str, Any] | None = None) -> list[Any]:
-        """The answer to a statement that may be repeated, over a loss of the session too."""
+        """Execute a statement and return its rows; it is repeated if the session is lost."""
         import psycopg
 
         deadline = time.monotonic() + self._patience_s
         while True:
             try:
-                self._drop_if_broken_off()
+                self._close_if_interrupted()
                 cursor = self._conn.execute(statement, params)
                 return cursor.fetchall() if cursor.description else []
             except psycopg.Error as error:
@@ -129,14 +129,14 @@ class PersistentSession:
                 self._reopen(deadline, error)
 
     def altered(self, names: Iterable[str]) -> dict[str, str | None]:
-        """What ALTER SYSTEM holds for each name, ``None`` for nothing; SetupError if hidden."""
+        """Return ALTER SYSTEM's value of each name, ``None`` if unset; SetupError if hidden."""
         import psycopg
 
         wanted = list(names)
         source = "altered_from_file" if self.sees_file else "altered_active"
         if not self.sees_file:
-            self._require_sight(wanted)
-            self.reload()  # What was written and not yet loaded would be missed.
+            self._require_visible(wanted)
+            self.reload()  # A value that is written but not loaded would be missed.
         params = {"names": [name.lower() for name in wanted]}
         try:
             found = dict(self.rows(query(source), params))
@@ -145,24 +145,24 @@ class PersistentSession:
         return {name: found.get(name.lower()) for name in wanted}
 
     def alter(self, name: str, value: str | None) -> None:
-        """ALTER SYSTEM SET, or RESET for ``None``; a reload is still to come."""
+        """Execute ALTER SYSTEM SET, or RESET for ``None``, without a reload."""
         import psycopg
 
         try:
             if "." in name:
-                # Some versions alter only a parameter that the session has heard of.
+                # Some versions alter only a custom parameter that is set in the session.
                 self.rows(b"select set_config(%(name)s, '', false)", {"name": name})
             self.rows(alter_system(name, value).encode())
         except psycopg.Error as error:
             raise self._refused(name, error) from None
 
     def reload(self) -> None:
-        """Have the postmaster reread its files, and wait until it has."""
+        """Make the server reload its files, and wait until it has."""
         import psycopg
 
         for attempt in (1, 2):
             try:
-                self._drop_if_broken_off()
+                self._close_if_interrupted()
                 reload(self._conn)
                 break
             except psycopg.Error as error:
@@ -171,17 +171,17 @@ class PersistentSession:
                 self._reopen(time.monotonic() + self._patience_s, error)
 
     def require_reload(self) -> None:
-        """Raise SetupError when the role may not reload, before anything is changed."""
+        """Raise SetupError if the role may not reload; called before the first change."""
         if not self.rows(b"select has_function_privilege('pg_reload_conf()', 'execute')")[0][0]:
             raise self._not_allowed("reload")
 
     def end_others(self, name: str) -> None:
-        """End sessions that go by ``name``: what they have under way must not come after this."""
+        """End sessions named ``name``, so that none of their statements runs after this."""
         while self.rows(query("end_undo_session"), {"name": name})[0][0]:
             time.sleep(_ENDING_POLL_S)
 
-    def _drop_if_broken_off(self) -> None:
-        """A signal may have come in the middle of a statement, whose answer nobody has read."""
+    def _close_if_interrupted(self) -> None:
+        """Close the connection if a signal interrupted a statement, whose answer is unread."""
         from psycopg import OperationalError
         from psycopg.pq import TransactionStatus
 
@@ -189,7 +189,7 @@ class PersistentSession:
             self._conn.close()
             raise OperationalError("a statement was broken off")
 
-    def _require_sight(self, names: list[str]) -> None:
+    def _require_visible(self, names: list[str]) -> None:
         row = self.rows(b"select pg_has_role(current_user, 'pg_read_all_settings', 'usage')")
         shadowed = [name for name in names if name in PINNED]
         if row[0][0] and not shadowed:
@@ -211,41 +211,40 @@ class PersistentSession:
         return bool(self.rows(query("may_read_files"))[0][0])
 
     def _open(self) -> psycopg.Connection:
-        """Connect with all pins that the role may set, in the first database that lets us in."""
+        """Connect with all pins that the role may set, in the first database that accepts it."""
         problems = []
         for database in dict.fromkeys((self._conninfo.database, *_OTHER_DATABASES)):
-            for pins, version in self._ways():
+            for pins, version in self._pin_choices():
                 try:
                     return self._connect(database, pins, version)
                 except PgdynoError as error:
                     problem = error
-                    if not any(said in error.message for said in _PIN_REFUSED):
+                    if not any(refusal in error.message for refusal in _PIN_REFUSED):
                         break
             problems.append(problem)
             if problem.code in ("no-server", "no-host", "wrong-password"):
                 break
         raise problems[0]
 
-    def _ways(self) -> Iterator[tuple[dict[str, str], int]]:
-        """Pins to try, most first, with the version that they are for."""
+    def _pin_choices(self) -> Iterator[tuple[dict[str, str], int]]:
+        """Yield the pins to try, most first, each with the server version that they suit."""
         known = self._conninfo.version
         for version in (_TRANSACTIONS_LIMITED_FROM, 0) if known is None else (known,):
             yield {**_PINS, **_SUPERUSER_PINS}, version
             yield _PINS, version
 
     def _connect(self, database: str, pins: dict[str, str], version: int) -> psycopg.Connection:
-        there = replace(self._conninfo, database=database, version=version)
-        where = without_time_limits(there, **pins)
-        marks = {
+        target = replace(self._conninfo, database=database, version=version)
+        unlimited = without_time_limits(target, **pins)
+        own = {
             "application_name": self._name,
             "connect_timeout": str(_CONNECT_S),
             "keepalives_idle": "30",
         }
-        return connect(replace(where, options={**where.options, **marks}))
+        return connect(replace(unlimited, options={**unlimited.options, **own}))
 
     def _reopen(self, deadline: float, lost: Exception) -> None:
-        """Another session on the same server; the error that lost the last one when there is none
-        by ``deadline``."""
+        """Reconnect to the same server; SetupError with the cause ``lost`` after ``deadline``."""
         import psycopg
 
         while True:

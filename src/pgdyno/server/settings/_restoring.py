@@ -1,4 +1,4 @@
-"""Putting back what an undo record tells of, as far as it is still ours."""
+"""Restoring the settings in an undo record, except those that others have changed since."""
 
 from __future__ import annotations
 
@@ -13,86 +13,88 @@ from pgdyno.server.settings._unloaded import unloaded
 
 
 @dataclass
-class Restored:
-    """How each setting was left, as it was read afterwards."""
+class RestoreResult:
+    """The state of each setting after restoring, as read from the server."""
 
-    back: list[str] = field(default_factory=list)
-    """As they were before pgdyno."""
-    theirs: dict[str, str | None] = field(default_factory=dict)
-    """What somebody else has set meanwhile, and was left so."""
+    restored: list[str] = field(default_factory=list)
+    """Settings that have their former value again."""
+    kept: dict[str, str | None] = field(default_factory=dict)
+    """Settings that another session has changed meanwhile, with that value."""
     unknown: list[str] = field(default_factory=list)
-    """Still ours, for nobody here knows what was there before."""
-    loaded: list[str] = field(default_factory=list)
-    """What others had written to the files, which our reload has put in force."""
+    """Settings that still have pgdyno's value, because the former value is not known here."""
+    also_loaded: list[str] = field(default_factory=list)
+    """Changes of others in the files that pgdyno's reload has applied."""
 
     def sentences(self) -> list[str]:
-        """What there is to tell of it."""
-        told = []
-        if self.back:
-            told.append(f"your server's settings are restored: {', '.join(self.back)}")
-        for name, value in self.theirs.items():
+        """Return the result in sentences."""
+        sentences = []
+        if self.restored:
+            sentences.append(f"your server's settings are restored: {', '.join(self.restored)}")
+        for name, value in self.kept.items():
             now = "was reset" if value is None else f"was set to {value}"
-            told.append(f"{name} {now} by another session meanwhile, and is kept so")
-        if self.loaded:
-            told.append(
+            sentences.append(f"{name} {now} by another session meanwhile; that is kept")
+        if self.also_loaded:
+            sentences.append(
                 f"the reload also applied changes that had not been loaded before:"
-                f" {', '.join(self.loaded)}"
+                f" {', '.join(self.also_loaded)}"
             )
-        return told
+        return sentences
 
 
-def put_back(session: PersistentSession, record: UndoRecord, names: Iterable[str]) -> Restored:
-    """Give these settings the value from before, where the value now is ours; others are left.
+def restore_settings(
+    session: PersistentSession, record: UndoRecord, names: Iterable[str]
+) -> RestoreResult:
+    """Restore the former values of ``names`` where pgdyno's value is in place; keep others.
 
-    Returns when the server has reread its files and they read as they should.
+    Returns when the server has reloaded its files and the values have been read again.
     """
-    done = Restored()
+    result = RestoreResult()
     wanted = list(names)
-    done.loaded = unloaded_by_others(session, record)
+    result.also_loaded = unloaded_by_others(session, record)
     for name, held in session.altered(wanted).items():
         changed = record.settings[name]
         if held == changed.before and changed.before_known:
-            done.back.append(name)
+            result.restored.append(name)
         elif not changed.owns(held):
-            done.theirs[name] = held
+            result.kept[name] = held
         elif changed.before_known:
             session.alter(name, changed.before)
-            done.back.append(name)
+            result.restored.append(name)
         else:
-            done.unknown.append(name)
+            result.unknown.append(name)
     session.reload()
-    _verify(session, record, done.back)
-    return done
+    _verify(session, record, result.restored)
+    return result
 
 
 def unloaded_by_others(session: PersistentSession, record: UndoRecord) -> list[str]:
-    """What the next reload changes besides; nothing where that cannot be seen."""
+    """Return other settings that the next reload changes; none if the role may not see them."""
     import psycopg
 
     try:
         return unloaded(session.rows, ours=record.settings) if session.sees_file else []
     except psycopg.Error:
-        return []  # It must not keep anything from being put back.
+        return []  # A failure here must not prevent restoring.
 
 
-def restore(session: PersistentSession, record: UndoRecord) -> Restored:
-    """Put everything back, and take the mark away unless something is left to be done."""
-    done = put_back(session, record, record.settings)
-    if done.unknown:
+def restore(session: PersistentSession, record: UndoRecord) -> RestoreResult:
+    """Restore all settings and remove the mark; SetupError if a former value is not known."""
+    result = restore_settings(session, record, record.settings)
+    if result.unknown:
         raise SetupError(
-            f"{', '.join(done.unknown)}: still as a killed pgdyno set it; the value before is only"
-            " in the undo record on the machine where that ran",
+            f"{', '.join(result.unknown)}: still as a killed pgdyno set it; the former value is"
+            " only in the undo record on the machine where that ran",
             code="undo-unknown",
             hint="run pgdyno server sweep there; or " + "; ".join(manual_statements(record)),
         )
     if record.marked:
         session.alter(MARK, None)
         session.reload()
-    return done
+    return result
 
 
 def manual_statements(record: UndoRecord) -> list[str]:
-    """The statements that put everything back."""
+    """Return the statements that restore everything."""
     lines = []
     for name, changed in record.settings.items():
         if changed.before_known:
@@ -105,10 +107,10 @@ def manual_statements(record: UndoRecord) -> list[str]:
 
 
 def _verify(session: PersistentSession, record: UndoRecord, names: list[str]) -> None:
-    """Read again what was put back. One that differs was changed while it was put back."""
+    """Read the restored values again; SetupError if another session changed one meanwhile."""
     for name, held in session.altered(names).items():
         changed = record.settings[name]
-        # What is in force may be shown in other words than it was written in.
+        # A value in force may be shown in another spelling than it was written.
         if held != changed.before and (session.sees_file or changed.owns(held)):
             raise SetupError(
                 f"{name} is {held} after it was restored: another session is changing it",

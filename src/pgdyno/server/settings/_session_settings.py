@@ -1,8 +1,8 @@
-"""Settings that a session can be given by itself, so that a trial changes nothing on the server.
+"""Settings that a trial can set in the load's own sessions, without changing the server.
 
-Those that users or superusers may SET, and that take effect in the session alone. A setting that
-other processes of the server follow too (autovacuum, the checkpointer, WAL senders), or that counts
-only while a session begins, is not among them.
+These are settings that users or superusers may SET and that affect only the session. Settings that
+other server processes use too (autovacuum, the checkpointer, WAL senders), or that are read only
+when a session starts, are excluded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pgdyno.server.settings.setting_values import refuse_reserved
 if TYPE_CHECKING:
     import psycopg
 
-_FOLLOWED_BY_OTHERS = (
+_USED_BY_OTHER_PROCESSES = (
     "autovacuum",
     "debug_io_direct",
     "log_autovacuum",
@@ -33,35 +33,35 @@ _FOLLOWED_BY_OTHERS = (
     "wal_recycle",
     "wal_sender_timeout",
 )
-"""Names, or how they begin."""
-_AT_THE_BEGINNING = ("local_preload_libraries", "session_preload_libraries", "role", "client_")
+"""Names, or prefixes of names."""
+_READ_AT_SESSION_START = ("local_preload_libraries", "session_preload_libraries", "role", "client_")
 
 
 class SessionSettings:
-    """Which settings the load's own sessions can be given on a server, and how."""
+    """The settings that the load's own sessions can set on a server."""
 
     def __init__(self, conninfo: ConnInfo) -> None:
         self._conninfo = conninfo
-        self._takes: dict[str, bool] = {}
-        self._given: set[str] = set()
+        self._settable: dict[str, bool] = {}
+        self._set_before: set[str] = set()
 
-    def takes(self, name: str) -> bool:
-        """True if a session's own is enough for this setting, and the role may set it."""
+    def is_settable(self, name: str) -> bool:
+        """True if a session can set this setting for itself and the role may do so."""
         lowered = name.lower()
-        if lowered not in self._takes:
+        if lowered not in self._settable:
             with connect(self._conninfo) as conn:
-                self._takes[lowered] = _session_may(conn, lowered)
-        return self._takes[lowered]
+                self._settable[lowered] = _session_may_set(conn, lowered)
+        return self._settable[lowered]
 
     def check(self, settings: Mapping[str, str]) -> None:
-        """Have a session take them; UsageError when the server refuses a value."""
+        """Set them in a session; UsageError if the server rejects a value."""
         import psycopg
 
-        mine = {name: value for name, value in settings.items() if self.takes(name)}
-        if not mine:
+        settable = {name: value for name, value in settings.items() if self.is_settable(name)}
+        if not settable:
             return
         with connect(self._conninfo) as conn:
-            for name, value in mine.items():
+            for name, value in settable.items():
                 refuse_reserved(name)
                 try:
                     conn.execute(set_session(name, value).encode())
@@ -73,18 +73,20 @@ class SessionSettings:
                     ) from None
 
     def statement(self, settings: Mapping[str, str]) -> str | None:
-        """What a session executes to have these and none of those that were given before;
-        ``None`` when there is nothing to do."""
+        """Return the statement that sets these and resets all that were set before.
+
+        ``None`` if there is nothing to do.
+        """
         wanted = {name.lower(): value for name, value in settings.items()}
-        self._given |= {*wanted}
-        if not self._given:
+        self._set_before |= {*wanted}
+        if not self._set_before:
             return None
-        values = {**dict.fromkeys(sorted(self._given)), **wanted}
+        values = {**dict.fromkeys(sorted(self._set_before)), **wanted}
         return "; ".join(set_session(name, value) for name, value in values.items())
 
 
 def apply_missing(names: Iterable[str]) -> UsageError:
-    """The error for settings of a user's server that nobody has allowed to change."""
+    """Return the error for changing settings of a user's server without ``--apply``."""
     return UsageError(
         f"{', '.join(names)}: settings of your server change only with --apply",
         code="apply-missing",
@@ -92,8 +94,8 @@ def apply_missing(names: Iterable[str]) -> UsageError:
     )
 
 
-def _session_may(conn: psycopg.Connection, name: str) -> bool:
-    if name.startswith((*_FOLLOWED_BY_OTHERS, *_AT_THE_BEGINNING)):
+def _session_may_set(conn: psycopg.Connection, name: str) -> bool:
+    if name.startswith((*_USED_BY_OTHER_PROCESSES, *_READ_AT_SESSION_START)):
         return False
     row = conn.execute(query("session_may_set"), {"name": name}).fetchone()
     if row is None:
@@ -105,5 +107,5 @@ def _session_may(conn: psycopg.Connection, name: str) -> bool:
 
 
 def _granted(conn: psycopg.Connection, name: str) -> bool:
-    asked = b"select has_parameter_privilege(%(name)s, 'set')"
-    return bool((conn.execute(asked, {"name": name}).fetchone() or (False,))[0])
+    granted = b"select has_parameter_privilege(%(name)s, 'set')"
+    return bool((conn.execute(granted, {"name": name}).fetchone() or (False,))[0])

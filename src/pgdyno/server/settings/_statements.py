@@ -1,4 +1,4 @@
-"""SQL that gives a setting a value, in the words that each setting wants."""
+"""SQL statements that set and reset settings, quoted as each setting requires."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from psycopg import sql
 
-_LISTS = frozenset(  # Settings whose elements are to be quoted one by one.
+_LISTS = frozenset(  # Settings whose elements must be quoted separately.
     (
         "local_preload_libraries",
         "search_path",
@@ -21,23 +21,23 @@ _LISTS = frozenset(  # Settings whose elements are to be quoted one by one.
 
 
 def alter_system(name: str, value: str | None) -> str:
-    """The statement that gives a server a setting, or takes ALTER SYSTEM's value away from it."""
+    """Return ALTER SYSTEM SET, or RESET for ``None``."""
     return _statement("ALTER SYSTEM ", name, value)
 
 
 def set_session(name: str, value: str | None) -> str:
-    """The statement that gives a session a setting, or takes it back."""
+    """Return SET, or RESET for ``None``."""
     return _statement("", name, value)
 
 
-def _statement(what: str, name: str, value: str | None) -> str:
+def _statement(prefix: str, name: str, value: str | None) -> str:
     from psycopg import sql
 
     target = sql.SQL(".").join(sql.Identifier(part) for part in name.split("."))
     if value is None:
-        return f"{what}RESET {target.as_string(None)}"
+        return f"{prefix}RESET {target.as_string(None)}"
     literals = sql.SQL(", ").join(_literals(name.lower(), value))
-    return f"{what}SET {target.as_string(None)} = {literals.as_string(None)}"
+    return f"{prefix}SET {target.as_string(None)} = {literals.as_string(None)}"
 
 
 def _literals(name: str, value: str) -> Sequence[sql.Composable]:

@@ -1,14 +1,14 @@
-"""The undo record: what to put back on a server that is not ours, written before the first change.
+"""The undo record: the former settings of a user's server, written before the first change.
 
-It says which server it is (never a password), and for every setting that pgdyno touches what ALTER
-SYSTEM held before (a value, or null for nothing) and which values pgdyno has put there. So a value
-that somebody else has set meanwhile is told from ours.
+It identifies the server (without a password) and lists, for every setting that pgdyno changes, the
+former value of ALTER SYSTEM (null if unset) and the values that pgdyno has set. So a value that
+another session has set meanwhile is recognised.
 
-There are two copies. The file below pgdyno's state directory is on the disk before the server is
-changed, and goes only when everything is back. A lock beside it is held by the pgdyno that uses it
-and by its guardian: a record whose lock is free belongs to a run that was killed. The mark is the
-parameter ``pgdyno.undo`` in the server's own postgresql.auto.conf: every pgdyno that connects sees
-it, whoever runs it and wherever. It needs a right that not every role has, so it may be missing.
+There are two copies. The file in pgdyno's state directory is flushed before the server is changed,
+and removed only when everything is restored. Its lock file is held by the run and its guardian: a
+record whose lock is free belongs to a killed run. The mark is the parameter ``pgdyno.undo`` in the
+server's own postgresql.auto.conf, visible to every pgdyno that connects, of any user on any
+machine. Setting it needs a privilege that not every role has, so it may be missing.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class ChangedSetting:
     """One setting that pgdyno has changed, or is about to."""
 
     before: str | None
-    """What ALTER SYSTEM held; ``None`` for nothing."""
+    """Former value of ALTER SYSTEM; ``None`` if unset."""
     ours: set[str] = field(default_factory=set)
-    """Values that pgdyno has put there."""
+    """Values that pgdyno has set."""
     before_known: bool = True
-    """False where only a mark was found, which does not hold texts: they may be secrets."""
+    """False for a text known only from a mark, which omits texts because they may be secrets."""
 
     def owns(self, held: str | None) -> bool:
-        """True if what ALTER SYSTEM holds now was put there by pgdyno."""
+        """True if ALTER SYSTEM's present value was set by pgdyno."""
         if held is None:
             return False
         return any(unquoted_list(held) == unquoted_list(each) for each in self.ours)
@@ -55,25 +55,25 @@ class ChangedSetting:
 
 @dataclass
 class UndoRecord:
-    """What one run of pgdyno has changed on one server."""
+    """The settings that one run of pgdyno has changed on one server."""
 
     run: str
     server: Identity | None
-    """``None`` until the server has been asked."""
+    """Identity of the server; ``None`` until the first connection."""
     conninfo: ConnInfo
     settings: dict[str, ChangedSetting] = field(default_factory=dict)
     marked: bool = False
-    """True if the server bears the mark."""
+    """True if the server has the mark."""
     pid: int | None = None
-    """The pgdyno that changes them."""
+    """PID of the run."""
 
     @classmethod
     def new(cls, conninfo: ConnInfo) -> UndoRecord:
-        """An empty one, for a run that is about to change something."""
+        """Return an empty record for this run."""
         return cls(secrets.token_hex(4), None, conninfo, pid=os.getpid())
 
     def add(self, before: Mapping[str, str | None], wanted: Mapping[str, str]) -> bool:
-        """Note what is about to be set; whether that is anything new."""
+        """Add values that will be set; True if the record has changed."""
         new = False
         for name, value in wanted.items():
             changed = self.settings.setdefault(name, ChangedSetting(before[name]))
@@ -82,7 +82,7 @@ class UndoRecord:
         return new
 
     def to_json(self) -> dict[str, Any]:
-        """For the file and for the guardian; without a password."""
+        """Return the record for the file and the guardian, without a password."""
         return {
             "format": _FORMAT,
             "run": self.run,
@@ -105,7 +105,7 @@ class UndoRecord:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> UndoRecord:
-        """From the file. Raises KeyError, TypeError or ValueError for anything else."""
+        """Return the record in a file's fields; KeyError, TypeError or ValueError if invalid."""
         if fields["format"] != _FORMAT:
             raise ValueError
         return cls(
@@ -121,7 +121,7 @@ class UndoRecord:
         )
 
     def mark(self, texts: Iterable[str]) -> str:
-        """What the server is marked with; of the settings in ``texts`` no value is shown."""
+        """Return the mark for the server; values of the settings in ``texts`` are only hashed."""
         hidden = {*texts}
         shown = {
             name: _marked_text(changed) if name in hidden else [changed.before, *changed.ours]
@@ -131,7 +131,7 @@ class UndoRecord:
 
     @classmethod
     def from_mark(cls, mark: str, server: Identity, conninfo: ConnInfo) -> UndoRecord:
-        """From a mark found on a server. Raises SetupError for one that nobody of ours wrote."""
+        """Return the record in a server's mark; SetupError if pgdyno did not write it."""
         try:
             fields = json.loads(mark)
             settings = {
@@ -160,7 +160,7 @@ def _changed_from_mark(values: Any) -> ChangedSetting:
 
 @dataclass
 class _ChangedText(ChangedSetting):
-    """A text, of whose values only digests are known."""
+    """A text setting of whose values only digests are known."""
 
     digests: frozenset[str] = frozenset()
 
@@ -173,16 +173,16 @@ def _digest(value: str) -> str:
 
 
 class UndoFile:
-    """The file of a record, and the lock that tells that somebody sees to it."""
+    """The file of a record, and its lock."""
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.lock = lock
-        """Descriptor; a guardian inherits it, so that the lock is held as long as either lives."""
+        """Descriptor, which a guardian inherits, so that either process holds the lock."""
 
     @classmethod
     def of(cls, record: UndoRecord) -> UndoFile:
-        """The file for a new record, which nobody else knows of; nothing is written yet."""
+        """Return the locked file for a new record; nothing is written yet."""
         assert record.server is not None
         path = undo_dir() / f"{record.server.system_identifier}-{record.run}.json"
         file = cls.try_take(path)
@@ -191,26 +191,28 @@ class UndoFile:
 
     @classmethod
     def try_take(cls, path: Path) -> UndoFile | None:
-        """The file of a run that was killed; ``None`` when somebody sees to it."""
+        """Lock the file of a killed run; ``None`` if another process holds the lock."""
         lock = try_lock(path.with_suffix(".lock"))
         return None if lock is None else cls(path, lock)
 
     def write(self, record: UndoRecord) -> None:
-        """Have the record on the disk. Raises SetupError when that cannot be."""
+        """Write the record and flush it; SetupError if that fails."""
         try:
             _write_durably(self.path, json.dumps(record.to_json(), indent=1))
         except OSError as error:
             raise _not_writable(self.path, error) from None
 
     def remove(self) -> None:
-        """Everything is back. A record that cannot be removed tells of nothing that is still ours,
-        and is found so the next time."""
+        """Remove the record after everything is restored.
+
+        Errors are ignored: the next run finds that nothing in the record is still changed.
+        """
         for suffix in (".json", ".part", ".lock"):
             with suppress(OSError):
                 self.path.with_suffix(suffix).unlink()
 
     def close(self) -> None:
-        """Give the lock up; the file stays if it was not removed."""
+        """Release the lock; the file stays if it was not removed."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1
@@ -220,12 +222,12 @@ class UndoFile:
 
 
 def undo_files() -> Iterator[Path]:
-    """The files of all records, of living runs and of killed ones."""
+    """Return the files of all records, of running and of killed runs."""
     return iter(sorted(undo_dir().glob("*.json")))
 
 
 def read_undo(path: Path) -> UndoRecord:
-    """The record in a file; SetupError when it is damaged."""
+    """Read the record in a file; SetupError if it is damaged."""
     try:
         return UndoRecord.from_json(json.loads(path.read_text()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -249,7 +251,7 @@ def _not_writable(path: Path, error: OSError) -> SetupError:
 
 
 def _write_durably(path: Path, text: str) -> None:
-    """Replace the file so that after a crash either the old or the new one is there, whole."""
+    """Replace the file atomically, also with respect to a crash of the machine."""
     partial = path.with_suffix(".part")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The guardian of a server's settings (undo_guardian.py) as pgdyno starts and talks to it."""
+"""The client side of a settings guardian (undo_guardian.py): starting it and sending it records."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._undo import UndoFile, UndoRecord
 
 _ANSWER_S_MAX = 30.0
-_left: list[subprocess.Popen[bytes]] = []
-"""Guardians that may outlive pgdyno: nobody waits for them."""
+_detached: list[subprocess.Popen[bytes]] = []
+"""Guardians that may outlive pgdyno, which does not wait for them."""
 
 
 class UndoGuard:
     """One guardian, from its start to its end."""
 
     def __init__(self, conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> None:
-        """Start it and wait until it has its session. Raises SetupError when it cannot."""
+        """Start it and wait until it has its session; SetupError if that fails."""
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pgdyno.server.settings.undo_guardian"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=2 if _lasts(2) else subprocess.DEVNULL,
+            stderr=2 if _is_terminal_or_file(2) else subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,
             pass_fds=(file.lock,),
@@ -45,38 +45,38 @@ class UndoGuard:
         }
         first = {"conninfo": values, "run": record.run, "path": str(file.path), "lock": file.lock}
         try:
-            self._say(first)
+            self._send(first)
         except BaseException:
-            self.leave()
+            self.detach()
             raise
 
-    def tell(self, record: UndoRecord) -> None:
-        """What is about to be changed. Raises SetupError when nobody is there to know."""
-        self._say({"record": record.to_json()})
+    def announce(self, record: UndoRecord) -> None:
+        """Send the record of a coming change; SetupError if the guardian does not confirm it."""
+        self._send({"record": record.to_json()})
 
     def dismiss(self) -> None:
-        """All is back: it has nothing to do, and ends."""
+        """End the guardian after everything is restored."""
         with suppress(OSError):
             self._write({"done": True})
-        self.leave()
+        self.detach()
         self._process.wait()
 
-    def leave(self) -> None:
-        """Let go: if there is something to put back, it goes on with that by itself."""
-        _left.append(self._process)
+    def detach(self) -> None:
+        """Close the pipes: the guardian restores by itself what is not yet restored."""
+        _detached.append(self._process)
         for end in (self._process.stdin, self._process.stdout):
             if end is not None:
                 end.close()
 
-    def _say(self, order: dict[str, Any]) -> None:
-        said = ""
+    def _send(self, order: dict[str, Any]) -> None:
+        answer = ""
         with suppress(OSError):
             self._write(order)
-            said = self._answer()
-        if said != "ready":
+            answer = self._answer()
+        if answer != "ready":
             raise SetupError(
                 "the process that restores settings if pgdyno is killed"
-                f" {f'failed: {said}' if said else 'has ended'}",
+                f" {f'failed: {answer}' if answer else 'has ended'}",
                 code="no-guardian",
                 hint="no setting is changed without it",
             )
@@ -91,8 +91,8 @@ class UndoGuard:
         return self._process.stdout.readline().decode().strip() if readable else "no answer"
 
 
-def _lasts(descriptor: int) -> bool:
-    """True if it is a terminal or a file: a pipe would be held open for whoever reads it."""
+def _is_terminal_or_file(descriptor: int) -> bool:
+    """True for a terminal or a file: a guardian would keep a pipe open for its reader."""
     try:
         mode = os.fstat(descriptor).st_mode
     except OSError:

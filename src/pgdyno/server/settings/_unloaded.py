@@ -1,7 +1,7 @@
-"""What a reload would change that is not ours: edits of the files that nobody has loaded yet.
+"""Changes by others in the configuration files that a reload by pgdyno would apply.
 
-Each reload puts in force all that the files hold. A user who has edited postgresql.conf, or has
-written something by ALTER SYSTEM, and waits with the reload, is not to have it done by pgdyno.
+A reload applies everything in the files. If a user has edited postgresql.conf, or executed ALTER
+SYSTEM, and not reloaded yet, pgdyno must not do so.
 """
 
 from __future__ import annotations
@@ -18,67 +18,66 @@ from pgdyno.server.queries import query
 from pgdyno.server.settings._undo import MARK
 from pgdyno.server.settings.setting_values import Setting, same_value
 
-_UNDER_WAY_S = 1.0
+_PENDING_RELOAD_S = 1.0
 _POLL_S = 0.1
-Ask = Callable[..., list[Any]]
-"""Executes a statement, with parameters if it has any; the rows of its answer."""
+Query = Callable[..., list[Any]]
+"""Executes a statement, with parameters if it has any, and returns its rows."""
 
 
 def require_loaded(conninfo: ConnInfo, ours: Collection[str] = ()) -> bool:
-    """Raise SetupError when a reload would change anything besides ``ours``, or would not load the
-    files.
+    """Raise SetupError if a reload would fail, or change settings other than ``ours``.
 
-    False when the role may not look.
+    Returns False if the role may not check that.
     """
-    deadline = time.monotonic() + _UNDER_WAY_S
+    deadline = time.monotonic() + _PENDING_RELOAD_S
     while True:
         try:
-            return _look(conninfo, ours)
+            return _check(conninfo, ours)
         except SetupError as problem:
-            # A reload that was asked for a moment ago may still be under way.
+            # A reload may be in progress.
             if problem.code != "settings-not-loaded" or time.monotonic() > deadline:
                 raise
         time.sleep(_POLL_S)
 
 
-def _look(conninfo: ConnInfo, ours: Collection[str]) -> bool:
+def _check(conninfo: ConnInfo, ours: Collection[str]) -> bool:
     import psycopg
 
     with connect(conninfo) as conn:
 
-        def ask(statement: bytes, params: dict[str, Any] | None = None) -> list[Any]:
+        def rows(statement: bytes, params: dict[str, Any] | None = None) -> list[Any]:
             return conn.execute(statement, params).fetchall()
 
         try:
-            return _require_loaded(ask, ours)
+            return _require_loaded(rows, ours)
         except psycopg.errors.QueryCanceled:
-            # A time limit that is too short to look at it: it is lifted, and seen no more.
+            # The time limit is too short for this query. Once lifted, its value is not visible.
             conn.execute("set statement_timeout = 0")
-            return _require_loaded(ask, ours)
+            return _require_loaded(rows, ours)
 
 
-def _require_loaded(ask: Ask, ours: Collection[str]) -> bool:
-    if not ask(query("may_read_files"))[0][0]:
+def _require_loaded(rows: Query, ours: Collection[str]) -> bool:
+    if not rows(query("may_read_files"))[0][0]:
         return False
-    _refuse_errors(ask)
-    if names := unloaded(ask, ours):
+    _refuse_errors(rows)
+    if names := unloaded(rows, ours):
         raise _not_loaded(names)
     return True
 
 
-def unloaded(ask: Ask, ours: Collection[str] = ()) -> list[str]:
-    """Settings, other than ``ours``, that a reload would change; ``ask`` may read the files."""
+def unloaded(rows: Query, ours: Collection[str] = ()) -> list[str]:
+    """Return settings other than ``ours`` that a reload would change; needs rights on the files."""
     import psycopg
 
-    found = [row[0] for row in ask(query("file_differs")) if _differs(ask, row)]
-    with suppress(psycopg.errors.InsufficientPrivilege):  # Some only superusers may see.
-        found += [row[0] for row in ask(query("file_placeholders"))]
-    left_out = {MARK, *(name.lower() for name in ours)}
-    return [name for name in found if name.lower() not in left_out]
+    found = [row[0] for row in rows(query("file_differs")) if _differs(rows, row)]
+    with suppress(psycopg.errors.InsufficientPrivilege):  # Some are visible only to superusers.
+        found += [row[0] for row in rows(query("file_placeholders"))]
+    excluded = {MARK, *(name.lower() for name in ours)}
+    return [name for name in found if name.lower() not in excluded]
 
 
-def _differs(ask: Ask, row: tuple[Any, ...]) -> bool:
-    """True if the file's value is another one, and not only written in other words."""
+def _differs(rows: Query, row: tuple[Any, ...]) -> bool:
+    """True if the file's value is different, not only spelled differently."""
     import psycopg
 
     setting, filed = Setting.from_row(row[:-1]), str(row[-1])
@@ -88,16 +87,16 @@ def _differs(ask: Ask, row: tuple[Any, ...]) -> bool:
         except PgdynoError:
             return True
     try:
-        asked = b"select set_config(%(name)s, %(value)s, true)"
-        (shown,) = ask(asked, {"name": setting.name, "value": filed})[0]
+        statement = b"select set_config(%(name)s, %(value)s, true)"
+        (shown,) = rows(statement, {"name": setting.name, "value": filed})[0]
     except psycopg.Error:
-        # No session may set it: log_timezone is one that knows a value in other letters.
+        # No session may set it. Some, such as log_timezone, ignore case.
         return setting.value.casefold() != filed.casefold()
     return bool(shown != setting.value)
 
 
-def _refuse_errors(ask: Ask) -> None:
-    for where, error in ask(query("file_errors")):
+def _refuse_errors(rows: Query) -> None:
+    for where, error in rows(query("file_errors")):
         raise SetupError(
             f"the server would not load its configuration files: {where}: {error}",
             code="configuration-error",

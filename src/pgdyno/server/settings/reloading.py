@@ -1,4 +1,4 @@
-"""Making a running server reread its configuration, and waiting until it has."""
+"""Reloading the configuration of a running server."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _RELOAD_POLL_S = 0.005
 
 
 def reload(conn: psycopg.Connection) -> None:
-    """Make the postmaster reread its files and wait until it has; SetupError if it does not.
+    """Make the server reload its files and wait until it has; SetupError if it does not.
 
-    The postmaster rereads first and then tells its sessions: once this one has reread, every
-    connection made from now on starts with the new values.
+    The postmaster reloads first and then signals its sessions: once this session has reloaded,
+    every new connection starts with the new values.
     """
     before = _load_time(conn)
     conn.execute("select pg_reload_conf()")

@@ -1,8 +1,8 @@
-"""True if a value fits a setting, by PostgreSQL's own rules and before the server sees it.
+"""Validation and comparison of setting values by PostgreSQL's own rules.
 
 The rules are those of the server's configuration parser (guc.c): Booleans by unambiguous prefix,
 enumerations without regard to case, numbers with an optional unit that is converted to the
-setting's own. Strings are taken as they are; the server judges them when they are applied.
+setting's own. Strings are not checked here; the server checks them when they are applied.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ RESERVED = frozenset(
         "unix_socket_directories",
     )
 )
-"""Settings by which pgdyno finds a server, keeps it and changes it: never to be changed."""
+"""Settings that pgdyno depends on to connect to a server and change it; never changed."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting as the server describes it, and its value in a fresh connection."""
+    """One setting as pg_settings describes it in a new connection."""
 
     name: str
     value: str
-    """In ``unit``, as pg_settings gives it."""
+    """Value in ``unit``, as pg_settings shows it."""
     unit: str | None
     vartype: str
     min: str | None
@@ -55,14 +55,14 @@ class Setting:
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Setting:
-        """From a row of describe_settings.sql."""
+        """Return the setting in a row of describe_settings.sql."""
         name, value, unit, vartype, low, high, enumvals, context, source, pending = row
         choices = tuple(enumvals or ())
         return cls(name, value, unit, vartype, low, high, choices, context, source, pending)
 
 
 def check_value(setting: Setting, value: str, version: str) -> None:
-    """Raise UsageError when the server (``version`` is its major one) would refuse ``value``."""
+    """Raise UsageError if a server of major version ``version`` would reject ``value``."""
     refuse_reserved(setting.name)
     if setting.context == "internal":
         raise UsageError(
@@ -85,7 +85,7 @@ def refuse_reserved(name: str) -> None:
 
 
 def not_one_of(name: str, value: str, choices: Iterable[str], version: str) -> UsageError:
-    """The error for a value outside a list; ``on`` and ``off`` lead."""
+    """Return the error for a value that is not in ``choices``; lists ``on`` and ``off`` first."""
     ordered = sorted(choices, key=lambda one: {"on": 0, "off": 1}.get(one, 2))
     switch = {"on", "off"} <= set(ordered)
     return UsageError(
@@ -98,7 +98,7 @@ def not_one_of(name: str, value: str, choices: Iterable[str], version: str) -> U
 
 
 def unknown_setting(name: str, known: Iterable[str], version: str) -> UsageError:
-    """The error for a setting that this server does not have, with those that look like it."""
+    """Return the error for an unknown setting, with similar names as a hint."""
     near = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.7)
     return UsageError(
         f"{name}: PostgreSQL {version} has no such setting",
@@ -108,37 +108,37 @@ def unknown_setting(name: str, known: Iterable[str], version: str) -> UsageError
 
 
 def in_base_unit(setting: Setting, value: str) -> float:
-    """A number, with or without a unit, in the setting's own unit. Raises UsageError."""
+    """Return a number, with or without a unit, in the setting's own unit; UsageError if invalid."""
     match = _NUMBER.fullmatch(value)
     if match is None:
         raise UsageError(f'{setting.name}: "{value}" is not a number', code="setting-value")
     digits, unit = match[1], match[2].rstrip()
     number = _number(digits, setting.vartype)
     if unit:
-        number = _without_crumbs(setting, number * _unit_ratio(setting, value, unit), unit)
+        number = _rounded(setting, number * _unit_ratio(setting, value, unit), unit)
     return number if setting.vartype == "real" else float(round(number))
 
 
 def _number(digits: str, vartype: str) -> float:
-    """As strtol reads it: whole numbers may be hexadecimal, or octal after a 0."""
+    """Return the number as strtol reads it: integers may be hexadecimal, or octal after a 0."""
     if "x" in digits.lower():
         return float(int(digits, 16))
     octal = vartype == "integer" and re.fullmatch(r"[-+]?0[0-7]+", digits)
     return float(int(digits, 8) if octal else float(digits))
 
 
-def _without_crumbs(setting: Setting, number: float, unit: str) -> float:
-    """A whole number of the next smaller unit: the server takes 0.1GB for 102MB."""
+def _rounded(setting: Setting, number: float, unit: str) -> float:
+    """Return ``number`` rounded to the next smaller unit, as the server reads 0.1GB as 102MB."""
     table = _MEMORY_BYTES if unit in _MEMORY_BYTES else _TIME_US
     smaller = [name for name in table if table[name] < table[unit]]
     if not smaller:
         return number
-    step = _unit_ratio(setting, "", smaller[-1])
-    return round(number / step) * step
+    unit_size = _unit_ratio(setting, "", smaller[-1])
+    return round(number / unit_size) * unit_size
 
 
 def same_value(setting: Setting, value: str) -> bool:
-    """True if ``value``, which the setting can have, is the one that it has."""
+    """True if ``value``, which must be valid, equals the setting's present value."""
     if setting.vartype == "bool":
         return switch_of(value) == switch_of(setting.value)
     if setting.vartype == "real":  # Shown with 6 digits.
@@ -152,7 +152,7 @@ def same_value(setting: Setting, value: str) -> bool:
 
 
 def as_shown(setting: Setting, value: str) -> str:
-    """``value`` as pg_settings would show it, where that can be told."""
+    """Return ``value`` as pg_settings would show it, as far as that is known here."""
     if setting.vartype == "bool":
         return "on" if switch_of(value) else "off"
     if setting.vartype in ("integer", "real"):
@@ -165,12 +165,12 @@ def as_shown(setting: Setting, value: str) -> str:
 
 
 def unquoted_list(value: str) -> str:
-    """A value of a list without what its elements may be quoted with; any other text as it is."""
+    """Return a list value without spaces and quotes around its elements; other texts unchanged."""
     return ",".join(element.strip().strip("\"'") for element in value.split(","))
 
 
 def _spelling_of_switch(setting: Setting, value: str) -> str:
-    """A value of an enumeration, "on" or "off" for the other words that some take for these."""
+    """Return an enumeration's value in lower case; synonyms of "on" and "off" as these."""
     word = value.strip().lower()
     if word in setting.enumvals:
         return word
@@ -180,7 +180,7 @@ def _spelling_of_switch(setting: Setting, value: str) -> str:
 def _check_enum(setting: Setting, value: str, version: str) -> None:
     word = value.strip().lower()
     choices = {choice.lower() for choice in setting.enumvals}
-    # Enumerations that grew out of a Boolean take its other spellings too, unlisted.
+    # Enumerations that replaced a Boolean also accept its other spellings, unlisted.
     switch = {"on", "off"} <= choices and choice_of(word) in ("on", "off")
     if word not in choices and not switch:
         raise not_one_of(setting.name, value, setting.enumvals, version)
@@ -199,7 +199,7 @@ def _check_range(setting: Setting, value: str) -> None:
 
 
 def _unit_ratio(setting: Setting, value: str, unit: str) -> float:
-    """What one ``unit`` is in the setting's own unit."""
+    """Return the size of one ``unit`` in the setting's own unit."""
     base = re.fullmatch(r"(\d*)(\w+)", setting.unit or "")
     if base is None:
         raise UsageError(
@@ -216,7 +216,7 @@ def _unit_ratio(setting: Setting, value: str, unit: str) -> float:
 
 
 def _shown(setting: Setting, bound: str | None) -> str:
-    """A bound in the largest unit that divides it, as a person would write it."""
+    """Return a bound in the largest unit that divides it."""
     base = re.fullmatch(r"(\d*)(\w+)", setting.unit or "")
     if bound is None or base is None or float(bound) <= 0 or setting.vartype == "real":
         return bound or "any"

@@ -1,14 +1,14 @@
-"""Puts a server's settings back when pgdyno is killed: a process beside it, with its own session.
+"""The settings guardian: a process that restores a server's settings when pgdyno is killed.
 
-Run by ``undo_guard.py`` with ``python -P -m``, in a session of its own,
-out of reach of the terminal's Ctrl-C and of what kills pgdyno's process group. pgdyno tells it by
-lines of JSON on standard input how to reach the server (the password stays in memory), and what it
-is about to change, before it does. It answers each line.
+``_undo_guard.py`` runs it with ``python -P -m`` in its own process session, unaffected by Ctrl-C in
+the terminal and by signals to pgdyno's process group. pgdyno sends it lines of JSON on standard
+input: first the connection values (the password stays in memory), then each change before it is
+made. The guardian answers each line.
 
-Standard input ends with pgdyno. If pgdyno has not said before that all is put back, the guardian
-ends what pgdyno had under way on the server, and puts back what is still ours. While the server is
-away it tries again for 10 minutes; then the undo record stays for the next pgdyno to find. It holds
-the record's lock as long as it lives.
+Standard input closes when pgdyno ends. Unless pgdyno has reported before that everything is
+restored, the guardian ends pgdyno's sessions on the server and restores what is still changed.
+While the server is away it retries for 10 minutes; then the undo record remains for the next
+pgdyno. The guardian holds the record's lock until it ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOOK_S = 1.0
 
 
 def main() -> int:
-    """Serve one pgdyno to its end."""
+    """Serve one pgdyno until it ends."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     orders = _orders(os.getppid())
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _orders(parent: int) -> Iterator[dict[str, Any]]:
-    """What pgdyno says, line by line, until it is gone; some child of its may hold the pipe."""
+    """Yield pgdyno's lines until it has ended, even if a child of it keeps the pipe open."""
     rest = b""
     while True:
         readable, _, _ = select.select([0], [], [], _LOOK_S)
@@ -82,22 +82,22 @@ def _restore_with_retries(session: PersistentSession, record: UndoRecord, file: 
     while True:
         try:
             session.end_others(f"pgdyno undo {record.run}")
-            done = restore(session, record)
+            result = restore(session, record)
         except ElsewhereError:
             return
         except Exception as error:
             if time.monotonic() > deadline or _is_permanent(error):
-                _tell(f"settings are not restored: {error}")
+                _report(f"settings are not restored: {error}")
                 return
         else:
             file.remove()
-            _tell("pgdyno was killed; " + "; ".join(done.sentences()))
+            _report("pgdyno was killed; " + "; ".join(result.sentences()))
             return
         time.sleep(_PAUSE_S)
 
 
 def _is_permanent(error: Exception) -> bool:
-    """True if another try will not help."""
+    """True if a retry cannot succeed."""
     return isinstance(error, PgdynoError) and error.code in ("no-permission", "undo-unknown")
 
 
@@ -105,8 +105,8 @@ def _answer(text: str) -> None:
     os.write(1, f"{' '.join(text.split())}\n".encode())
 
 
-def _tell(text: str) -> None:
-    """To a terminal or a file; a pipe that somebody reads to its end would be held open."""
+def _report(text: str) -> None:
+    """Write to standard error, which is a terminal, a file or /dev/null."""
     with suppress(OSError):
         os.write(2, f"{text}\n".encode())
 

@@ -1,7 +1,7 @@
-"""Settings that killed runs have left changed: found, and put back.
+"""Settings that killed runs have left changed: finding and restoring them.
 
-A record is pending when its run is dead: its lock is free. On the server a mark is pending when no
-session bears the name of its run. Nothing is measured on a server while something is.
+An undo record is a leftover when its lock is free, because its run has ended. A mark on a server is
+one when no session has the name of its run. Nothing is measured on a server that has leftovers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
 from pgdyno.server.queries import query
-from pgdyno.server.settings._change import in_use
+from pgdyno.server.settings._change import in_use_error
 from pgdyno.server.settings._persistent_session import PersistentSession, without_time_limits
-from pgdyno.server.settings._restoring import Restored, manual_statements, restore
+from pgdyno.server.settings._restoring import RestoreResult, manual_statements, restore
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord, read_undo, undo_files
 
 if TYPE_CHECKING:
@@ -32,47 +32,47 @@ _QUICK_S = 2
 
 
 @dataclass
-class Undone:
-    """What became of one record."""
+class RecordOutcome:
+    """The outcome of restoring the settings of one undo record."""
 
     sentences: list[str]
     failed: bool = False
     manual_statements: list[str] = field(default_factory=list)
-    """Statements that put everything back."""
+    """Statements that restore everything."""
     path: Path | None = None
-    """The record that is left."""
+    """The record, if it was not removed."""
 
     @property
-    def still_true(self) -> bool:
-        """True if the record is still there; who had other credentials may have seen to it."""
+    def still_applies(self) -> bool:
+        """False if the record has been removed since, by a run with other credentials."""
         return self.path is None or self.path.exists()
 
 
-def settle(conninfo: ConnInfo) -> list[str]:
-    """Put back what killed runs have left changed on this server; a sentence for each thing done.
+def restore_leftovers(conninfo: ConnInfo) -> list[str]:
+    """Restore settings that killed runs left changed on this server; return a sentence for each.
 
-    By the credentials of ``conninfo``, which reaches the server itself. Raises SetupError when
-    another pgdyno is changing its settings, or when they cannot be put back.
+    Uses the credentials of ``conninfo``, which connects to the server directly. Raises SetupError
+    if another pgdyno is changing its settings, or if they cannot be restored.
     """
     with connect(without_time_limits(conninfo)) as conn:
         identity = identity_of(conn)
         mark = _mark(conn)
-    told = []
+    sentences = []
     for path, record in _records_of(identity, mark):
-        file = _taken(path)
+        file = _wait_for_lock(path)
         if file is None:
             continue
         try:
-            told += _put_back(conninfo, record, file)
+            sentences += _restore_record(conninfo, record, file)
         except PgdynoError as problem:
-            raise _pending(record, problem, path) from None
+            raise _not_restorable(record, problem, path) from None
         finally:
             file.close()
-    return told + _settle_mark(conninfo, identity)
+    return sentences + _restore_marked(conninfo, identity)
 
 
-def settings_left(conninfo: ConnInfo) -> list[str]:
-    """Settings of this server that :func:`settle` would put back, by name."""
+def leftover_settings(conninfo: ConnInfo) -> list[str]:
+    """Return the names of the settings that :func:`restore_leftovers` would restore."""
     with connect(without_time_limits(conninfo)) as conn:
         identity, mark = identity_of(conn), _mark(conn)
     records = [record for _, record in _records_of(identity, mark)]
@@ -81,67 +81,68 @@ def settings_left(conninfo: ConnInfo) -> list[str]:
     return sorted({name for record in records for name in record.settings})
 
 
-def undo_left(*, quick: bool) -> list[Undone]:
-    """Try to put back what every record tells of that no living pgdyno sees to.
+def restore_all_leftovers(*, quick: bool) -> list[RecordOutcome]:
+    """Try to restore the settings of every undo record whose run has ended.
 
-    By the recorded ways to the servers. ``quick`` waits but a moment for one that does not answer.
-    Nothing is raised: what goes wrong here is no concern of a run on another server.
+    Connects with the recorded connection values; ``quick`` shortens the connection timeout. Raises
+    nothing: a failure here must not stop a run on another server.
     """
     try:
-        return list(_undo_each(quick=quick))
+        return list(_restore_each(quick=quick))
     except (PgdynoError, OSError) as problem:
-        return [Undone([str(problem)], failed=True)]
+        return [RecordOutcome([str(problem)], failed=True)]
 
 
-def _undo_each(*, quick: bool) -> Iterator[Undone]:
+def _restore_each(*, quick: bool) -> Iterator[RecordOutcome]:
     for path in undo_files():
         try:
             file = UndoFile.try_take(path)
             if file is None:
-                yield from _seen_to(path)
+                yield from _left_to_guardian(path)
                 continue
         except PgdynoError as problem:
-            yield Undone([problem.message], failed=True)
+            yield RecordOutcome([problem.message], failed=True)
             continue
         try:
             if path.exists():
-                yield _undo(path, file, quick=quick)
+                yield _restore_from_file(path, file, quick=quick)
         finally:
             file.close()
 
 
-def _seen_to(path: Path) -> Iterator[Undone]:
-    """What a guardian has not yet put back after its pgdyno; nothing while that lives."""
+def _left_to_guardian(path: Path) -> Iterator[RecordOutcome]:
+    """Yield a record that a guardian has not yet restored after its pgdyno has ended."""
     with suppress(PgdynoError):
         record = read_undo(path)
         if not Path(f"/proc/{record.pid}").exists():
-            where = record.conninfo.uri_without_password
-            names = ", ".join(record.settings)
-            said = f"{names} at {where}: not yet restored; a guardian is still trying"
-            yield Undone(
-                [said], failed=True, manual_statements=manual_statements(record), path=path
-            )
+            yield _failure(path, record, "not yet restored; a guardian is still trying")
 
 
-def _undo(path: Path, file: UndoFile, *, quick: bool) -> Undone:
+def _restore_from_file(path: Path, file: UndoFile, *, quick: bool) -> RecordOutcome:
     try:
         record = read_undo(path)
     except PgdynoError as problem:
-        return Undone([f"{problem.message}: {problem.hint}"], failed=True, path=path)
-    way = record.conninfo
+        return RecordOutcome([f"{problem.message}: {problem.hint}"], failed=True, path=path)
+    conninfo = record.conninfo
     if quick:
-        way = replace(way, options={**way.options, "connect_timeout": str(_QUICK_S)})
+        options = {**conninfo.options, "connect_timeout": str(_QUICK_S)}
+        conninfo = replace(conninfo, options=options)
     try:
-        return Undone(_put_back(way, record, file))
+        return RecordOutcome(_restore_record(conninfo, record, file))
     except PgdynoError as problem:
-        names = ", ".join(record.settings)
-        where = record.conninfo.uri_without_password
-        said = f"{names} at {where}: not yet restored after a killed pgdyno: {problem.message}"
-        return Undone([said], failed=True, manual_statements=manual_statements(record), path=path)
+        reason = f"not yet restored after a killed pgdyno: {problem.message}"
+        return _failure(path, record, reason)
 
 
-def _put_back(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[str]:
-    """Put it back in a session of ``conninfo``; the record goes. SetupError when it stays."""
+def _failure(path: Path, record: UndoRecord, reason: str) -> RecordOutcome:
+    """Return the outcome for a record that is not restored, with statements to do it manually."""
+    sentence = f"{', '.join(record.settings)} at {record.conninfo.uri_without_password}: {reason}"
+    statements = manual_statements(record)
+    return RecordOutcome([sentence], failed=True, manual_statements=statements, path=path)
+
+
+def _restore_record(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[str]:
+    """Restore in a session of ``conninfo`` and remove the record; SetupError if that fails."""
     import psycopg
 
     try:
@@ -153,9 +154,9 @@ def _put_back(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[st
                     code="server-elsewhere",
                 )
             session.end_others(f"pgdyno guardian {record.run}")
-            done = restore(session, record)
+            result = restore(session, record)
             assert record.server is not None
-            # A copy that was made of the server while it was changed bears its mark too.
+            # A copy that was made of the server while it was changed has its mark too.
             original = record.server.is_same(session.identity)
         finally:
             session.close()
@@ -163,7 +164,7 @@ def _put_back(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[st
         raise SetupError(str(error).strip(), code="undo-failed") from None
     if original:
         file.remove()
-    return _sentences(conninfo, done)
+    return _sentences(conninfo, result)
 
 
 def _is_there(session: PersistentSession, record: UndoRecord) -> bool:
@@ -179,7 +180,7 @@ def _is_there(session: PersistentSession, record: UndoRecord) -> bool:
 
 
 def _records_of(identity: Identity, mark: str | None) -> list[tuple[Path, UndoRecord]]:
-    """The records about this server; those that cannot be read are somebody else's concern."""
+    """Return the records about this server, with their paths; unreadable ones are skipped."""
     found = []
     for path in undo_files():
         try:
@@ -187,37 +188,37 @@ def _records_of(identity: Identity, mark: str | None) -> list[tuple[Path, UndoRe
         except PgdynoError:
             continue
         assert record.server is not None
-        bears_its_mark = mark is not None and record.run == _run_of(mark)
-        if bears_its_mark or record.server.is_same(identity):
+        is_marked = mark is not None and record.run == _run_of(mark)
+        if is_marked or record.server.is_same(identity):
             found.append((path, record))
     return found
 
 
-def _taken(path: Path) -> UndoFile | None:
-    """The file, for us to see to; ``None`` when its run or its guardian has done so meanwhile.
+def _wait_for_lock(path: Path) -> UndoFile | None:
+    """Lock a record's file; ``None`` if its run or its guardian has removed it meanwhile.
 
-    A guardian needs a moment after a kill. Raises SetupError when the run is alive.
+    Waits, because a guardian needs some time after a kill. Raises SetupError if the run is alive.
     """
     deadline = time.monotonic() + _GUARDIAN_S_MAX
     while path.exists():
         if (file := UndoFile.try_take(path)) is not None:
             return file
         if time.monotonic() > deadline:
-            raise in_use()
+            raise in_use_error()
         time.sleep(_POLL_S)
     return None
 
 
 def _mark(conn: psycopg.Connection) -> str | None:
-    """The mark that the server bears, if it is sure that ALTER SYSTEM put it there."""
+    """Return the server's mark, if only ALTER SYSTEM can have set it."""
     row = conn.execute(query("undo_mark")).fetchone()
     assert row is not None
     mark, doubtful = row
     return None if doubtful else mark
 
 
-def _settle_mark(conninfo: ConnInfo, identity: Identity) -> list[str]:
-    """Put back what only the server itself tells of: the run was another user's, or elsewhere."""
+def _restore_marked(conninfo: ConnInfo, identity: Identity) -> list[str]:
+    """Restore from the server's mark, for a run of another user or on another machine."""
     deadline = time.monotonic() + _GUARDIAN_S_MAX
     while True:
         with connect(without_time_limits(conninfo)) as conn:
@@ -229,33 +230,34 @@ def _settle_mark(conninfo: ConnInfo, identity: Identity) -> list[str]:
         if not any(name.endswith(f" {record.run}") for name in names):
             break
         if time.monotonic() > deadline:
-            raise in_use()
+            raise in_use_error()
         time.sleep(_POLL_S)
     try:
-        return _put_back_marked(conninfo, record)
+        return _restore_trusted(conninfo, record)
     except PgdynoError as problem:
-        raise _pending(record, problem, None) from None
+        raise _not_restorable(record, problem, None) from None
 
 
-def _put_back_marked(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
+def _restore_trusted(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
+    """Restore from a mark, unless roles other than superusers may set it (SetupError)."""
     session = PersistentSession(conninfo, f"pgdyno undo {record.run}")
     try:
         if session.version >= 150000 and session.rows(query("mark_granted"))[0][0]:
-            # Who may write the mark could otherwise have us set what that role may not.
+            # A role that may set the mark could otherwise make pgdyno change settings for it.
             raise SetupError(
                 f"roles other than superusers may set {MARK}, so it is not trusted",
                 code="undo-mark",
                 hint="run pgdyno server sweep where it was killed",
             )
-        done = restore(session, record)
+        result = restore(session, record)
     finally:
         session.close()
-    return _sentences(conninfo, done)
+    return _sentences(conninfo, result)
 
 
-def _sentences(conninfo: ConnInfo, done: Restored) -> list[str]:
+def _sentences(conninfo: ConnInfo, result: RestoreResult) -> list[str]:
     where = conninfo.uri_without_password
-    return [f"at {where}, after a killed pgdyno, {each}" for each in done.sentences()]
+    return [f"at {where}, after a killed pgdyno, {each}" for each in result.sentences()]
 
 
 def _run_of(mark: str) -> str | None:
@@ -267,7 +269,7 @@ def _run_of(mark: str) -> str | None:
         return None
 
 
-def _pending(record: UndoRecord, problem: PgdynoError, path: Path | None) -> SetupError:
+def _not_restorable(record: UndoRecord, problem: PgdynoError, path: Path | None) -> SetupError:
     if problem.code == "settings-in-use":
         return SetupError(problem.message, code=problem.code, hint=problem.hint)
     also = f", then delete {path}" if path else ""
