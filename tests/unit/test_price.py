@@ -16,7 +16,6 @@ import report_runs
 from price_runs import cut, drilled
 
 from pgdyno.cli.output import print_result
-from pgdyno.cli.price_command import cells
 from pgdyno.errors import UsageError
 from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price._gain import check_real_disk, slice_seconds
@@ -27,6 +26,7 @@ from pgdyno.price.sentences import harm, sentence, verdict
 from pgdyno.price.two_servers import Priced, compared
 from pgdyno.record import RunFile
 from pgdyno.remedy import catalogue
+from pgdyno.report.rows import price_rows
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.price_list import gain_head, p99_words
@@ -127,7 +127,7 @@ def test_no_gain_from_an_emulated_disk(disk: str) -> None:
 def test_only_servers_of_ours_are_priced() -> None:
     spec = spec_from_fields({"server": {"kind": "existing", "conninfo": "host=here"}})
     with pytest.raises(UsageError, match="crashes only servers that it started"):
-        check_price(spec, ladder())
+        check_price(spec, ladder(), cuts=6)
 
 
 def test_time_is_shared() -> None:
@@ -302,7 +302,7 @@ def test_gains_alone_as_csv(capfd: pytest.CaptureFixture[str], tmp_path: Path) -
     losses = LossTable().losses(ladder()[0], "no cuts were requested")
     rows[0]["losses"] = [loss.to_json() for loss in losses]
     result = price_runs.price_result(rows)
-    print_result("csv", tmp_path, result, cells(PriceResult.model_validate(result)))
+    print_result("csv", tmp_path, result, price_rows(PriceResult.model_validate(result)))
     read = [*csv.DictReader(io.StringIO(capfd.readouterr().out))]
     assert [(row["candidate"], row["fault"], row["why"]) for row in read[:2]] == [
         ("all-on", "kill", "no cuts were requested"),

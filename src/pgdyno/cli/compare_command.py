@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ import click
 from pgdyno.cli.again import words_of
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import load_options, output_options, parse_assignments, settings_option
-from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
@@ -59,10 +58,13 @@ def command(**given: Any) -> None:
       pgdyno compare tpcb-like -c 16 --vary load.protocol=simple
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.dimension import title_of
     from pgdyno.investigate import compare
+    from pgdyno.record import RunFile
+    from pgdyno.report.rows import slice_rows
+    from pgdyno.results.trust import check_trust
+    from pgdyno.trial.compare import check_times
 
-    _check_times(given["slice_ms"], given["budget"])
+    check_times(given["slice_ms"], given["budget"])
     asked = sort_out(given["what"])
     settings = parse_assignments(given["settings"], "--set")
     # --pool-max applies to the changed side only.
@@ -75,26 +77,12 @@ def command(**given: Any) -> None:
         result = compare(
             session,
             change,
-            title=title_of(change, spec),
             budget_s=given["budget"] / 1000,
             slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
             pairs_max=given["pairs"],
         )
-    print_result(given["output_format"], path, result.to_json(), _pairs(path))
-    check_trust(result.to_json())
-
-
-def _check_times(slice_ms: int | None, budget_ms: int) -> None:
-    """Raise UsageError if the time is too short for a single pair of slices."""
-    if slice_ms and 2 * slice_ms > budget_ms:
-        from pgdyno.spec.units import format_duration
-
-        raise UsageError(
-            f"a pair of slices takes {format_duration(2 * slice_ms)}, and the budget is"
-            f" {format_duration(budget_ms)}",
-            code="contradiction",
-            hint="a verdict requires at least 6 pairs, and as many to measure the noise",
-        )
+    print_result(given["output_format"], path, result.to_json(), slice_rows(RunFile(path)))
+    check_trust(result)
 
 
 def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> Any:
@@ -111,27 +99,3 @@ def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> An
             hint="--set NAME=VALUE, --pool-max N or --vary KEY=VALUE",
         )
     return change
-
-
-def _pairs(path: Path) -> Iterator[dict[str, Any]]:
-    """One row per slice, for CSV."""
-    from pgdyno.record import RunFile, throughput_tps
-
-    run = RunFile(path)
-    for each in run.slices():
-        if each.trial_id is None:
-            continue
-        yield {
-            "trial": each.trial_id,
-            "pair": each.pair,
-            "side": each.side,
-            "throughput_tps": round(throughput_tps(run, [each.id]), 2),
-            "response_ms_p99": _p99_ms(run, each.id),
-            "failed": run.ledger([each.id]).failed,
-            "void": each.void or "",
-        }
-
-
-def _p99_ms(run: Any, slice_id: int) -> float | None:
-    response = run.histogram("response", [slice_id])
-    return response.percentile(99) / 1e6 if response.count else None

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pgdyno.cli.again import words_of
 from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.options import load_options, output_options, settings_option
-from pgdyno.cli.output import check_trust, print_result
+from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import sort_out
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
-
-if TYPE_CHECKING:
-    from pgdyno.results.investigate import InvestigateResult
 
 HELP_ORDER = 40
 
@@ -59,6 +55,8 @@ def command(**given: Any) -> None:
     from pgdyno.cli.session import session_for
     from pgdyno.investigate import investigate
     from pgdyno.price.remedies import price_remedies
+    from pgdyno.report.rows import step_rows
+    from pgdyno.results.trust import check_trust
 
     spec, spec_text = build_spec(sort_out(given["what"]), given)
     budget_ms = given["budget"] or spec.investigate.budget_ms
@@ -73,13 +71,13 @@ def command(**given: Any) -> None:
             may_apply=given["may_apply"],
         )
         result = price_remedies(session, result, drill=given["drill"])
-    print_result(given["output_format"], path, result.to_json(), _steps(result))
+    print_result(given["output_format"], path, result.to_json(), step_rows(result))
     _write_report(path, report_path)
     if given["output_format"] == "text":
         ours = spec.server.kind == "embedded"
         yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""
         click.echo(f"report  {report_path}{yours}")
-    check_trust(result.to_json())
+    check_trust(result)
 
 
 def _write_report(path: Path, report_path: Path) -> None:
@@ -87,22 +85,3 @@ def _write_report(path: Path, report_path: Path) -> None:
     from pgdyno.report import write_html
 
     write_html(RunFile(path), report_path)
-
-
-def _steps(result: InvestigateResult) -> Iterator[dict[str, Any]]:
-    """One row per step, for CSV."""
-    for number, step in enumerate(result.steps, start=1):
-        lo, hi = step.effect.ci95
-        yield {
-            "step": number,
-            "finding": step.finding,
-            "remedy": step.remedy.id,
-            "change": step.remedy.title,
-            "durability_class": step.remedy.durability_class,
-            "predicted_ratio": step.predicted_ratio,
-            "throughput_ratio": step.effect.throughput_ratio,
-            "lo": lo,
-            "hi": hi,
-            "pairs": step.effect.pairs,
-            "decision": step.decision,
-        }

@@ -1,4 +1,4 @@
-"""Output of results as text, JSON or CSV, and the check that decides the exit status."""
+"""Output of results as text, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.cli.printed import print_json
-from pgdyno.errors import RunError, TrustError
+from pgdyno.errors import RunError
 from pgdyno.record.plain import plain
 from pgdyno.visible import visible_within
 
@@ -48,16 +48,6 @@ def print_statements(path: Path) -> None:
     console = stdout_console()
     for line in statement_lines(RunFile(path)):
         console.print(line, soft_wrap=True, markup=False)
-
-
-def check_trust(result: Mapping[str, Any]) -> None:
-    """Raise :class:`TrustError` when the measurement cannot be trusted."""
-    if not result["trustworthy"]:
-        raise TrustError(
-            f"the measurement cannot be trusted: {'; '.join(result['distrust'])}",
-            code="not-trustworthy",
-            hint=f"pgdyno report {result['run_file']} shows what was measured",
-        )
 
 
 def _print_csv(rows: list[Mapping[str, Any]]) -> None:

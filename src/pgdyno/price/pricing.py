@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from pgdyno.conduct import Session
 from pgdyno.dimension import spec_with
-from pgdyno.errors import Interrupted, PgdynoError, UsageError
+from pgdyno.drill.witnesses import check_witnesses
+from pgdyno.errors import Interrupted, PgdynoError, ThresholdError, UsageError
 from pgdyno.price._gain import GainTrial, begin_gains, check_real_disk, measure_gains, slice_seconds
 from pgdyno.price._loss import DrillPlan, LossTable, drill_all
-from pgdyno.price.candidates import Candidate
+from pgdyno.price.candidates import Candidate, choose
 from pgdyno.price.sentences import sentence, verdict
 from pgdyno.price.two_servers import Priced, compared
 from pgdyno.results import store
@@ -48,7 +49,37 @@ def default_budget_s(candidates: Sequence[Candidate], cuts: int) -> float:
     return SECONDS_PER_CANDIDATE * len(candidates) * share
 
 
-def check_price(spec: Spec, candidates: Sequence[Candidate]) -> None:
+def price_options(
+    spec: Spec,
+    *,
+    ladder: str | None,
+    own: Sequence[str],
+    cuts: int | None,
+    budget_ms: int | None,
+) -> PriceOptions:
+    """Return what the options of ``pgdyno price`` ask for; those not given are the spec's.
+
+    Candidates of the spec are left out if the options name any. Raises UsageError for a candidate
+    that cannot be priced.
+    """
+    limits = spec.price
+    names = limits.ladder if ladder is None else ladder.split(",")
+    if own:
+        candidates = choose(names, own, spec)
+    else:
+        of_spec = limits.candidates if ladder is None else ()
+        candidates = choose(names, of_spec, spec, where="price.candidates")
+    cuts = limits.cuts if cuts is None else cuts
+    budget_ms = budget_ms or limits.budget_ms
+    return PriceOptions(
+        candidates=candidates,
+        cuts=cuts,
+        budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
+        seed=spec.load.seed or 1,
+    )
+
+
+def check_price(spec: Spec, candidates: Sequence[Candidate], cuts: int) -> None:
     """Raise :class:`UsageError` if the list cannot be priced, before anything is started."""
     if spec.server.kind == "existing":
         raise UsageError(
@@ -60,6 +91,8 @@ def check_price(spec: Spec, candidates: Sequence[Candidate]) -> None:
     check_real_disk(spec)
     for candidate in candidates:
         candidate.spec(spec)
+    if cuts:
+        check_witnesses(spec)
 
 
 def price(session: Session, options: PriceOptions, against: Priced | None = None) -> Priced:
@@ -203,6 +236,16 @@ def _faults_missing(prices: Sequence[Price]) -> list[str]:
         for loss in price.losses
         if isinstance(loss, Drilled) and loss.happened < loss.cuts
     ]
+
+
+def check_promises(result: PriceResult) -> None:
+    """Raise ThresholdError if more was lost than documented."""
+    if titles := broken_promises(result.prices):
+        raise ThresholdError(
+            f"lost more than documented: {'; '.join(titles)}",
+            code="worse-than-documented",
+            hint=f"pgdyno report {result.run_file} shows which cuts",
+        )
 
 
 def broken_promises(prices: Sequence[Price]) -> list[str]:

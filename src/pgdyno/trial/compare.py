@@ -7,12 +7,14 @@ import time
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.errors import TrustError
+from pgdyno.dimension import title_of
+from pgdyno.errors import TrustError, UsageError
 from pgdyno.remedy import Circumstances, assess, circumstances
 from pgdyno.results import store
 from pgdyno.results.common import FailuresBySide, Measure, NoiseFloor
 from pgdyno.results.compare import BothSides, CompareResult, LatencyEffect
 from pgdyno.spec import Change
+from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN, noise_floor
 from pgdyno.stats.words import kept
 from pgdyno.trial.pairs import Answer, Noise, run_trial
@@ -28,19 +30,21 @@ def compare(
     session: Session,
     change: Change,
     *,
-    title: str,
+    title: str | None = None,
     budget_s: float,
     slice_s: float | None = None,
     pairs_max: int | None = None,
 ) -> CompareResult:
     """Compare the session's spec with itself under ``change``, and record the result.
 
+    ``title`` is by default that of the change.
     The noise floor is measured first, from pairs of identical slices; it may take at most half of
     ``budget_s``. A result without a verdict says why. Raises what is missing for the trial before
     the load begins.
     """
     began_s = time.monotonic()
     rng = random.Random(session.spec.load.seed)
+    title = title or title_of(change, session.spec)
     seconds = slice_s or slice_seconds(budget_s)
     server = circumstances(session.spec, session.target.facts["settings"])
     question = compare_question(change, server, title=title, seconds=seconds, pairs_max=pairs_max)
@@ -58,6 +62,17 @@ def compare(
         return _record(session, _no_answer(session, question, problem.message))
     session.stop_load()
     return _record(session, _told(session, answer, noise, question))
+
+
+def check_times(slice_ms: int | None, budget_ms: int) -> None:
+    """Raise UsageError if the time is too short for a single pair of slices."""
+    if slice_ms and 2 * slice_ms > budget_ms:
+        raise UsageError(
+            f"a pair of slices takes {format_duration(2 * slice_ms)}, and the budget is"
+            f" {format_duration(budget_ms)}",
+            code="contradiction",
+            hint=f"a verdict requires at least {PAIRS_MIN} pairs, and as many to measure the noise",
+        )
 
 
 def compare_question(
