@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,7 +82,10 @@ def command(**given: Any) -> None:
     from pgdyno.cli.screen import watcher_for
     from pgdyno.drill.fault import find_fault
     from pgdyno.drill.running import check_drill, run_drill
+    from pgdyno.drill.trust import check_drilled
     from pgdyno.drill.two_servers import comparison
+    from pgdyno.record import RunFile
+    from pgdyno.report.rows import cut_rows
 
     asked, options = sort_out(given["what"]), _options(given)
     fault = find_fault(options.fault)
@@ -107,9 +109,9 @@ def command(**given: Any) -> None:
             )
 
         result = on_each(turns, drill)
-    path = turns[0].run_path
-    print_result(given["output_format"], path, _stored(path), _rows(path))
-    _judge(result)
+    with RunFile(result.run_file) as run:
+        print_result(given["output_format"], run.path, run.run.result, cut_rows(run))
+        check_drilled(result, run)
 
 
 def _options(given: Mapping[str, Any]) -> DrillOptions:
@@ -128,31 +130,3 @@ def _options(given: Mapping[str, Any]) -> DrillOptions:
         cut=given["cut"],
         recording=given["recording"],
     )
-
-
-def _stored(path: Path) -> dict[str, Any]:
-    from pgdyno.record import RunFile
-
-    with RunFile(path) as run:
-        return run.run.result
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """One row per cut, for CSV."""
-    from pgdyno.drill.storage import stored_drills
-    from pgdyno.record import RunFile
-
-    with RunFile(path) as run:
-        for drill in stored_drills(run):
-            yield from (cut.to_row() for cut in drill.cuts)
-
-
-def _judge(result: DrillResult) -> None:
-    """Raise TrustError for an untrusted drill, ThresholdError for a loss worse than documented."""
-    from pgdyno.drill.trust import beyond_bound, untrusted
-    from pgdyno.record import RunFile
-
-    with RunFile(result.run_file) as run:
-        problem = untrusted(result, run) or beyond_bound(result)
-    if problem is not None:
-        raise problem

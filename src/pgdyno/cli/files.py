@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -37,6 +38,16 @@ def run_path(output: str | None, name: str) -> Path:
         raise UsageError(f"{path.parent}: no such directory", code="output-folder")
     _try_to_write(path)
     return path
+
+
+def chapter_path(base: Path, number: int) -> Path:
+    """Return the path of the run file of a story's chapter: ``story-2.db``."""
+    return base.with_stem(f"{base.stem}-{number}")
+
+
+def story_path(chapter: Path) -> Path:
+    """Return the path that :func:`chapter_path` made the path of a chapter from."""
+    return chapter.with_stem(re.sub(r"-\d+$", "", chapter.stem))
 
 
 def page_path(output: str | None, run_file: Path) -> Path:

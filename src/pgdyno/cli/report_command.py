@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +27,7 @@ def command(runs: tuple[Path, ...], output: str | None) -> None:
 
     Several run files are the chapters of a story and are written to one page.
     """
-    from pgdyno.cli.files import STDOUT, page_path
+    from pgdyno.cli.files import STDOUT, page_path, story_path
     from pgdyno.record import RunFile, refusing_invalid
     from pgdyno.report import write_html, write_story
     from pgdyno.report.page.html import render, render_story
@@ -43,8 +42,7 @@ def command(runs: tuple[Path, ...], output: str | None) -> None:
         if len(recorded) == 1:
             page = write_html(recorded[0], page_path(output, first))
         else:
-            whole = first.with_stem(re.sub(r"-\d+$", "", first.stem))
-            page = write_story(recorded, page_path(output, whole))
+            page = write_story(recorded, page_path(output, story_path(first)))
     click.echo(visible(str(page)))
 
 

@@ -35,17 +35,14 @@ def _show(run: Path, output_format: str) -> None:
     if output_format == "text":
         print_summary(run)
         return
-    from pgdyno.investigate.unfinished import unfinished
+    from pgdyno.investigate.unfinished import recorded_result
     from pgdyno.record import RunFile
-    from pgdyno.record.plain import plain
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
     with RunFile(run) as file:
         about = file.run
         if output_format == "json":
-            print_json(
-                about.result if about.status == "done" else plain(unfinished(file).to_json())
-            )
+            print_json(recorded_result(file))
     if output_format == "spec":
         spec = spec_to_toml(spec_from_fields(about.spec, where=str(run)))
         # Redirected output must be the exact spec.

@@ -8,6 +8,14 @@ from pgdyno.errors import ThresholdError, TrustError
 from pgdyno.record import RunFile
 
 
+def check_drilled(result: DrillResult, run: RunFile) -> None:
+    """Raise TrustError for a drill that cannot be trusted, ThresholdError for a loss that is worse
+    than documented."""
+    problem = untrusted(result, run) or beyond_bound(result)
+    if problem is not None:
+        raise problem
+
+
 def untrusted(result: DrillResult, run: RunFile) -> TrustError | None:
     """The error when ``result``, recorded in ``run``, says nothing of what a crash takes; None when
     it does."""

@@ -13,6 +13,7 @@ from pgdyno.errors import Ending
 from pgdyno.record import CutRow, DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow
 from pgdyno.record import Trial as TrialRow
+from pgdyno.record.plain import plain
 from pgdyno.results.common import SCHEMA_VERSION
 from pgdyno.results.unfinished import Cut, Drill, Error, Slice, Trial, Unfinished
 from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_ledger
@@ -37,6 +38,14 @@ def unfinished(run: RunFile) -> Unfinished:
         drills=tuple(_drill(run, each) for each in run.drills()),
         so_far=info.result or None,
     )
+
+
+def recorded_result(run: RunFile) -> dict[str, Any]:
+    """Return the JSON of a run's result, or of what an unfinished run has instead."""
+    if run.run.status == "done":
+        return run.run.result
+    result: dict[str, Any] = plain(unfinished(run).to_json())
+    return result
 
 
 def error_of(ending: Ending) -> Error:

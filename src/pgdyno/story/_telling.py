@@ -27,7 +27,6 @@ from pgdyno.story._luck import luck
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.workload import with_texts
 
-SCHEMA_VERSION = 1
 HARMED = ("lost", "refused", "corrupt")
 
 

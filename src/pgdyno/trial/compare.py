@@ -71,7 +71,7 @@ def check_times(slice_ms: int | None, budget_ms: int) -> None:
             f"a pair of slices takes {format_duration(2 * slice_ms)}, and the budget is"
             f" {format_duration(budget_ms)}",
             code="contradiction",
-            hint=f"a verdict requires at least {PAIRS_MIN} pairs, and as many to measure the noise",
+            hint="a verdict requires at least 6 pairs, and as many to measure the noise",
         )
 
 

@@ -1,0 +1,48 @@
+"""The result of a story, and the errors that decide the exit status of its command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import ThresholdError, TrustError
+from pgdyno.results.story import StoryResult, ToldChapter
+from pgdyno.spec import Spec
+
+SCHEMA_VERSION = 1
+
+
+def story_result(
+    spec: Spec, chapters: Sequence[ToldChapter], page: Path | None = None
+) -> StoryResult:
+    """Return the result of the chapters that were finished; without ``page``, it has no page."""
+    fields: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "story": spec.name,
+        "chapters": tuple(chapters),
+    }
+    if page is not None:
+        fields["page"] = str(page)
+    return StoryResult.model_construct(**fields)
+
+
+def check_outcomes(chapters: Sequence[ToldChapter]) -> None:
+    """Raise TrustError for a chapter that cannot be trusted, ThresholdError for an unexpected
+    outcome."""
+    for chapter in chapters:
+        if not chapter.trustworthy:
+            raise TrustError(
+                f"chapter {chapter.number}, {chapter.title}: the result cannot be trusted:"
+                f" {'; '.join(chapter.distrust)}",
+                code="not-trustworthy",
+                hint=f"pgdyno show {chapter.run_file}",
+            )
+    for chapter in chapters:
+        if chapter.as_expected is False:
+            ended = ", ".join(f"{name} {end}".strip() for name, end in chapter.endings.items())
+            raise ThresholdError(
+                f"chapter {chapter.number}, {chapter.title}: unexpected outcome: {ended}",
+                code="story-otherwise",
+                hint=f"pgdyno show {chapter.run_file}",
+            )
