@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from pgdyno.drill.power._filemap import FileMap
-from pgdyno.drill.power._names import BlockOf, Names, Spot, ask_names
+from pgdyno.drill.power._names import BlockOf, Location, Names, read_names
 from pgdyno.drill.power._walrecords import read_records
 from pgdyno.server import Cluster
 from pgdyno.server.lsn import lsn_text, parse_lsn
@@ -76,9 +76,9 @@ def test_every_byte_has_its_file(fs: str, open_dir: Path) -> None:
 )
 def test_relations_are_read_from_paths(path: str, byte: int, name: str, block: BlockOf) -> None:
     names = Names(relations={"base/5/16397": ("accounts", "r")})
-    spot = names.spot((PurePosixPath("pgdata") / path, byte + 512), 0)
-    assert (spot.name, spot.block, spot.byte_of_block) == (name, block, 512)
-    assert (spot.file, spot.byte, spot.wal) == (path, byte + 512, None)
+    location = names.locate((PurePosixPath("pgdata") / path, byte + 512), 0)
+    assert (location.name, location.block, location.byte_of_block) == (name, block, 512)
+    assert (location.file, location.byte, location.wal) == (path, byte + 512, None)
 
 
 @pytest.mark.parametrize(
@@ -92,22 +92,22 @@ def test_relations_are_read_from_paths(path: str, byte: int, name: str, block: B
     ],
 )
 def test_other_paths_are_read(path: str, wal: int | None) -> None:
-    spot = Names().spot((PurePosixPath(path), 512), 0)
-    assert spot == Spot(path.removeprefix("pgdata/"), 512, wal=wal)
+    location = Names().locate((PurePosixPath(path), 512), 0)
+    assert location == Location(path.removeprefix("pgdata/"), 512, wal=wal)
 
 
 def test_sentences() -> None:
     names = Names(relations={"base/5/16397": ("accounts", "r")})
 
     def said(path: str, byte: int) -> str:
-        return names.spot((PurePosixPath(path), byte), 0).sentence()
+        return names.locate((PurePosixPath(path), byte), 0).sentence()
 
     assert said("pgdata/base/5/16397", 8704) == "accounts, block 1, byte 512 (base/5/16397)"
     assert said("pgdata/base/5/16397_fsm", 0) == "accounts, fsm fork, block 0, byte 0 (base/5/16397_fsm)"  # fmt: skip  # noqa: E501
     assert said("pgdata/base/1/7", 0) == "relation 7 of database 1, block 0, byte 0 (base/1/7)"
     assert said("pg_wal/000000010000000000000002", 32) == "WAL at 0/2000020 (pg_wal/000000010000000000000002)"  # fmt: skip  # noqa: E501
     assert said("pgdata/pg_xact/0000", 5) == "pg_xact/0000, byte 5"
-    assert names.spot(None, 77).sentence() == "the file system's own, byte 77 of the disk"
+    assert names.locate(None, 77).sentence() == "metadata of the file system, byte 77 of the disk"
     assert lsn_text(parse_lsn("A/1F000028")) == "A/1F000028"
 
 
@@ -127,15 +127,15 @@ def test_records_name_the_blocks_that_they_touch(
         assert row
         begin, path = row
         conn.execute("update plenty set g = -1 where g = 20")
-        names = ask_names(conn)
+        names = read_names(conn)
     assert names.layout.wal_segment_bytes == 16 << 20
-    spot = names.spot((PurePosixPath("pgdata") / path, 8192 + 512), 0)
-    assert (spot.name, spot.kind, spot.byte_of_block) == ("plenty", "r", 512)
+    location = names.locate((PurePosixPath("pgdata") / path, 8192 + 512), 0)
+    assert (location.name, location.kind, location.byte_of_block) == ("plenty", "r", 512)
     wal = cluster.data_dir / "pg_wal"
     records = list(read_records(cluster.installation, wal, 1, parse_lsn(begin)))
-    touching = [record for record in records if spot.block in record.blocks]
-    assert touching
-    assert touching[-1].what.startswith("Heap/")
-    assert spot.block in touching[0].images  # The first change after a checkpoint.
+    touched_by = [record for record in records if location.block in record.blocks]
+    assert touched_by
+    assert touched_by[-1].kind.startswith("Heap/")
+    assert location.block in touched_by[0].images  # The first change after a checkpoint.
     assert all(one.next_lsn == then.lsn for one, then in itertools.pairwise(records))
     cluster.destroy()

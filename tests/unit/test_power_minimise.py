@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.drill.power._minimise import Budget, Search
+from pgdyno.drill.power._minimise import Search, TestLimit
 
 items = st.lists(st.integers(0, 200), min_size=1, max_size=60, unique=True)
 
@@ -13,7 +13,7 @@ items = st.lists(st.integers(0, 200), min_size=1, max_size=60, unique=True)
 @given(items, st.data())
 def test_what_is_needed_is_what_remains(whole: list[int], data: st.DataObject) -> None:
     needed = set(data.draw(st.lists(st.sampled_from(whole), unique=True)))
-    search = Search(needed.issubset, Budget(10_000), tuple(whole))
+    search = Search(needed.issubset, TestLimit(10_000), tuple(whole))
     found = search.run(lambda item: item // 50, lambda item: item // 8)
     assert sorted(found) == sorted(needed)
     assert not search.exhausted
@@ -28,7 +28,7 @@ def test_any_rule_and_any_budget(whole: list[int], modulus: int, tests: int) -> 
         asked.append(part)
         return sum(part) % modulus == sum(whole) % modulus
 
-    search = Search(fails, Budget(tests), tuple(whole))
+    search = Search(fails, TestLimit(tests), tuple(whole))
     found = search.run(lambda item: item // 10)
     assert fails(found)
     assert set(found) <= set(whole)
@@ -40,13 +40,13 @@ def test_any_rule_and_any_budget(whole: list[int], modulus: int, tests: int) -> 
 
 
 def test_groups_make_it_cheap() -> None:
-    search = Search({70_001, 70_002}.issubset, Budget(200), tuple(range(100_000)))
+    search = Search({70_001, 70_002}.issubset, TestLimit(200), tuple(range(100_000)))
     found = search.run(lambda item: item // 10_000, lambda item: item // 16)
     assert found == (70_001, 70_002)
-    assert search.budget.spent < 100
+    assert search.limit.tests_made < 100
 
 
 def test_the_clock_ends_it_too() -> None:
-    search = Search(lambda part: True, Budget(10, deadline_s=0.0), (1, 2, 3))
+    search = Search(lambda part: True, TestLimit(10, deadline_s=0.0), (1, 2, 3))
     assert search.run() == (1, 2, 3)
     assert search.exhausted

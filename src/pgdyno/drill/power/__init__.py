@@ -1,6 +1,6 @@
-"""Power cuts: many images of one recorded load, and what a failing one comes down to.
+"""Power cuts: many images of one recorded load, and the minimisation of a failing one.
 
-``filemap`` knows which file owns a byte of a disk, ``names`` what PostgreSQL keeps in that file,
-``walrecords`` which WAL records touch a block; ``minimise`` finds the few lost sectors on which a
-failure hangs.
+``filemap`` finds the file that owns a byte of a disk, ``names`` the relation and block in that
+file, ``walrecords`` the WAL records that refer to the block; ``minimise`` finds the smallest set of
+lost sectors that causes a failure.
 """

@@ -1,7 +1,7 @@
-"""Power cuts of one recorded load, each verified by a server of its own on what the cut left.
+"""Power cuts of one recorded load, each verified by a new server on the disks after the cut.
 
-The server of the load is down meanwhile. What a cut left is mounted below the folder of the server
-that verifies it, and goes with it.
+The server of the load is stopped meanwhile. The disks after a cut are mounted below the directory
+of the server that verifies them, and removed with it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.drill._verify import Crashed, verify
 from pgdyno.drill.model import Outcome, Proof, Verified
-from pgdyno.drill.power._images import CutPlaces, FileSystemBroken, Roll
+from pgdyno.drill.power._images import CutDisks, FileSystemBroken, RollingImages
 from pgdyno.drill.power._loaded import RecordedLoad
 from pgdyno.drill.power._plan import Planned
 from pgdyno.errors import SetupError
@@ -31,43 +31,45 @@ _COPIES = 4
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What became of the server after one cut."""
+class VerifiedCut:
+    """The state of a server after one cut."""
 
     control: ControlData
-    """What the control file said before the start: nothing if the cut could not be mounted."""
+    """The control file before the start; empty if a disk could not be mounted."""
     verified: Verified
 
 
 class Cutter:
-    """Makes cuts of one load, the later ones after the earlier ones."""
+    """Maker of the cuts of one load, in the order of time."""
 
     def __init__(self, drill: Drill, load: RecordedLoad) -> None:
-        """``drill`` has recorded ``load``; its server is down."""
+        """``drill`` has recorded ``load``, and its server is stopped."""
         self._drill = drill
         self.installation = drill.cluster.installation
         self.load = load
-        self.folder = drill.folder / "power"
-        shared_directory(self.folder)
-        _require_space(load.disks.bases, self.folder)
-        self.roll = Roll(load.disks, self.folder)
+        self.directory = drill.folder / "power"
+        shared_directory(self.directory)
+        _require_space(load.disks.bases, self.directory)
+        self.images = RollingImages(load.disks, self.directory)
 
     def disk_cut(self, planned: Planned) -> DiskCut:
-        """Roll forward to the time of a cut, and decide what became of each sector."""
-        self.roll.advance(planned.at_ns)
+        """Advance the images to the time of a cut, and decide each undecided sector."""
+        self.images.advance(planned.at_ns)
         return self.load.disks.logs.cut(
             planned.at_ns, planned.seed, planned.sector_bytes, planned.keep
         )
 
-    def look(self, cut: DiskCut, at_ns: int, *, deep: bool = True) -> Looked:
-        """Start a server on what ``cut`` leaves, verify it, and take it away again."""
+    def look(self, cut: DiskCut, at_ns: int, *, deep: bool = True) -> VerifiedCut:
+        """Start a server on the disks after ``cut``, verify it, and remove it."""
         origin = self._drill.cluster
         settings = {**origin.settings, "synchronous_standby_names": ""}
         try:
-            cluster = Cluster.create(origin.installation, settings, disks=self.roll.places(cut))
+            cluster = Cluster.create(
+                origin.installation, settings, disks=self.images.disks_after(cut)
+            )
         except FileSystemBroken as broken:
-            said = Verified("refused", None, None, seen_by="mount", server_said=broken.message)
-            return Looked(ControlData(), said)
+            verified = Verified("refused", None, None, seen_by="mount", server_said=broken.message)
+            return VerifiedCut(ControlData(), verified)
         try:
             control = cluster.control_data()
             cluster.forget_settings(["synchronous_standby_names"])
@@ -78,23 +80,23 @@ class Cutter:
                 witnesses=self._drill.witnesses,
                 only_before_cut=True,
             )
-            return Looked(control, verify(crashed, deep=deep))
+            return VerifiedCut(control, verify(crashed, deep=deep))
         finally:
             cluster.destroy()
 
-    def inspect(self, cut: DiskCut) -> CutPlaces:
-        """What ``cut`` leaves, mounted for a look; to be closed before the next look."""
-        return self.roll.places(cut)(self.folder)
+    def inspect(self, cut: DiskCut) -> CutDisks:
+        """Mount the disks after ``cut``. Close them before the next call."""
+        return self.images.disks_after(cut)(self.directory)
 
 
-def _require_space(bases: Sequence[Path], folder: Path) -> None:
-    """Room for the rolling images, those of a cut and as much again for what is written to them."""
+def _require_space(bases: Sequence[Path], directory: Path) -> None:
+    """Check the space for the rolling images, the images of a cut, and the writes to them."""
     used = sum(base.stat().st_blocks * 512 for base in bases)
-    free = shutil.disk_usage(folder).free
+    free = shutil.disk_usage(directory).free
     if free < _COPIES * used:
         raise SetupError(
-            f"power cuts of disks that hold {used >> 20:,} MB take {_COPIES * used >> 20:,} MB in"
-            f" {folder}, where {free >> 20:,} MB are free",
+            f"power cuts of disks with {used >> 20:,} MB need {_COPIES * used >> 20:,} MB in"
+            f" {directory}, where {free >> 20:,} MB are free",
             code="disk-space",
             hint="set PGDYNO_HOME to a directory with more space, or choose a smaller --scale",
         )
@@ -105,18 +107,18 @@ def _writes(number: int) -> str:
 
 
 def proof_of(planned: Planned, cut: DiskCut, control: ControlData) -> Proof:
-    """That the power went, and what was at stake when it did."""
+    """Return the proof of a power cut: the sectors that it lost, and the control file's state."""
     facts = cut.facts()
     lost = facts["sectors"] - facts["kept"] - facts["garbage"]
-    stake = (
+    losses = (
         f"{_writes(facts['pending_writes'])} pending, {lost:,} of {facts['sectors']:,} sectors lost"
         if facts["sectors"]
-        else "no write was pending, so that the disk lost nothing"
+        else "no write was pending: the disk lost nothing"
     )
     found = "the control file cannot be read"
     if control.state:
         found = f'the control file says "{control.state}"'
-    details: dict[str, Any] = {
+    details: dict[str, object] = {
         "why": planned.why,
         "sector_bytes": facts["sector_bytes"],
         "pending_writes": facts["pending_writes"],
@@ -126,9 +128,9 @@ def proof_of(planned: Planned, cut: DiskCut, control: ControlData) -> Proof:
         "lost": lost,
         "control_file": control.state,
     }
-    return Proof(not control.shut_down, f"{stake}; {found}", details)
+    return Proof(not control.shut_down, f"{losses}; {found}", details)
 
 
-def wal_dir(places: CutPlaces) -> Path:
-    """Where the WAL lies on mounted disks."""
-    return places.wal / "pg_wal" if places.wal else places.data / "pgdata/pg_wal"
+def wal_directory(disks: CutDisks) -> Path:
+    """Return the WAL directory on mounted disks."""
+    return disks.wal / "pg_wal" if disks.wal else disks.data / "pgdata/pg_wal"

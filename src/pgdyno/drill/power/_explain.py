@@ -1,50 +1,53 @@
-"""What a failing cut comes down to, in PostgreSQL's words: relation, block, sector, WAL record."""
+"""Explanation of a failing cut: relation, block and WAL records of each sector."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypedDict
 
-from pgdyno.drill.power._names import Spot
+from pgdyno.drill.power._names import BlockOf, Location
 from pgdyno.drill.power._walrecords import Record
 
-_SPOTS_SHOWN = 5
+_SECTORS_SHOWN = 5
 
 
 @dataclass
-class Touching:
-    """The records that touch one block, or the one that lies at a position of the WAL."""
+class RecordsOf:
+    """The WAL records that refer to a block, or the record at a position of the WAL."""
 
     first: Record | None = None
     last: Record | None = None
     count: int = 0
 
     def add(self, record: Record) -> None:
-        """One more, later than those before."""
+        """Add a record, which must be later than those before."""
         self.first = self.first or record
         self.last = record
         self.count += 1
 
-    def sentence(self, spot: Spot) -> str:
-        """What they are, for a reader."""
+    def sentence(self, location: Location) -> str:
+        """Return a text about the records."""
         if self.first is None or self.last is None:
-            return "no WAL record since the last checkpoint touches it"
-        if spot.wal is not None:
+            return "no WAL record since the last checkpoint refers to it"
+        if location.wal is not None:
             return f"part of {self.first.sentence()}"
-        image = "a full image of it" if spot.block in self.first.images else "no full image of it"
-        first = f"{self.first.sentence()}, the first of {self.count} to touch it, holds {image}"
+        image = "a" if location.block in self.first.images else "no"
+        first = f"{self.first.sentence()}, the first of {self.count} records that refer to it,"
+        first += f" has {image} full-page image"
         return first if self.count == 1 else f"{first}; the last is {self.last.sentence()}"
 
 
-def touching(spots: Sequence[Spot], records: Iterable[Record]) -> list[Touching]:
-    """For each spot what touches it; ``records`` are gone through once."""
-    found = [Touching() for _ in spots]
-    of_block: dict[Any, list[Touching]] = {}
-    for spot, entry in zip(spots, found, strict=True):
-        if spot.block is not None:
-            of_block.setdefault(spot.block, []).append(entry)
-    positions = [(s.wal, entry) for s, entry in zip(spots, found, strict=True) if s.wal is not None]
+def records_of(locations: Sequence[Location], records: Iterable[Record]) -> list[RecordsOf]:
+    """Return the records of each location; ``records`` are read once."""
+    found = [RecordsOf() for _ in locations]
+    of_block: dict[BlockOf, list[RecordsOf]] = {}
+    positions: list[tuple[int, RecordsOf]] = []
+    for location, entry in zip(locations, found, strict=True):
+        if location.block is not None:
+            of_block.setdefault(location.block, []).append(entry)
+        if location.wal is not None:
+            positions.append((location.wal, entry))
     for record in records:
         for block in record.blocks:
             for entry in of_block.get(block, ()):
@@ -56,35 +59,75 @@ def touching(spots: Sequence[Spot], records: Iterable[Record]) -> list[Touching]
     return found
 
 
+class Sector(TypedDict):
+    """Position and size of a sector."""
+
+    disk: int
+    offset: int
+    bytes: int
+
+
+ExplainedSector = TypedDict(
+    "ExplainedSector",
+    {
+        "disk": int,
+        "offset": int,
+        "bytes": int,
+        "file": str,
+        "relation": str | None,
+        "block": int | None,
+        "fork": str | None,
+        "is": str,
+        "wal": str | None,
+    },
+)
+"""A sector with its content (``is``) and its WAL records."""
+
+
+class Minimised(TypedDict):
+    """The result of a minimisation."""
+
+    direction: Literal["lost", "written"]
+    undecided: int
+    """Number of undecided sectors of the cut."""
+    tests: int
+    exhausted: bool
+    """True if the search was ended by its limit."""
+    sectors: list[ExplainedSector]
+    sentence: str
+
+
 def explained(
-    sectors: Sequence[dict[str, int]], spots: Sequence[Spot], found: Sequence[Touching]
-) -> list[dict[str, Any]]:
-    """The facts of each sector, for results."""
+    sectors: Sequence[Sector], locations: Sequence[Location], found: Sequence[RecordsOf]
+) -> list[ExplainedSector]:
+    """Return the sectors with their content and records."""
     return [
         {
             **sector,
-            "file": spot.file,
-            "relation": spot.name or None,
-            "block": spot.block.block if spot.block else None,
-            "fork": spot.block.fork if spot.block else None,
-            "is": spot.sentence(),
-            "wal": entry.sentence(spot) if spot.block or spot.wal is not None else None,
+            "file": location.file,
+            "relation": location.name or None,
+            "block": location.block.block if location.block else None,
+            "fork": location.block.fork if location.block else None,
+            "is": location.sentence(),
+            "wal": entry.sentence(location) if location.block or location.wal is not None else None,
         }
-        for sector, spot, entry in zip(sectors, spots, found, strict=True)
+        for sector, location, entry in zip(sectors, locations, found, strict=True)
     ]
 
 
-def sentence(direction: str, facts: Sequence[dict[str, Any]], *, undecided: int) -> str:
-    """One sentence for the terminal and the report."""
-    if not facts:
+def sentence(
+    direction: Literal["lost", "written"], sectors: Sequence[ExplainedSector], *, undecided: int
+) -> str:
+    """Return one sentence for the terminal and the report."""
+    if not sectors:
         return (
-            f"it also fails with none of {undecided:,} undecided sectors {direction}: what it"
-            " misses was not yet on its way to the disk"
+            f"it also fails if none of {undecided:,} undecided sectors is {direction}: what is"
+            " missing had not been sent to the disk"
         )
     shown = "; ".join(
-        f"{fact['is']}" + (f" – {fact['wal']}" if fact["wal"] else "")
-        for fact in facts[:_SPOTS_SHOWN]
+        f"{sector['is']}" + (f" – {sector['wal']}" if sector["wal"] else "")
+        for sector in sectors[:_SECTORS_SHOWN]
     )
-    more = f"; and {len(facts) - _SPOTS_SHOWN} more" if len(facts) > _SPOTS_SHOWN else ""
-    sectors = "1 sector" if len(facts) == 1 else f"{len(facts)} sectors"
-    return f"of {undecided:,} undecided sectors it takes {sectors} to be {direction}: {shown}{more}"
+    more = f"; and {len(sectors) - _SECTORS_SHOWN} more" if len(sectors) > _SECTORS_SHOWN else ""
+    count = "1 sector is" if len(sectors) == 1 else f"{len(sectors)} sectors are"
+    return f"it fails if {count} {direction}, of {undecided:,} undecided sectors: {shown}{more}"

@@ -1,19 +1,26 @@
-"""Minimisation of a failing cut: which undecided sectors have to be lost for it to fail."""
+"""Minimisation of a failing cut to the undecided sectors whose loss makes it fail."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from pgdyno.drill._checking import check_rules
 from pgdyno.drill._drill import disturbed_from_outside
 from pgdyno.drill.model import Verified
-from pgdyno.drill.power._cutting import HARMED, Cutter, wal_dir
-from pgdyno.drill.power._explain import explained, sentence, touching
+from pgdyno.drill.power._cutting import HARMED, Cutter, wal_directory
+from pgdyno.drill.power._explain import (
+    ExplainedSector,
+    Minimised,
+    Sector,
+    explained,
+    records_of,
+    sentence,
+)
 from pgdyno.drill.power._filemap import FileMap
-from pgdyno.drill.power._minimise import Budget, Search
-from pgdyno.drill.power._names import Spot
+from pgdyno.drill.power._minimise import Search, TestLimit
+from pgdyno.drill.power._names import Location
 from pgdyno.drill.power._plan import Planned
 from pgdyno.drill.power._walrecords import read_records
 from pgdyno.server.local.controldata import ControlData
@@ -26,83 +33,87 @@ SECONDS_MAX = 240.0
 
 
 class Minimisation:
-    """One failing cut, made smaller.
+    """Minimisation of one failing cut.
 
-    First by what is lost: everything else that was pending is taken as written, and the fewest
-    sectors are sought whose loss alone still makes it fail. Where the failure needs more than
-    losses (an older version of a sector, garbage), by what is kept: the fewest sectors of which
-    it is enough that they alone were written.
+    It first searches the lost sectors: with everything else written, the fewest sectors whose loss
+    makes the cut fail. If losses alone do not (the failure needs an older version of a sector, or
+    garbage), it searches the written sectors: the fewest that make it fail if only they are
+    written.
     """
 
     def __init__(self, cutter: Cutter, planned: Planned, cut: DiskCut, seen: Verified) -> None:
-        """``cut`` is the cut of ``planned``, to which the cutter has rolled forward last."""
+        """``cut`` is the cut of ``planned``, the last one of the cutter."""
         self._cutter, self._planned, self._cut, self._seen = cutter, planned, cut, seen
-        # What reads everything is made only where nothing cheaper saw the failure.
+        # Checks that read all data are only made if no cheaper check found the failure.
         self._deep = any(rule.deep and rule.name == seen.seen_by for rule in check_rules())
         self._whole = cutter.load.disks.logs.cut(
             planned.at_ns, planned.seed, planned.sector_bytes, "all"
         )
-        self._budget = Budget(TESTS_MAX, time.monotonic() + SECONDS_MAX)
-        self._spots: list[Spot] = []
+        self._limit = TestLimit(TESTS_MAX, time.monotonic() + SECONDS_MAX)
+        self._locations: list[Location] = []
 
-    def run(self, control: ControlData) -> dict[str, Any]:
-        """What the failure comes down to, for the facts of the cut."""
-        self._spots = self._locate()
-        fates = [fate for _, _, fate in self._cut.sectors]
-        lost = tuple(index for index, fate in enumerate(fates) if fate == 0)
-        kept = tuple(index for index, fate in enumerate(fates) if fate != 0)
-        direction, search = "lost", self._search(lost, self._whole.without)
+    def run(self, control: ControlData) -> Minimised:
+        """Return the sectors that cause the failure, for the facts of the cut."""
+        self._locations = self._locate()
+        versions = [version for _, _, version in self._cut.sectors]
+        lost = tuple(index for index, version in enumerate(versions) if version == 0)
+        written = tuple(index for index, version in enumerate(versions) if version != 0)
+        direction: Literal["lost", "written"] = "lost"
+        search = self._search(lost, self._whole.without)
         if not search.fails(lost):
-            direction, search = "written", self._search(kept, self._cut.only)
-        found = search.run(lambda index: self._spots[index].file, lambda i: self._spots[i].place)
-        facts = self._explain(found, control)
+            direction, search = "written", self._search(written, self._cut.only)
+        found = search.run(
+            lambda index: self._locations[index].file,
+            lambda index: self._locations[index].block_of_file,
+        )
+        sectors = self._explain(found, control)
         return {
             "direction": direction,
-            "undecided": len(fates),
-            "tests": self._budget.spent,
+            "undecided": len(versions),
+            "tests": self._limit.tests_made,
             "exhausted": search.exhausted,
-            "sectors": facts,
-            "sentence": sentence(direction, facts, undecided=len(fates)),
+            "sectors": sectors,
+            "sentence": sentence(direction, sectors, undecided=len(versions)),
         }
 
     def _search(
-        self, items: tuple[int, ...], made: Callable[[Sequence[int]], DiskCut]
+        self, items: tuple[int, ...], cut_of: Callable[[Sequence[int]], DiskCut]
     ) -> Search[int]:
-        return Search(lambda part: self._fails(made(list(part))), self._budget, items)
+        return Search(lambda part: self._fails(cut_of(list(part))), self._limit, items)
 
     def _fails(self, cut: DiskCut) -> bool:
-        """Whether it still fails in kind: damage stays damage, loss at least loss."""
+        """True if ``cut`` damages the database, or has the same outcome as the original cut."""
         verified = self._cutter.look(cut, self._planned.at_ns, deep=self._deep).verified
         if verified.disturbed:
             raise disturbed_from_outside(verified.disturbed)
         return verified.outcome in HARMED or self._seen.outcome == verified.outcome
 
-    def _locate(self) -> list[Spot]:
-        """What lies at each undecided sector, once everything pending is written."""
-        places = self._cutter.inspect(self._whole)
+    def _locate(self) -> list[Location]:
+        """Return the content of each undecided sector after all pending writes."""
+        disks = self._cutter.inspect(self._whole)
         try:
-            roots = [places.data] if places.wal is None else [places.data, places.wal]
+            roots = [disks.data] if disks.wal is None else [disks.data, disks.wal]
             maps = [FileMap.of(root) for root in roots]
         finally:
-            places.close()
+            disks.close()
         names = self._cutter.load.names
         return [
-            names.spot(maps[disk].owner(offset), offset) for disk, offset, _ in self._cut.sectors
+            names.locate(maps[disk].owner(offset), offset) for disk, offset, _ in self._cut.sectors
         ]
 
-    def _explain(self, found: Sequence[int], control: ControlData) -> list[dict[str, Any]]:
-        spots = [self._spots[index] for index in found]
-        sectors = [
+    def _explain(self, found: Sequence[int], control: ControlData) -> list[ExplainedSector]:
+        locations = [self._locations[index] for index in found]
+        sectors: list[Sector] = [
             {"disk": disk, "offset": offset, "bytes": self._planned.sector_bytes}
             for disk, offset, _ in (self._cut.sectors[index] for index in found)
         ]
         if not control.redo_lsn:
-            return explained(sectors, spots, touching(spots, ()))
-        places = self._cutter.inspect(self._whole)
+            return explained(sectors, locations, records_of(locations, ()))
+        disks = self._cutter.inspect(self._whole)
         try:
             records = read_records(
-                self._cutter.installation, wal_dir(places), control.timeline, control.redo_lsn
+                self._cutter.installation, wal_directory(disks), control.timeline, control.redo_lsn
             )
-            return explained(sectors, spots, touching(spots, records))
+            return explained(sectors, locations, records_of(locations, records))
         finally:
-            places.close()
+            disks.close()

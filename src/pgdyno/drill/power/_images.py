@@ -1,6 +1,6 @@
-"""Disk images of one recording: rolled forward to a time, copied, cut, mounted.
+"""Disk images of one recording: advanced to a time, copied, cut, mounted.
 
-Everything lies below one folder, which the sweep of a later start dismantles.
+All are below one directory, which the sweep of a later start removes after a crash.
 """
 
 from __future__ import annotations
@@ -21,58 +21,59 @@ if TYPE_CHECKING:
 
 _ROLES = ("data", "wal")
 _PATIENCE_S = 10.0
-# Two mounted file systems may not have the same identity on XFS, as that of the load and its copy.
+# XFS does not mount two file systems with the same UUID, such as that of the load and its copy.
 _OPTIONS: dict[FileSystem, tuple[str, ...]] = {"ext4": (), "xfs": ("nouuid",)}
 
 
 class FileSystemBroken(SetupError):
-    """What a cut left cannot even be mounted."""
+    """A disk after a cut cannot be mounted."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the disks of one load recorded."""
+    """The recordings of the disks of one load."""
 
     logs: DiskLogs
     bases: Sequence[Path]
-    """The image of each disk as it was when the recording began; the first has the data."""
+    """The image of each disk at the start of the recording, that of the data first."""
     fs: Sequence[FileSystem]
 
 
-class Roll:
-    """The images of all disks, holding what was durable at a time that only goes forward."""
+class RollingImages:
+    """The images of all disks, with the durable content at a time that only advances."""
 
-    def __init__(self, recorded: Recorded, folder: Path) -> None:
-        """Copies the base images to ``folder``, which must be there."""
+    def __init__(self, recorded: Recorded, directory: Path) -> None:
+        """Copy the base images to ``directory``, which must exist."""
         self._recorded = recorded
-        self._images = [folder / f"roll-{number}" for number in range(len(recorded.bases))]
+        self._images = [directory / f"roll-{number}" for number in range(len(recorded.bases))]
         for base, image in zip(recorded.bases, self._images, strict=True):
             copy_sparse(base, image)
 
     def advance(self, at_ns: int) -> None:
-        """Go forward to what was durable at ``at_ns``."""
+        """Apply all writes that were durable at ``at_ns``."""
         for disk, image in enumerate(self._images):
             self._recorded.logs.advance(disk, image, at_ns)
 
-    def places(self, cut: Cut) -> Callable[[Path], CutPlaces]:
-        """For ``Cluster.create(disks=…)``: what ``cut`` leaves of the disks, mounted."""
-        return lambda folder: CutPlaces(folder / "disks", self._images, self._recorded.fs, cut)
+    def disks_after(self, cut: Cut) -> Callable[[Path], CutDisks]:
+        """Return a function that mounts the disks after ``cut``, for ``Cluster.create``."""
+        fs = self._recorded.fs
+        return lambda directory: CutDisks(directory / "disks", self._images, fs, cut)
 
 
-class CutPlaces:
-    """The disks after a power cut, as places of a cluster."""
+class CutDisks:
+    """The mounted disks after a power cut, for data and WAL of a cluster."""
 
     def __init__(
-        self, folder: Path, images: Sequence[Path], fs: Sequence[FileSystem], cut: Cut
+        self, directory: Path, images: Sequence[Path], fs: Sequence[FileSystem], cut: Cut
     ) -> None:
-        """Copy, cut and mount; FileSystemBroken when that fails for what the cut did."""
-        self._folder = folder
-        folders = [folder / role for role, _ in zip(_ROLES, images, strict=False)]
-        self.data = folders[0] / "mnt"
-        self.wal = folders[1] / "mnt" if len(folders) > 1 else None
-        clean_up_if_killed(folder.parent)
+        """Copy the images, apply the cut, and mount them. FileSystemBroken if mounting fails."""
+        self._directory = directory
+        directories = [directory / role for role, _ in zip(_ROLES, images, strict=False)]
+        self.data = directories[0] / "mnt"
+        self.wal = directories[1] / "mnt" if len(directories) > 1 else None
+        clean_up_if_killed(directory.parent)
         try:
-            for disk, own in enumerate(folders):
+            for disk, own in enumerate(directories):
                 shared_directory(own / "mnt")
                 copy_sparse(images[disk], own / "image")
                 cut.write(disk, own / "image")
@@ -82,9 +83,9 @@ class CutPlaces:
             raise
 
     def close(self) -> None:
-        """Unmount, and remove the images."""
-        unmount_all(self._folder, patience_s=_PATIENCE_S)
-        remove_own_directory(self._folder)
+        """Unmount the disks, and remove their images."""
+        unmount_all(self._directory, patience_s=_PATIENCE_S)
+        remove_own_directory(self._directory)
 
 
 def _mount(image: Path, point: Path, fs: FileSystem) -> None:
@@ -97,7 +98,7 @@ def _mount(image: Path, point: Path, fs: FileSystem) -> None:
 
 
 def copy_sparse(image: Path, target: Path) -> None:
-    """Copy a sparse file, sharing blocks where the file system can."""
+    """Copy a sparse file, with shared blocks if the file system supports them."""
     run_program(
         ["cp", "--reflink=auto", "--sparse=auto", image, target],
         f"copy the image of a disk to {target}",

@@ -1,4 +1,4 @@
-"""What is known of one recorded load, whether it was made now or kept before."""
+"""A recorded load, of this drill or of a saved recording."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordedLoad:
-    """What is known of one load, on the disks and outside of them."""
+    """Recordings of the disks, ack ledger and names of relations of one load."""
 
     disks: Recorded
     acks: AckLedger
     names: Names
     marks_ns: Sequence[int]
-    """When checkpoints began and ended."""
+    """Starts and ends of checkpoints."""
 
     @property
     def last_ns(self) -> int:
-        """The last time that all disks have on record."""
+        """The last time that the recordings of all disks include."""
         return min(disk["last_ns"] for disk in self.disks.logs.facts())

@@ -1,8 +1,8 @@
-"""Delta debugging: the smallest part of a failing set that still fails.
+"""Delta debugging: search for the smallest part of a failing set that still fails.
 
-Knows nothing of disks. A test may be as dear as starting a server, so answers are remembered, a
-budget bounds the work, and what is found when it ends is the best so far: it fails, but may not be
-the smallest.
+Independent of disks. A test may be expensive, such as the start of a server: results are cached,
+and the number of tests is limited. A search that reaches the limit returns the smallest failing
+part found so far.
 """
 
 from __future__ import annotations
@@ -17,60 +17,61 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 @dataclass
-class Budget:
-    """How many tests may still be made, and until when."""
+class TestLimit:
+    """Limit of the tests of a search, by number and time."""
+
+    __test__ = False  # Not a class of tests for pytest.
 
     tests_left: int
     deadline_s: float = float("inf")
-    """On the clock of ``time.monotonic``."""
-    spent: int = 0
+    """Time on the clock of ``time.monotonic``."""
+    tests_made: int = 0
 
     @property
-    def over(self) -> bool:
-        """Whether no further test may be made."""
+    def reached(self) -> bool:
+        """True if no further test may be made."""
         return self.tests_left <= 0 or time.monotonic() >= self.deadline_s
 
-    def spend(self) -> None:
+    def count_test(self) -> None:
         """Count one test."""
         self.tests_left -= 1
-        self.spent += 1
+        self.tests_made += 1
 
 
-class _Spent(Exception):
-    """The budget ended in the middle of a search."""
+class _LimitReached(Exception):
+    """The limit was reached during a search."""
 
 
 @dataclass
 class Search(Generic[Item]):
-    """One minimisation: ``fails`` says whether a part of the items still fails.
-
-    ``best`` is the smallest failing part found so far; ``exhausted`` that the budget ended before
-    the search did, so that a smaller one may exist.
-    """
+    """One minimisation."""
 
     fails: Callable[[tuple[Item, ...]], bool]
-    budget: Budget
+    """Test of a part of the items."""
+    limit: TestLimit
     best: tuple[Item, ...]
+    """The smallest failing part found so far."""
     exhausted: bool = False
+    """True if the limit ended the search: a smaller part may exist."""
     _known: dict[frozenset[Item], bool] = field(default_factory=dict)
 
     def run(self, *levels: Callable[[Item], Hashable]) -> tuple[Item, ...]:
-        """The smallest part of ``best`` that fails, which the whole is taken to do.
+        """Return the smallest failing part of ``best``, which is assumed to fail as a whole.
 
-        ``levels`` group items, coarsest first (the file, the block): whole groups are dropped
-        before single items are looked at, which is cheaper where what matters lies together.
+        ``levels`` group items, coarsest first (file, block): whole groups are removed before
+        single items, which needs fewer tests if the items that matter are in few groups.
         """
         try:
             if self._try(()):
                 return self.best
             for level in (*levels, _itself):
                 self._reduce(list(_groups(self.best, level)))
-        except _Spent:
+        except _LimitReached:
             self.exhausted = True
         return self.best
 
     def _reduce(self, groups: list[tuple[Item, ...]]) -> None:
-        """Zeller and Hildebrandt's ddmin over ``groups``, which together are ``best``."""
+        """Apply ddmin of Zeller and Hildebrandt to ``groups``, which together are ``best``."""
         parts = 2
         while len(groups) >= 2:
             chunks = _split(groups, min(parts, len(groups)))
@@ -83,15 +84,15 @@ class Search(Generic[Item]):
             else:
                 parts *= 2
 
-    def _failing(self, candidates: list[list[tuple[Item, ...]]]) -> list[tuple[Item, ...]] | None:
-        return next((one for one in candidates if self._try(_flat(one))), None)
+    def _failing(self, parts: list[list[tuple[Item, ...]]]) -> list[tuple[Item, ...]] | None:
+        return next((part for part in parts if self._try(_flat(part))), None)
 
     def _try(self, items: tuple[Item, ...]) -> bool:
         key = frozenset(items)
         if key not in self._known:
-            if self.budget.over:
-                raise _Spent
-            self.budget.spend()
+            if self.limit.reached:
+                raise _LimitReached
+            self.limit.count_test()
             self._known[key] = self.fails(items)
         if self._known[key]:
             self.best = items
@@ -115,7 +116,7 @@ def _split(groups: list[tuple[Item, ...]], parts: int) -> list[list[tuple[Item, 
 
 
 def _complements(chunks: list[list[tuple[Item, ...]]]) -> list[list[tuple[Item, ...]]]:
-    """Everything but each chunk in turn; with two chunks these are the chunks, already tried."""
+    """Return all but each chunk in turn; none for two chunks, whose complements are chunks."""
     if len(chunks) == 2:
         return []
     return [

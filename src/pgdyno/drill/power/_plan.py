@@ -1,4 +1,4 @@
-"""Which power cuts to make of a recording: when, with which sectors, and what is kept of them."""
+"""Plan of the power cuts of a recording: times, sector sizes, and treatment of pending sectors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Literal
 
 Keep = Literal["subset", "none", "all", "garbage"]
 KEEPS: tuple[Keep, ...] = ("subset", "none", "all", "garbage")
-"""What the disk did with what it was not made to keep: some of it in any order, nothing, all, or
-something that nobody wrote. ``garbage`` is for disks that break their promises, and only on
-request."""
+"""Treatment of the pending sectors by the disk: a subset of them is written, none, all, or some
+with content that nobody wrote. ``garbage`` simulates disks that break their guarantees, and is only
+used on request."""
 
 _SECTORS = (4096, 512)
-# Of so many cuts in a row one keeps nothing and one everything: the two that a simpler simulator
-# would make. Subsets find more.
+# Of each 8 cuts one keeps nothing and one everything; the others keep subsets, which find more.
 _ROUND = 8
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A time worth a cut."""
+    """A time for a cut."""
 
     at_ns: int
     why: str
@@ -30,10 +29,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Planned:
-    """One power cut to be made."""
+    """A planned power cut."""
 
     number: int
-    """From 1, in the order of time."""
+    """Number from 1, in the order of time."""
     at_ns: int
     why: str
     seed: int
@@ -42,9 +41,9 @@ class Planned:
 
     @property
     def variant(self) -> str:
-        """Its kind for results: ``subset-4096``, ``none``."""
-        plain = self.keep in ("none", "all")
-        return self.keep if plain else f"{self.keep}-{self.sector_bytes}"
+        """The variant in results, such as ``subset-4096`` or ``none``."""
+        whole = self.keep in ("none", "all")
+        return self.keep if whole else f"{self.keep}-{self.sector_bytes}"
 
 
 def plan_cuts(
@@ -54,12 +53,12 @@ def plan_cuts(
     sector_bytes: int | None = None,
     keep: Keep | None = None,
 ) -> list[Planned]:
-    """A cut for each moment, in the order of time, so that a rolling image goes forward.
+    """Plan a cut for each moment, in the order of time, as rolling images require.
 
-    What is not given, the seed decides; a cut's own seed depends on its number alone.
+    The seed decides what is not given; the seed of a cut depends only on its number.
     """
     planned = []
-    for number, moment in enumerate(sorted(moments, key=lambda one: one.at_ns), start=1):
+    for number, moment in enumerate(sorted(moments, key=lambda moment: moment.at_ns), start=1):
         rng = random.Random(f"{seed}/power/{number}")
         own_seed, mixed = rng.getrandbits(31), rng.choice(_SECTORS)
         planned.append(

@@ -1,4 +1,4 @@
-"""One load with its disks recorded, with checkpoints forced during it."""
+"""Recording of the disks during one load, with checkpoints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pgdyno.drill._drill import disturbed_from_outside
 from pgdyno.drill.power._images import Recorded
-from pgdyno.drill.power._kept import is_kept, keep, take_up
 from pgdyno.drill.power._loaded import RecordedLoad
-from pgdyno.drill.power._names import ask_names
+from pgdyno.drill.power._names import read_names
+from pgdyno.drill.power._saved import is_recording, load_recording, save_recording
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,30 +19,35 @@ if TYPE_CHECKING:
     from pgdyno.drill._drill import Drill
 
 LOAD_S = 5.0
-"""How long the recorded load runs, when nothing else is asked for."""
+"""Default duration of the recorded load."""
 CHECKPOINT_EVERY_S = 0.9
-"""While a checkpoint writes, most is pending on the disks, so a load should meet several."""
+"""Interval of checkpoints: most writes are pending during one, so a load includes several."""
 
 
 def recorded_load(drill: Drill) -> RecordedLoad:
-    """A recorded load: a kept one if the options name one, else one of now; the server is down."""
-    named = drill.options.recording
-    folder = Path(named).expanduser() if named else None
-    if folder and is_kept(folder):
+    """Return a recorded load, and stop the server.
+
+    The load is read from the directory of the option ``recording`` if that has one, and otherwise
+    recorded now, and saved there if the option is given.
+    """
+    option = drill.options.recording
+    directory = Path(option).expanduser() if option else None
+    if directory and is_recording(directory):
         drill.begin_outage()
         drill.cluster.stop()
-        return take_up(drill, folder)
+        return load_recording(drill, directory)
     load = _record(drill)
-    if folder:
-        keep(load, drill, [each.log for each in _devices(drill) if each.log], folder)
+    if directory:
+        logs = [each.log for each in _devices(drill) if each.log]
+        save_recording(load, drill, logs, directory)
     return load
 
 
 def _record(drill: Drill) -> RecordedLoad:
-    """Carry the load out; afterwards the server is down and its disks are no longer recorded.
+    """Run the load with recorded disks; then end the recording and stop the server.
 
-    The recording begins when the load already runs, so that no cut lies before it.
-    In a sham the recording ends only when the server has shut down in order and all is flushed.
+    The recording starts after the load, so that no cut is before it. In a sham it ends after the
+    server has shut down and everything is flushed.
     """
     devices = _devices(drill)
     drill.session.watcher.phase("recording the disks under load")
@@ -51,7 +56,7 @@ def _record(drill: Drill) -> RecordedLoad:
         device.start_recording()
     marks_ns = _load_with_checkpoints(drill)
     with drill.session.connect() as conn:
-        names = ask_names(conn)
+        names = read_names(conn)
     drill.begin_outage()
     acks = drill.end_load()
     if drill.options.sham:
@@ -68,17 +73,17 @@ def _record(drill: Drill) -> RecordedLoad:
 
 
 def _devices(drill: Drill) -> list[Device]:
-    """The recording disks of the server, the one with the data first."""
-    places = drill.session.target.disks
-    assert places is not None, "a server of pgdyno's own has places"
-    devices = places.recorded
+    """Return the recording disks of the server, that of the data first."""
+    disks = drill.session.target.disks
+    assert disks is not None, "a server started by pgdyno has disks"
+    devices = disks.recorded
     if not devices:
-        raise UsageError("the data is on no recording disk", code="bad-disk")
+        raise UsageError("the data is not on a recording disk", code="bad-disk")
     return devices
 
 
 def _load_with_checkpoints(drill: Drill) -> list[int]:
-    """Let the load run, checkpoint after checkpoint; when each began and ended."""
+    """Wait for the end of the load, with checkpoints; return their starts and ends."""
     session, marks_ns = drill.session, []
     ends_s = time.monotonic() + (drill.options.load_s or LOAD_S)
     with session.connect() as conn:

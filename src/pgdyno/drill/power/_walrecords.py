@@ -1,4 +1,4 @@
-"""The WAL records that touch a block, or lie at a position, as ``pg_waldump`` tells them."""
+"""WAL records with the blocks that they refer to, as printed by ``pg_waldump``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgdyno.server.local.account import plain_environment, server_account
 from pgdyno.server.lsn import lsn_text, parse_lsn
 
 _RECORD = re.compile(
-    r"rmgr: (?P<manager>\S+) .*?lsn: (?P<lsn>[0-9A-F/]+), prev \S+ desc: (?P<what>.*)"
+    r"rmgr: (?P<manager>\S+) .*?lsn: (?P<lsn>[0-9A-F/]+), prev \S+ desc: (?P<description>.*)"
 )
 _BLOCK = re.compile(
     r"blkref #\d+: rel (\d+)/(\d+)/(\d+)(?: fork (?:forknum )?(\w+))? blk (\d+)(?P<image> FPW)?"
@@ -23,26 +23,26 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Record:
-    """One WAL record."""
+    """A WAL record."""
 
     lsn: int
     next_lsn: int | None
-    """Where the next record begins; ``None`` when this is the last that can be read."""
-    what: str
-    """Its manager and kind: ``Heap/HOT_UPDATE``."""
+    """Start of the next record; ``None`` for the last record that can be read."""
+    kind: str
+    """Resource manager and type, such as ``Heap/HOT_UPDATE``."""
     blocks: frozenset[BlockOf]
     images: frozenset[BlockOf]
-    """The blocks of which it carries a full image."""
+    """Blocks of which it contains a full-page image."""
 
     def sentence(self) -> str:
-        """For a reader: ``Heap/HOT_UPDATE at 0/16B3748``."""
-        return f"{self.what} at {lsn_text(self.lsn)}"
+        """Return a text such as ``Heap/HOT_UPDATE at 0/16B3748``."""
+        return f"{self.kind} at {lsn_text(self.lsn)}"
 
 
 def read_records(
     installation: Installation, wal_dir: Path, timeline: int, begin: int
 ) -> Iterator[Record]:
-    """Every record from ``begin`` to where the WAL ends or breaks off, in order."""
+    """Yield all records from ``begin`` to the end of the valid WAL."""
     account = server_account()
     command = [
         str(installation.binary("pg_waldump")),
@@ -53,7 +53,7 @@ def read_records(
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # It always ends with a complaint about where the WAL ends.
+        stderr=subprocess.DEVNULL,  # It always ends with an error at the end of the WAL.
         env=plain_environment(),
         text=True,
         errors="replace",
@@ -70,7 +70,7 @@ def read_records(
 
 
 def parse_records(lines: Iterator[str] | Collection[str]) -> Iterator[Record]:
-    """Records from what ``pg_waldump`` prints."""
+    """Yield the records in the output of ``pg_waldump``."""
     before: re.Match[str] | None = None
     for line in lines:
         if found := _RECORD.match(line):
@@ -82,14 +82,14 @@ def parse_records(lines: Iterator[str] | Collection[str]) -> Iterator[Record]:
 
 
 def _record(found: re.Match[str], next_lsn: int | None) -> Record:
-    references = list(_BLOCK.finditer(found["what"]))
-    kind = re.split(r"[\s:;,]", found["what"], maxsplit=1)[0]
+    references = list(_BLOCK.finditer(found["description"]))
+    record_type = re.split(r"[\s:;,]", found["description"], maxsplit=1)[0]
     return Record(
         lsn=parse_lsn(found["lsn"]),
         next_lsn=next_lsn,
-        what=f"{found['manager']}/{kind}",
+        kind=f"{found['manager']}/{record_type}",
         blocks=frozenset(map(_block, references)),
-        images=frozenset(_block(one) for one in references if one["image"]),
+        images=frozenset(_block(each) for each in references if each["image"]),
     )
 
 

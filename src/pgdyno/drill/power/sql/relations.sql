@@ -1,5 +1,5 @@
--- Every relation of this database that has files, and of the shared catalogue, by the path of its
--- first file. A TOAST table goes by the name of the table it belongs to.
+-- All relations of this database and of the shared catalog that have files, by the path of the first
+-- file. A TOAST table has the name of its table.
 select pg_relation_filepath(c.oid) as path,
        coalesce(owner.oid::regclass::text || ' (TOAST)', c.oid::regclass::text) as name,
        c.relkind::text as kind

@@ -1,10 +1,10 @@
-"""Recorded loads that are kept, so that more cuts can be made of them later.
+"""Saved recordings of loads, for more cuts in later drills.
 
-A folder::
+Files in the directory of a recording::
 
-    recording.json      what the disks do not tell: witnesses, names, times, the server's settings
+    recording.json      witnesses, names, times, and the server's settings
     base-0, log-0, …    of each disk, that of the data first
-    acks/               the clients' record
+    acks/               the ack ledger
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _LAYOUT = 1
 
 @dataclass(frozen=True)
 class _Facts:
-    """What ``recording.json`` says."""
+    """Content of ``recording.json``."""
 
     layout: int
     version: str
     settings: Mapping[str, str]
     load: Mapping[str, str]
-    """What was loaded, by the spec's keys."""
+    """Key of the spec → value, of the keys that describe the load."""
     fs: tuple[FileSystem, ...]
     load_began_ns: int
     marks_ns: tuple[int, ...]
@@ -49,32 +49,32 @@ class _Facts:
     witnesses: Witnesses
 
 
-def is_kept(folder: Path) -> bool:
-    """Whether there is a recording in ``folder``; UsageError when something else is."""
-    if (folder / _FACTS).exists():
+def is_recording(directory: Path) -> bool:
+    """True if ``directory`` has a recording. UsageError if it has other files."""
+    if (directory / _FACTS).exists():
         return True
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(
-            f"{folder} holds no recording, and is not empty",
+            f"{directory} is not empty, and has no recording",
             code="recording",
-            hint="name a folder that is not there yet, to keep the recording of this drill",
+            hint="to save the recording of this drill, name a directory that does not exist yet",
         )
     return False
 
 
-def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> None:
-    """Copy what was recorded to ``folder``; the facts go last, so that they prove it whole."""
+def save_recording(load: RecordedLoad, drill: Drill, logs: list[Path], directory: Path) -> None:
+    """Copy a recording to ``directory``, ``recording.json`` last: with it, the copy is complete."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _require_own(folder)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_own(directory)
     except OSError as error:
         raise UsageError(
-            f"cannot make the folder {folder}: {error.strerror}", code="recording"
+            f"cannot create the directory {directory}: {error.strerror}", code="recording"
         ) from None
     for number, (base, log) in enumerate(zip(load.disks.bases, logs, strict=True)):
-        copy_sparse(base, folder / f"base-{number}")
-        copy_sparse(log, folder / f"log-{number}")
-    shutil.copytree(drill.acks_folder(), folder / "acks")
+        copy_sparse(base, directory / f"base-{number}")
+        copy_sparse(log, directory / f"log-{number}")
+    shutil.copytree(drill.acks_folder(), directory / "acks")
     facts = _Facts(
         layout=_LAYOUT,
         version=drill.cluster.installation.version,
@@ -86,45 +86,45 @@ def keep(load: RecordedLoad, drill: Drill, logs: list[Path], folder: Path) -> No
         names=load.names,
         witnesses=drill.witnesses,
     )
-    (folder / _FACTS).write_bytes(_adapter().dump_json(facts))
+    (directory / _FACTS).write_bytes(_adapter().dump_json(facts))
 
 
-def _require_own(folder: Path) -> None:
-    if folder.stat().st_uid != os.geteuid():
+def _require_own(directory: Path) -> None:
+    if directory.stat().st_uid != os.geteuid():
         raise UsageError(
-            f"the folder {folder} belongs to another user",
+            f"the directory {directory} belongs to another user",
             code="recording",
-            hint="name one of your own, or one that is not there yet",
+            hint="name a directory of your own, or one that does not exist yet",
         )
 
 
-def take_up(drill: Drill, folder: Path) -> RecordedLoad:
-    """The load that was kept in ``folder``; UsageError when it was of another server than this."""
+def load_recording(drill: Drill, directory: Path) -> RecordedLoad:
+    """Return the recorded load in ``directory``. UsageError if it is of another server or load."""
     from pgdyno._engine import DiskLogs
     from pgdyno.record import read_acks
 
-    facts = _read(folder)
-    _require_same(facts, drill, folder)
+    facts = _read(directory)
+    _require_same(facts, drill, directory)
     numbers = range(len(facts.fs))
-    logs = DiskLogs([folder / f"log-{number}" for number in numbers])
+    logs = DiskLogs([directory / f"log-{number}" for number in numbers])
     drill.witnesses = facts.witnesses
     drill.load_began_ns = facts.load_began_ns
     return RecordedLoad(
-        disks=Recorded(logs, [folder / f"base-{number}" for number in numbers], facts.fs),
-        acks=read_acks(folder / "acks"),
+        disks=Recorded(logs, [directory / f"base-{number}" for number in numbers], facts.fs),
+        acks=read_acks(directory / "acks"),
         names=facts.names,
         marks_ns=facts.marks_ns,
     )
 
 
-def _read(folder: Path) -> _Facts:
+def _read(directory: Path) -> _Facts:
     try:
-        return _adapter().validate_json((folder / _FACTS).read_bytes())
+        return _adapter().validate_json((directory / _FACTS).read_bytes())
     except (OSError, ValueError):
-        raise UsageError(f"the recording in {folder} cannot be read", code="recording") from None
+        raise UsageError(f"the recording in {directory} cannot be read", code="recording") from None
 
 
-def _require_same(facts: _Facts, drill: Drill, folder: Path) -> None:
+def _require_same(facts: _Facts, drill: Drill, directory: Path) -> None:
     here: dict[str, object] = {"PostgreSQL": drill.cluster.installation.version}
     there: dict[str, object] = {"PostgreSQL": facts.version}
     here |= {**drill.cluster.settings, **_load_of(drill.session.spec)}
@@ -132,16 +132,16 @@ def _require_same(facts: _Facts, drill: Drill, folder: Path) -> None:
     for name in sorted(here.keys() | there.keys()):
         if here.get(name) != there.get(name):
             raise UsageError(
-                f"the recording in {folder} was made with {name} {there.get(name, 'not set')};"
+                f"the recording in {directory} was made with {name} {there.get(name, 'not set')};"
                 f" here it is {here.get(name, 'not set')}",
                 code="recording",
-                hint="cuts of a recording need the server, the load and the --set of the drill that"
-                " made it",
+                hint="use the server, the load and the --set options of the drill that made the"
+                " recording",
             )
 
 
 def _load_of(spec: Spec) -> dict[str, str]:
-    """What is loaded, and where it lies: what a result says of its cuts has to be true of them."""
+    """Return the keys of the spec that must be those of the recording: workload, clients, disks."""
     fields = spec.model_dump(mode="json", exclude_none=True)
     found = {f"workload.{key}": value for key, value in fields["workload"].items()}
     for group in fields["clients"]:
