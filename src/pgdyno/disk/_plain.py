@@ -62,7 +62,7 @@ def open_plain(plan: DiskPlan, directory: Path) -> PlainDisk:
     except SetupError as problem:
         raise SetupError(
             f"plain:{plan.path}: cannot make a directory there: {problem.message}",
-            code="disk-folder",
+            code="disk-directory",
             hint=problem.hint,
         ) from None
     return PlainDisk(path, directory)
@@ -84,11 +84,11 @@ def remove_elsewhere(cluster: Path) -> list[str]:
 def _check_usable(path: Path) -> None:
     if not path.is_dir():
         problem = "is not a directory" if path.exists() else "there is no such directory"
-        raise UsageError(f"plain:{path}: {problem}", code="disk-folder")
+        raise UsageError(f"plain:{path}: {problem}", code="disk-directory")
     account = server_account()
     if account is not None and not can_enter(path):
         raise UsageError(
             f"plain:{path}: PostgreSQL runs as user {account.name} here, who cannot access it",
-            code="disk-folder",
+            code="disk-directory",
             hint="chmod o+x it and the directories above it, or use another one",
         )
