@@ -24,7 +24,7 @@ SMALL = ("-s", "1", "-c", "4", "--load", "400ms", "-q")
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -47,7 +47,7 @@ settings synchronous_commit = on, wal_writer_delay = Nms, wal_writer_flush_after
  full_page_writes = on, data_checksums = on, commit_delay = N wal_sync_method = fdatasync
 outcomes N clean
 recovery up again after N s in the median, N s at most
-proof of cut N: N server processes were there and are gone; the control file says "in production"
+proof of cut N: all N server processes are gone; the control file says "in production"
 
 cut …
 N N s …
@@ -105,7 +105,7 @@ def test_two_servers_are_compared(
         (["--fault", "kill", "--variant", "wal"], 'the fault kill has no variant "wal"'),
         (["--fault", "kill", "--set", "synchronous_comit=off"], "synchronous_comit"),
         (["--fault", "kill", "--cuts", "0"], "0 is not in the range"),
-        (["--fault", "disk-full", "--data-disk", "plain:/tmp"], "which is not pgdyno's own"),
+        (["--fault", "disk-full", "--data-disk", "plain:/tmp"], "which pgdyno did not create"),
         (["--fault", "kill", *["--pg-bindir=/x"] * 3], "at most twice"),
         (["--fault", "kill", "--cut", "2"], "--cut is for cuts of a recorded load"),
         (["--fault", "power", "--cuts", "3", "--cut", "4"], "there is no cut 4 of 3"),
@@ -113,7 +113,7 @@ def test_two_servers_are_compared(
         (["--fault", "kill", "--minimise"], "--minimise is for cuts of a recorded load"),
         (["--fault", "kill", "--load", "0"], '"0" must be greater than 0'),
         (["--fault", "kill", "--budget", "0.1ms"], '"0.1ms" must be greater than 0'),
-        (["--fault", "kill", "--acks", "acks"], "a drill keeps its clients' records for itself"),
+        (["--fault", "kill", "--acks", "acks"], "a drill keeps an ack ledger of its own"),
         (["--fault", "power", "--data-disk", "tmpfs:1GB"], "power cuts need disks that record"),
         ([], "missing option '--fault'"),
     ],
@@ -185,7 +185,7 @@ def test_a_script_that_cannot_leave_witnesses_is_refused_before_anything_starts(
         assert said.status == 1
         assert re.match(r"error: x\.sql:\d+:\d+: witness ", said.err)
         assert error in said.err
-        assert "a drill has every transaction note itself" in said.err
+        assert "in a drill every transaction writes its witness" in said.err
 
 
 def test_where_nothing_was_acknowledged_nothing_is_known(pgdyno: Pgdyno) -> None:
@@ -193,13 +193,13 @@ def test_where_nothing_was_acknowledged_nothing_is_known(pgdyno: Pgdyno) -> None
     Path("fails.sql").write_text("select 1 / 0;")
     said = pgdyno("drill", "--fault", "kill", "--cuts", "1", "-f", "fails.sql", *SMALL)
     assert said.status == 4
-    assert "nothing had been acknowledged, so that nothing could be lost" in said.out
+    assert "nothing was acknowledged before the fault, so nothing could be lost" in said.out
     assert re.sub(r"client \d+", "client N", re.sub(r"[\d,]+ ×", "N ×", said.err)) == snapshot("""\
 ERROR 22012: division by zero
   at client N, fails.sql line 1: select 1 / 0
 error: no transaction was acknowledged before a fault, so nothing could be lost: N × 22012 division by zero
 
-hint: a longer --load may help, or another script
+hint: use a longer --load, or another script
 """)
 
 
@@ -213,7 +213,7 @@ def test_a_script_that_does_not_wait_for_its_commits_is_held_to_that(pgdyno: Pgd
     assert said.status == 0, said.err
     result = json.loads(said.out)
     assert result["summary"]["bound_ms"] == 30_000
-    assert result["bound"].startswith("a script sets synchronous_commit for itself; ")
+    assert result["bound"].startswith("a script sets synchronous_commit itself; ")
 
 
 def test_a_full_disk_wants_root(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_a_full_disk_wants_root(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch)
 def a_result(bound_ms: float | None, **ledger: Any) -> DrillResult:
     verified = Verified("lost", LedgerCount(**ledger), 0.2, (), "ledger")
     cut = Cut(1, "kill", "", 5, 1000.0, Proof(True, "gone"), verified)
-    return DrillResult("kill", "killed", {}, {}, {}, (cut,), bound_ms, "600 ms at most")
+    return DrillResult("kill", "killed", {}, (cut,), bound_ms, "600 ms at most")
 
 
 def test_more_than_documented_ends_with_status_3() -> None:
@@ -234,7 +234,7 @@ def test_more_than_documented_ends_with_status_3() -> None:
     assert problem is not None
     assert problem.exit_status == 3
     assert problem.message == snapshot(
-        "worse than documented in 1 of 1 cuts; cut 1: lost 7 of 100 acknowledged commits, the oldest from 812 ms before, up again after 0.20 s"
+        "worse than documented in 1 of 1 cuts; cut 1: lost 7 of 100 acknowledged commits, the oldest 812 ms before the fault, up again after 0.20 s"
     )
     assert problem.hint == "documented: 600 ms at most"
     assert beyond_bound(a_result(600.0, acked=100, lost=7, lost_ms=112.0)) is None

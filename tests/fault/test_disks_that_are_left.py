@@ -52,7 +52,7 @@ def remains(folder: Path) -> list[object]:
 def wait_until_clear(folder: Path) -> None:
     deadline = time.monotonic() + 60
     while left := remains(folder):
-        assert time.monotonic() < deadline, f"still there: {left}"
+        assert time.monotonic() < deadline, f"left: {left}"
         time.sleep(0.05)
 
 

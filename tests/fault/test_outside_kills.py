@@ -171,7 +171,7 @@ def test_a_server_killed_while_it_is_recorded(
         return load(drill)
 
     monkeypatch.setattr(_recording, "_load_with_checkpoints", loaded)
-    with pytest.raises(TrustError, match=r"somebody else had a hand in the server.*SIGKILL"):
+    with pytest.raises(TrustError, match=r"interfered with from outside.*SIGKILL"):
         drilled("power")
 
 

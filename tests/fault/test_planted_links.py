@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.drill._clean_copy import Pristine
+from pgdyno.drill._clean_copy import CleanCopy
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.local import controldata
@@ -223,10 +223,10 @@ def test_what_a_wal_s_link_said_is_no_place_to_put_back(
 ) -> None:
     wal = cluster.data_dir / "pg_wal"
     as_account('mv "$1" "$2/real/evil"; ln -s "$2/way/evil" "$1"', wal, theirs)
-    pristine = Pristine(cluster, cluster.directory / "pristine")
-    pristine.keep()
+    copy = CleanCopy(cluster, cluster.directory / "clean-copy")
+    copy.take()
     point(theirs / "way", roots.folder)
-    pristine.put_back()
+    copy.restore()
     assert not (roots.folder / "evil").exists()
 
 
@@ -295,10 +295,10 @@ def _copy(cluster: Cluster) -> None:
 
 
 def _put_back(cluster: Cluster) -> None:
-    pristine = Pristine(cluster, cluster.directory / f"pristine-{time.monotonic_ns()}")
+    copy = CleanCopy(cluster, cluster.directory / f"clean-copy-{time.monotonic_ns()}")
     with suppress(PgdynoError):
-        pristine.keep()
-        pristine.put_back()
+        copy.take()
+        copy.restore()
 
 
 def _move(cluster: Cluster) -> None:

@@ -122,7 +122,7 @@ POWER = ("--data-disk", "blackout:size=600MB")
         ("kill", (), "starting PostgreSQL", signal.SIGTERM),
         ("disk-full", (), "drilling", signal.SIGINT),
         ("wal-device", ("--standby", "on"), "cut 1", signal.SIGINT),
-        ("power", POWER, "making witnesses", signal.SIGTERM),
+        ("power", POWER, "creating witness tables", signal.SIGTERM),
         ("power", POWER, "cut 1", signal.SIGINT),
     ],
 )

@@ -371,13 +371,13 @@ def test_a_table_that_is_locked_is_not_damaged(base: Base, monkeypatch: pytest.M
     monkeypatch.setitem(_checking._TIMEOUTS, "lock_timeout", "10ms")
     recovery = recover(base.cluster)
     readable = next(rule for rule in _checking.check_rules() if rule.name == "readable")
-    scene = _checking.Scene(base.crashed, recovery)
+    context = _checking.CheckContext(base.crashed, recovery)
     with (
         psycopg.connect(**base.cluster.conninfo.kwargs()) as conn,
-        _checking.closing(scene),
+        contextlib.closing(context),
     ):
         conn.execute("lock pgbench_accounts")
-        check = _checking.make(readable, scene)
+        check = _checking.run_check(readable, context)
     assert (check.passed, check.detail) == (None, "canceling statement due to lock timeout")
 
 

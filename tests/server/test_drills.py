@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill._clean_copy import Pristine
+from pgdyno.drill._clean_copy import CleanCopy
 from pgdyno.drill._drill import Drill
-from pgdyno.drill._evidence import Said
+from pgdyno.drill._evidence import NewLog
 from pgdyno.drill.faults import kill
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
@@ -134,8 +134,8 @@ def test_a_full_disk_loses_nothing(drilled: Callable[..., DrillResult]) -> None:
         assert cut.proof.happened, cut.proof
         assert cut.outcome == "clean", cut.as_result()
         assert "No space left on device" in cut.proof.sentence
-    assert wal.proof.facts["control_file"] == "in production", "it went down"
-    assert data.proof.facts["processes_left"], "it lived on"
+    assert wal.proof.facts["control_file"] == "in production", "the server went down"
+    assert data.proof.facts["processes_left"], "it continued"
 
 
 def test_a_server_that_goes_down_between_two_looks_was_out_of_space(
@@ -144,16 +144,16 @@ def test_a_server_that_goes_down_between_two_looks_was_out_of_space(
     """A busy machine may let it complain and end while pgdyno looks elsewhere."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
-    look = Said.line_with
+    look = NewLog.line_with
 
-    def look_and_be_kept_waiting(said: Said, words: str) -> str:
-        seen, give_up_s = look(said, words), time.monotonic() + 60
-        while not seen and said._cluster.running:
+    def look_and_be_kept_waiting(log: NewLog, words: str) -> str:
+        seen, give_up_s = look(log, words), time.monotonic() + 60
+        while not seen and log._cluster.running:
             assert time.monotonic() < give_up_s, "it did not go down"
             time.sleep(0.02)
         return seen
 
-    monkeypatch.setattr(Said, "line_with", look_and_be_kept_waiting)
+    monkeypatch.setattr(NewLog, "line_with", look_and_be_kept_waiting)
     (cut,) = drilled("disk-full", variant="wal").cuts
     assert cut.proof.happened, cut.proof
 
@@ -165,7 +165,7 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
     from pgdyno.drill import _crash
 
     installation_of(18)
-    looked, crashes = _crash.Crash.look, []
+    looked, crashes = _crash.Crash.inspect, []
 
     def look_and_break(self: _crash.Crash) -> None:
         looked(self)
@@ -173,7 +173,7 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
         if len(crashes) == 1:
             (self.cluster.data_dir / "global" / "pg_control").write_bytes(b"\0" * 8192)
 
-    monkeypatch.setattr(_crash.Crash, "look", look_and_break)
+    monkeypatch.setattr(_crash.Crash, "inspect", look_and_break)
     result = run_drill(
         spec_of(),
         DrillOptions("kill", cuts=2, load_s=LOAD_S),
@@ -231,11 +231,11 @@ def test_wal_on_a_disk_of_its_own_is_put_back_too(
     cluster.stop()
     make_directory(open_dir / "there")
     cluster.move_wal(open_dir / "there")
-    pristine = Pristine(cluster, open_dir / "kept")
-    pristine.keep()
+    copy = CleanCopy(cluster, open_dir / "kept")
+    copy.take()
     shutil.rmtree(cluster.wal_dir)
     (cluster.data_dir / "pg_wal").unlink()
-    pristine.put_back()
+    copy.restore()
     assert cluster.wal_dir == open_dir / "there/pg_wal"
     cluster.start()
     assert cluster.running

@@ -47,7 +47,7 @@ def sample_cut(number: int, rng: random.Random, lost: int, *, outcome: str | Non
         {"lost": "ledger", "corrupt": "amcheck", "refused": "start"}.get(outcome, ""),
         "PANIC:  could not locate a valid checkpoint record" if refused else "",
     )
-    proof = Proof(outcome != "no-fault", "24 server processes were there and are gone", {"n": 24})
+    proof = Proof(outcome != "no-fault", "all 24 server processes are gone", {"n": 24})
     return Cut(number, "kill", "", rng.getrandbits(31), rng.uniform(800, 1400), proof, verified)
 
 
@@ -57,13 +57,11 @@ def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> Dr
     bound = of_a_crash(Circumstances(ActiveSettings(SETTINGS)))
     cuts = tuple(sample_cut(number, rng, lost) for number, lost in enumerate(losses, 1))
     title = f"SIGKILL of all of the server's processes at once, PostgreSQL {version}"
-    server = {**report_runs.SERVER, "version": version}
     return DrillResult(
         **{
             "fault": "kill",
             "title": title,
-            "spec": SPEC,
-            "server": server,
+            "server_version": version,
             "seed": 7,
             "settings": SETTINGS,
             "cuts": cuts,
@@ -77,8 +75,8 @@ def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> Dr
 def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = None) -> Path:
     """The run file of a drill that came to its end."""
     with Recorder.create(
-        path, name="drill-kill", command="drill", spec=drill.spec, server=drill.server,
-        host=report_runs.HOST,
+        path, name="drill-kill", command="drill", spec=SPEC, host=report_runs.HOST,
+        server={**report_runs.SERVER, "version": drill.server_version},
     ) as recorder:  # fmt: skip
         drill_id = store_drill(recorder, drill, DrillOptions(drill.fault))
         for cut in drill.cuts:
@@ -90,7 +88,7 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
 
 
 def lossy_run(path: Path) -> Path:
-    """Twenty cuts, each of which lost something, one that refused, one corrupt; two servers."""
+    """Twenty cuts, each with a loss, then a refusal and a corrupt one; two servers."""
     rng = random.Random(2)
     drill = sample_drill([rng.randint(700, 2300) for _ in range(18)])
     more = (

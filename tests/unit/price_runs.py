@@ -39,7 +39,7 @@ def cut(number: int, outcome: Outcome, lost: int = 0, lost_ms: float = 0.0, *,
 def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillResult:
     """The result of a drill of ``cuts``."""
     return DrillResult(
-        fault=fault, title=fault, spec={}, server={}, settings={}, cuts=tuple(cuts),
+        fault=fault, title=fault, settings={}, cuts=tuple(cuts),
         bound_ms=bound_ms, bound="", pooled=find_fault(fault).pooled,
     )  # fmt: skip
 

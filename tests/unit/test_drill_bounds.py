@@ -40,7 +40,7 @@ def test_a_commit_that_does_not_wait(fault: str, delay: str, bound_ms: float) ->
     settings = {**DEFAULTS, "synchronous_commit": "off", "wal_writer_delay": delay}
     bound = documented_bound(fault, settings)
     assert bound.ms == bound_ms
-    assert "sooner where 1MB of WAL" in bound.words
+    assert "less if 1MB of WAL is written sooner" in bound.words
     assert documented_bound("stop", settings).ms == 0
     at_once = documented_bound(fault, {**settings, "wal_writer_flush_after": "0"})
     assert "flushes with every write" in at_once.words

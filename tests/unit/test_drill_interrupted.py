@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pgdyno.drill._checking import CheckRule, Stage, make
+from pgdyno.drill._checking import CheckRule, Stage, run_check
 from pgdyno.drill._recovery import recover
 from pgdyno.errors import Interrupted, SetupError
 from pgdyno.server.local.controldata import ControlData
@@ -18,18 +18,18 @@ def stopped(_: Any) -> NoReturn:
 
 
 def test_a_check_does_not_swallow_it() -> None:
-    scene: Any = None
+    context: Any = None
     with pytest.raises(Interrupted):
-        make(CheckRule("readable", Stage.READING, stopped), scene)
+        run_check(CheckRule("readable", Stage.READING, stopped), context)
 
 
 def test_an_error_of_the_server_is_a_finding() -> None:
     def fails(_: Any) -> NoReturn:
-        raise SetupError("the program is gone", code="x")
+        raise SetupError("the binary is gone", code="x")
 
-    scene: Any = None
-    check = make(CheckRule("readable", Stage.READING, fails), scene)
-    assert (check.passed, check.detail) == (False, "the program is gone")
+    context: Any = None
+    check = run_check(CheckRule("readable", Stage.READING, fails), context)
+    assert (check.passed, check.detail) == (False, "the binary is gone")
 
 
 def test_a_start_does_not_swallow_it(tmp_path: Path) -> None:

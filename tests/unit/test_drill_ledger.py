@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.drill._ledger import PRESENT, judge
+from pgdyno.drill._ledger import WITNESS_COLUMNS, compare
 from pgdyno.drill.model import LedgerCount
 from pgdyno.record.acks import AckLedger, Outcome
 
@@ -27,7 +27,7 @@ def ledger_of(records: list[tuple[int, ...]]) -> AckLedger:
 
 
 def rows_of(keys: list[Key]) -> Any:
-    return np.array(keys, dtype=np.dtype(PRESENT))
+    return np.array(keys, dtype=np.dtype(WITNESS_COLUMNS))
 
 
 def naive(
@@ -102,7 +102,7 @@ def test_it_agrees_with_the_definitions(
     history: tuple[list[tuple[int, ...]], list[Key], int, bool],
 ) -> None:
     records, keys, cut_ns, only_before_cut = history
-    found = judge(ledger_of(records), rows_of(keys), cut_ns, only_before_cut=only_before_cut)
+    found = compare(ledger_of(records), rows_of(keys), cut_ns, only_before_cut=only_before_cut)
     assert found == naive(records, keys, cut_ns, only_before_cut)
 
 
@@ -112,7 +112,7 @@ def test_a_prefix_of_each_client_is_loss_and_nothing_worse(
 ) -> None:
     records = [(*record[:6], int(Outcome.ACKED), 1) for record in history[0]]
     keys: list[Key] = [record[:4] for record in records if record[3] < kept]  # type: ignore[misc]
-    found = judge(ledger_of(records), rows_of(keys), CUT_NS)
+    found = compare(ledger_of(records), rows_of(keys), CUT_NS)
     assert found.inconsistent == found.ghost == found.unknown == 0
     assert found.lost == len(records) - len(keys)
 
@@ -135,7 +135,7 @@ def record(txn: int, outcome: Outcome, *, ended_ms: int = 900, commits: int = 1)
 )
 def test_what_is_called_what(present: list[int], wanted: LedgerCount) -> None:
     records = [record(txn, Outcome.ACKED, ended_ms=910 + 10 * txn) for txn in range(3)]
-    assert judge(ledger_of(records), rows_of([(0, 0, 0, t) for t in present]), CUT_NS) == wanted
+    assert compare(ledger_of(records), rows_of([(0, 0, 0, t) for t in present]), CUT_NS) == wanted
 
 
 def test_after_the_cut_nothing_is_owed_and_nothing_may_be() -> None:
@@ -145,9 +145,9 @@ def test_after_the_cut_nothing_is_owed_and_nothing_may_be() -> None:
         record(2, Outcome.ACKED, ended_ms=1020),
     ]
     ledger, keys = ledger_of(records), [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 2)]
-    lasting = judge(ledger, rows_of(keys[:1]), CUT_NS)
+    lasting = compare(ledger, rows_of(keys[:1]), CUT_NS)
     assert (lasting.acked, lasting.lost, lasting.lost_ms) == (3, 2, 15.0)
-    found = judge(ledger, rows_of(keys[:1]), CUT_NS, only_before_cut=True)
+    found = compare(ledger, rows_of(keys[:1]), CUT_NS, only_before_cut=True)
     assert found == LedgerCount(acked=1, unknown=1)
-    found = judge(ledger, rows_of(keys), CUT_NS, only_before_cut=True)
+    found = compare(ledger, rows_of(keys), CUT_NS, only_before_cut=True)
     assert found == LedgerCount(acked=1, unknown=1, ghost=1, phantoms=1)

@@ -27,7 +27,7 @@ from pgdyno.drill.model import (
 from pgdyno.drill.storage import store_cut, store_drill, stored_drills
 from pgdyno.record import RunFile
 
-HAPPENED = Proof(True, "12 processes were there and are gone", {"pids": 12})
+HAPPENED = Proof(True, "all 12 server processes are gone", {"pids": 12})
 
 
 def a_cut(
@@ -44,7 +44,7 @@ def a_cut(
         outcome,
         ledger,
         None if outcome == "refused" else 0.25,
-        (Check("ledger", outcome == "clean", "1,000 of 1,000 are there", 0.1),),
+        (Check("ledger", outcome == "clean", "1,000 acknowledged, 0 of them lost", 0.1),),
         seen_by="" if outcome == "clean" else "ledger",
     )
     proof = replace(HAPPENED, happened=happened)
@@ -53,7 +53,7 @@ def a_cut(
 
 def a_result(*cuts: Cut, bound_ms: float | None = 0.0, **more: Any) -> DrillResult:
     return DrillResult(
-        "kill", "killed", {}, {"version": "18.6"}, {}, cuts, bound_ms, "nothing may be lost", **more
+        "kill", "killed", {}, cuts, bound_ms, "nothing may be lost", server_version="18.6", **more
     )
 
 
@@ -92,7 +92,7 @@ def test_the_figures_over_all_cuts() -> None:
     assert (summary.lost_max, summary.lost_median) == (30, 10)
     assert (summary.lost_ms_max, summary.recovery_s_max) == (3.0, 0.25)
     assert "1 of 6 cuts came up corrupt" in summary.sentence
-    assert "at most 30 of them" in summary.sentence
+    assert "at most 30, the oldest 3 ms before the fault" in summary.sentence
 
 
 def test_twenty_clean_cuts_in_words() -> None:
@@ -105,7 +105,7 @@ def test_twenty_clean_cuts_in_words() -> None:
 
 def test_a_long_time_back_is_told_without_exponents() -> None:
     cut = a_cut("lost", lost=3, lost_ms=1085.2)
-    assert "the oldest from 1,085 ms before; median 3 and 1,085 ms" in (
+    assert "the oldest 1,085 ms before the fault; median 3 and 1,085 ms" in (
         summarise([cut], None).sentence
     )
 
@@ -113,10 +113,10 @@ def test_a_long_time_back_is_told_without_exponents() -> None:
 def test_cuts_before_any_acknowledgement_are_counted_apart() -> None:
     idle, busy = a_cut(acked=0), a_cut(acked=5)
     assert summarise([idle, busy], 0.0).sentence == (
-        "0 of 2 cuts lost anything; before 1 of them nothing had been acknowledged"
+        "0 of 2 cuts lost anything; in 1 of them nothing was acknowledged before the fault"
     )
     assert summarise([idle], 0.0).sentence == (
-        "nothing had been acknowledged, so that nothing could be lost"
+        "nothing was acknowledged before the fault, so nothing could be lost and nothing is known"
     )
 
 
@@ -155,7 +155,9 @@ def test_nothing_seen_has_no_bound() -> None:
 def test_a_drill_comes_back_from_its_run_file_as_it_was(tmp_path: Path) -> None:
     cuts = (a_cut("lost", lost=3, lost_ms=1.5), a_cut("refused", number=2), a_cut(number=3))
     result = a_result(*cuts, seed=9, run_file=str(tmp_path / "run.db"))
-    with new_recorder(tmp_path / "run.db", command="drill", server=result.server) as recorder:
+    with new_recorder(
+        tmp_path / "run.db", command="drill", server={"version": "18.6 (Debian)"}
+    ) as recorder:
         drill_id = store_drill(recorder, result, DrillOptions("kill", seed=9))
         for cut in result.cuts:
             store_cut(recorder, drill_id, cut, ns=recorder.started_ns)

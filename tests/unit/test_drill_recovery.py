@@ -1,8 +1,8 @@
-"""What a server's log says of a start: why it refused, what it complained of."""
+"""A server's log of a start: the reason of a refusal, and its problems."""
 
 from __future__ import annotations
 
-from pgdyno.drill._recovery import complaints, decisive
+from pgdyno.drill._recovery import decisive_messages, first_problems
 
 REFUSAL = """\
 2026-01-01 10:00:00.000 UTC [1] LOG:  database system was interrupted; last known up at 10:00
@@ -27,18 +27,22 @@ LOG:  startup process exited with exit code 1
 
 
 def test_the_decisive_line_comes_with_its_context() -> None:
-    assert decisive(REFUSAL) == (
+    assert decisive_messages(REFUSAL) == (
         "PANIC: WAL contains references to invalid pages;"
         " CONTEXT: WAL redo at 0/1000090 for Heap/INSERT: off: 2"
     )
-    assert decisive(CHECKPOINT).startswith("FATAL: checkpoint request failed; HINT: Consult")
-    assert decisive(CHECKPOINT).endswith(
+    assert decisive_messages(CHECKPOINT).startswith(
+        "FATAL: checkpoint request failed; HINT: Consult"
+    )
+    assert decisive_messages(CHECKPOINT).endswith(
         "; after ERROR: xlog flush request 0/5 is not satisfied --- flushed only to 0/4"
     )
-    assert decisive("LOG:  database system is ready to accept connections") == ""
+    assert decisive_messages("LOG:  database system is ready to accept connections") == ""
 
 
-def test_complaints_leave_out_what_clients_are_told() -> None:
-    said = complaints(REFUSAL)
-    assert said.startswith("WARNING: page 3 of relation base/5/16384 is uninitialized; PANIC: WAL")
-    assert "starting up" not in said
+def test_problems_leave_out_messages_to_clients() -> None:
+    problems = first_problems(REFUSAL)
+    assert problems.startswith(
+        "WARNING: page 3 of relation base/5/16384 is uninitialized; PANIC: WAL"
+    )
+    assert "starting up" not in problems

@@ -326,7 +326,7 @@ def test_two_servers_are_held_against_each_other(tmp_path: Path) -> None:
                 {**price_runs.price_result(rows, f"{version}.db"), "server_version": version}
             ),
             {("async-200ms", "kill"): replace(drilled("kill", cuts, 600.0),
-                                              server={"version": version})},
+                                              server_version=version)},
         )
         for rows, version, cuts in ((here, "18.6", losing), (there, "15.20", keeping))
     ]  # fmt: skip

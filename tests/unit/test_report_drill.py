@@ -20,7 +20,7 @@ def said(path: Path, width: int = 120) -> str:
 
 def test_a_lossy_drill_in_the_terminal(tmp_path: Path) -> None:
     text = said(drill_runs.lossy_run(tmp_path / "run.db"))
-    assert "1 of 20 cuts came up corrupt; after 1 of 20 cuts the server refused to start" in text
+    assert "1 of 20 cuts came up corrupt; the server refused to start after 1 of 20 cuts" in text
     assert "the commits of the last 600ms may be lost" in text
     assert "18 lost, 1 refused to start, 1 corrupt" in text
     assert "amcheck failed in 1 of 20 cuts: pgbench_accounts_pkey" in text
@@ -52,7 +52,7 @@ def test_the_page_of_a_drill(tmp_path: Path) -> None:
         "documented bound",
         "Against another server",
         "PostgreSQL 15.20",
-        "24 server processes were there and are gone",
+        "all 24 server processes are gone",
         "data checksums are off",
         "--fault kill --cuts 20 --seed 7",
     ):

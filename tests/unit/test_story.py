@@ -62,7 +62,7 @@ def cut(variant: str, outcome: Outcome, **facts: Any) -> Cut:
 
 
 def drill(*cuts: Cut) -> DrillResult:
-    return DrillResult("wal-device", "t", {}, {}, {}, cuts, None, "")
+    return DrillResult("wal-device", "t", {}, cuts, None, "")
 
 
 def test_a_rescue_that_did_nothing_is_seen() -> None:

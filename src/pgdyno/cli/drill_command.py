@@ -23,7 +23,7 @@ HELP_ORDER = 50
 _SCALE = 10
 _CLIENTS = 16
 _SEED = 1
-_OWN = (
+_OWN_OPTIONS = (
     *("fault", "variant", "cuts", "load", "budget", "sham", "sector", "minimise", "cut"),
     *("recording", "seed"),
 )
@@ -93,7 +93,7 @@ def command(**given: Any) -> None:
     for spec, _ in servers.specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
-    turns = servers.turns(given["output"], name, _OWN)
+    turns = servers.turns(given["output"], name, _OWN_OPTIONS)
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
 
         def drill(turn: Turn, against: DrillResult | None) -> DrillResult:
@@ -105,7 +105,7 @@ def command(**given: Any) -> None:
                 run=turn.run_path,
                 spec_text=turn.spec_text,
                 asked=turn.words,
-                besides=None if against is None else partial(comparison, against=against),
+                extra=None if against is None else partial(comparison, against=against),
             )
 
         result = on_each(turns, drill)

@@ -1,1 +1,1 @@
-"""Drills: what a crash costs, found by really breaking the server and looking afterwards."""
+"""Drills: servers are broken on purpose to measure the loss in a crash."""

@@ -1,6 +1,6 @@
-"""What PostgreSQL's documentation allows a crash to take away, under what is in force.
+"""The documented bounds of loss in a crash, under the active settings.
 
-Each fault names its own bound; those that several share are here. Sources, all of PostgreSQL's
+Each fault names its own bound; the bounds that several share are here. Sources, all in PostgreSQL's
 documentation: "Asynchronous Commit" (three times wal_writer_delay; an immediate shutdown is a
 crash), "Write Ahead Log" in "Server Configuration" (fsync, full_page_writes, synchronous_commit,
 wal_writer_flush_after), "Log-Shipping Standby Servers" (synchronous replication), "Reliability".
@@ -25,14 +25,14 @@ SETTINGS = (
     "synchronous_standby_names",
     "wal_sync_method",
 )
-"""Settings that decide what a crash may take away."""
+"""Settings that decide what a crash may lose."""
 
 _UNLOGGED = "a crash leaves unlogged tables empty"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How far back acknowledged commits may be lost."""
+    """The period before the fault whose acknowledged commits may be lost."""
 
     ms: float | None
     """Milliseconds before the fault; 0: none may be lost; ``None``: there is no bound."""
@@ -40,49 +40,50 @@ class Bound:
 
 
 def of_a_crash(server: Circumstances) -> Bound:
-    """The server recovers from its own WAL: only what had not reached it is lost."""
+    """Return the bound for a server that recovers from its own WAL: only what had not reached the
+    WAL on disk is lost."""
     if server.unlogged:
         return Bound(None, _UNLOGGED)
     if server.commit_level != "off" and not server.scripts_choose:
         return Bound(0.0, "a commit is acknowledged once its WAL is on disk: none may be lost")
     bound_ms = lost_ms_max(server)
     if bound_ms is None:
-        return Bound(None, "wal_writer_delay cannot be read, so that no bound is known")
+        return Bound(None, "wal_writer_delay cannot be read, so no bound is known")
     flush_after = server.text("wal_writer_flush_after", "1MB")
-    sooner = f"sooner where {flush_after} of WAL come first"
+    sooner = f"less if {flush_after} of WAL is written sooner"
     if flush_after == "0":
-        sooner = "sooner under load, for wal_writer_flush_after = 0 flushes with every write"
-    who = "a script sets synchronous_commit for itself; " if server.scripts_choose else ""
+        sooner = "less under load, because wal_writer_flush_after = 0 flushes with every write"
+    script = "a script sets synchronous_commit itself; " if server.scripts_choose else ""
     return Bound(
         float(bound_ms),
-        f"{who}with synchronous_commit = off the commits of the last"
+        f"{script}with synchronous_commit = off the commits of the last"
         f" {format_duration(bound_ms)} may be lost, three times wal_writer_delay; {sooner}",
     )
 
 
 def of_a_lost_wal(server: Circumstances) -> Bound:
-    """All that is left is what a standby has."""
+    """Return the bound for a server whose WAL is lost: only what a standby has is left."""
     if server.unlogged:
         return Bound(None, _UNLOGGED)
     if not server.synchronous_standbys:
         return Bound(
             None,
-            "with the WAL gone there is no bound: without a standby the database is only as good as"
-            " pg_resetwal makes it, with an asynchronous one all that it had not received is lost",
+            "without the WAL there is no bound: without a standby the database is what pg_resetwal"
+            " makes of it, with an asynchronous one everything that it had not received is lost",
         )
     if server.scripts_choose:
         return Bound(
             None,
-            "a script sets synchronous_commit for itself, so that a commit need not wait for the"
-            " standby: there is no bound",
+            "a script sets synchronous_commit itself, so a commit need not wait for the standby:"
+            " there is no bound",
         )
     if server.copy == "flushed":
         return Bound(0.0, "a commit is acknowledged once a standby has it on disk")
     if server.copy == "written":
         return Bound(
             0.0,
-            "a commit is acknowledged once a standby's operating system has it: lost only if that"
-            " fails as well",
+            "a commit is acknowledged once a standby's operating system has it: it is lost only if"
+            " that fails as well",
         )
     return Bound(
         None,

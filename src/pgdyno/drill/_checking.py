@@ -1,7 +1,7 @@
-"""What a check is. Each lies in a file of ``checks/``; one is added by adding a file.
+"""The framework of checks. Each check is a file in ``checks/``; to add one, add a file.
 
-A check looks at one thing in a :class:`Scene` and says what it saw. When it looks is told by its
-stage: nothing is written into the database before the ledger was read.
+A check examines one thing in a :class:`CheckContext` and describes its result. Its stage decides
+when it runs: nothing is written to the database before the ledger has been read.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
@@ -27,71 +26,71 @@ if TYPE_CHECKING:
     import psycopg
 
 SECONDS_MAX = 600
-"""Damaged pages can lead a query, or a program, in circles."""
+"""Time limit of a query or a client application, which damaged pages can send into a loop."""
 _TIMEOUTS = {"lock_timeout": "60s", "statement_timeout": f"{SECONDS_MAX}s"}
 _NOT_DAMAGE = ("57014", "55P03", "53100", "53200", "53400")
-"""A limit of time, a lock that is held, no space, no memory: nothing was seen."""
+"""SQLSTATEs of timeouts, held locks, full disks and lack of memory: the check was prevented."""
 
 
 @dataclass(frozen=True)
 class Crashed:
-    """A database after a fault: what is left of it, and what was known of it outside."""
+    """A database after a fault, and what is known of it from outside."""
 
     cluster: Cluster
     """Not running, as the fault left it."""
     acks: AckLedger
     cut_ns: int
-    """When the fault struck, in monotonic ns."""
+    """Time of the fault, in monotonic ns."""
     witnesses: Witnesses
     only_before_cut: bool = False
-    """The database is as it was at the cut, though the load went on afterwards."""
+    """True if the load went on after the cut, but the database is in its state at the cut."""
     foreign_wal: bool = False
-    """Its WAL was put there from elsewhere, and may end before what is in its pages."""
+    """True if the WAL was copied from elsewhere, so that it may end before the pages' changes."""
     database: str | None = None
-    """Where the load ran; ``None``: in the cluster's own database."""
+    """Database of the load; ``None``: the cluster's own database."""
 
     @property
     def conninfo(self) -> ConnInfo:
-        """The way into the database."""
+        """Connection parameters of the load's database."""
         known = self.cluster.conninfo
         return known if self.database is None else replace(known, database=self.database)
 
 
 class Stage(IntEnum):
-    """When a check looks."""
+    """The order in which checks run."""
 
     PAGES = 1
-    """First of all: at the files, before anything reads them through the server."""
+    """First: the files, before the server reads them."""
     LEDGER = 2
-    """Then at the ledger."""
+    """The ack ledger."""
     READING = 3
-    """Then at the rest, still without a write."""
+    """Everything else that only reads."""
     WRITING = 4
-    """Then it may write."""
+    """What writes."""
     STOPPED = 5
-    """The server was shut down."""
+    """After the server has been shut down."""
 
 
 @dataclass
-class Scene:
-    """What checks look at."""
+class CheckContext:
+    """The database that checks examine."""
 
     crashed: Crashed
     recovery: Recovery
     newest_lsn: int | None = None
-    """The highest LSN in the pages before the start, where the WAL is from elsewhere."""
+    """The highest LSN in the pages before the start, if the WAL is from elsewhere."""
     count: LedgerCount | None = None
-    """What the ledger's check found."""
+    """The result of the ledger's check."""
     _conn: psycopg.Connection | None = field(default=None, repr=False)
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster, running but in the last stage."""
+        """The cluster, running except in the last stage."""
         return self.crashed.cluster
 
     @property
     def conn(self) -> psycopg.Connection:
-        """A connection to the database, in autocommit, the same for all checks while it lasts.
+        """A connection in autocommit mode, shared by all checks and reopened if it breaks.
 
         Its commits wait for this server's disk and for no standby.
         """
@@ -105,65 +104,56 @@ class Scene:
         return self._conn
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._conn is not None:
             self._conn.close()
             self._conn = None
 
 
-Seen = tuple[bool | None, str]
-"""Whether it passed (``None``: it could not be made), and what was seen."""
+CheckResult = tuple[bool | None, str]
+"""Passed or not (``None``: the check could not be made), and a description."""
 
 
 @dataclass(frozen=True)
 class CheckRule:
-    """How one thing is checked."""
+    """One kind of check."""
 
     name: str
     stage: Stage
-    look: Callable[[Scene], Seen]
+    run: Callable[[CheckContext], CheckResult]
     deep: bool = False
-    """Reads or writes more than a glance: left out of a verification that is not deep."""
+    """True if it reads or writes much; such checks run only in a deep verification."""
 
 
 @cache
 def check_rules() -> tuple[CheckRule, ...]:
-    """Every check in the folder, in the order in which they look."""
-    from pgdyno.drill import checks as folder
+    """Return all checks of the package, in the order in which they run."""
+    from pgdyno.drill import checks as package
 
     found: dict[str, CheckRule] = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        rule = importlib.import_module(f"{folder.__name__}.{module.name}").CHECK
+    for module in pkgutil.iter_modules(package.__path__):
+        rule = importlib.import_module(f"{package.__name__}.{module.name}").CHECK
         if rule.name in found:
-            raise ValueError(f'two checks are called "{rule.name}"')
+            raise ValueError(f'two checks are named "{rule.name}"')
         found[rule.name] = rule
     return tuple(sorted(found.values(), key=lambda rule: (rule.stage, rule.deep, rule.name)))
 
 
 def is_damage(error: psycopg.Error) -> bool:
-    """Whether a statement that failed has seen anything, or was only kept from looking."""
+    """True if a failed statement shows damage; False if it was only prevented from reading."""
     return error.sqlstate not in _NOT_DAMAGE
 
 
-def make(rule: CheckRule, scene: Scene) -> Check:
-    """Let a check look; what the server cannot do for it is a finding of its own."""
+def run_check(rule: CheckRule, context: CheckContext) -> Check:
+    """Run a check; an error of the server during it counts as a failed check."""
     import psycopg
 
     began = time.monotonic()
     try:
-        passed, detail = rule.look(scene)
+        passed, detail = rule.run(context)
     except psycopg.Error as error:
-        said = (error.diag.message_primary or str(error)).strip()
-        passed, detail = (False if is_damage(error) else None), said
+        message = (error.diag.message_primary or str(error)).strip()
+        passed, detail = (False if is_damage(error) else None), message
     except PgdynoError as problem:
         passed, detail = False, problem.message
     return Check(rule.name, passed, detail, time.monotonic() - began)
-
-
-@contextmanager
-def closing(scene: Scene) -> Iterator[None]:
-    """Within the block the scene may be looked at."""
-    try:
-        yield
-    finally:
-        scene.close()

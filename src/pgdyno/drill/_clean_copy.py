@@ -1,4 +1,4 @@
-"""A copy of a stopped cluster's data, to go back to after a cut that damaged it."""
+"""A copy of a stopped cluster's data, to restore after a cut that damaged it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.safefiles import copy_tree, remove_directory
 
 
-class Pristine:
-    """The data directory, and the WAL where it lies elsewhere, as they were when all was well.
+class CleanCopy:
+    """A copy of the undamaged data directory, and of the WAL if it is stored elsewhere.
 
-    Blocks are shared with the copy where the file system can.
+    Blocks are shared with the original where the file system can.
     """
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
         self._cluster = cluster
-        self._folder = folder
-        self._places: dict[str, Path] = {}
+        self._directory = directory
+        self._originals: dict[str, Path] = {}
 
-    def keep(self) -> None:
-        """Copy the stopped cluster's data; a link to WAL that lies elsewhere as a link."""
-        shared_directory(self._folder)
-        self._places = {"data": self._cluster.data_dir}
+    def take(self) -> None:
+        """Copy the stopped cluster's data; a link to WAL stored elsewhere is copied as a link."""
+        shared_directory(self._directory)
+        self._originals = {"data": self._cluster.data_dir}
         if (wal := self._cluster.separate_wal_dir) is not None:
-            self._places["wal"] = wal
-        for name, place in self._places.items():
-            copy_tree(place, self._folder / name)
+            self._originals["wal"] = wal
+        for name, original in self._originals.items():
+            copy_tree(original, self._directory / name)
 
-    def put_back(self) -> None:
-        """Make the stopped cluster's data what it was, whatever is left of it."""
-        for name, place in self._places.items():
-            remove_directory(place)
-            copy_tree(self._folder / name, place)
+    def restore(self) -> None:
+        """Replace the stopped cluster's data with the copy."""
+        for name, original in self._originals.items():
+            remove_directory(original)
+            copy_tree(self._directory / name, original)

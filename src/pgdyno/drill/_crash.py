@@ -7,84 +7,82 @@ import time
 from collections.abc import Callable, Iterator
 
 from pgdyno.drill._drill import Drill
-from pgdyno.drill._evidence import Said, processes, still_there
+from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.record import AckLedger
 from pgdyno.server import Cluster
 from pgdyno.server.local.controldata import ControlData
 
 INTERRUPTED = "system was interrupted"
-"""What a server says at its start when it was not shut down."""
+"""Log message at the start of a server that was not shut down."""
 
 
 def crash_cuts(
-    drill: Drill, strike: Callable[[Cluster], object], *, says: str = ""
+    drill: Drill, crash_server: Callable[[Cluster], object], *, log_words: str = ""
 ) -> Iterator[Cut]:
-    """A cut for each of the plan's, all alike; ``says`` is what the server logs as it goes down."""
+    """Yield the drill's cuts, all alike; ``log_words`` are logged by the server as it goes down."""
     for number, rng, seed in drill.plan():
-        crash, acks = crash_under_load(drill, rng, strike)
+        crash, acks = crash_under_load(drill, rng, crash_server)
         verified = drill.verify(acks, crash.cut_ns)
-        proof = crash.proof(says, came_up=verified.outcome != "refused")
+        proof = crash.proof(log_words, came_up=verified.outcome != "refused")
         yield drill.cut(number, seed, crash.cut_ns, proof, verified)
 
 
 def crash_under_load(
-    drill: Drill, rng: random.Random, strike: Callable[[Cluster], object]
+    drill: Drill, rng: random.Random, crash_server: Callable[[Cluster], object]
 ) -> tuple[Crash, AckLedger]:
-    """One load that ``strike`` ends, but in a sham; and what its clients had acknowledged."""
+    """Run a load that ``crash_server`` ends, except in a sham; return the crash and the ledger."""
     drill.load_until_fault(rng)
     crash = Crash(drill.cluster)
     if not drill.options.sham:
-        strike(drill.cluster)
+        crash_server(drill.cluster)
     acks = drill.end_load()
-    crash.look()
+    crash.inspect()
     return crash, acks
 
 
 class Crash:
-    """One crash: what was there before it and what is there after it."""
+    """One crash: the state of the server before and after it."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """To be made just before the crash."""
+        """Create it just before the crash."""
         self.cluster = cluster
-        self._said = Said(cluster)
-        self._before = [process.pid for process in processes(cluster)]
-        self._left: list[int] = []
+        self._log = NewLog(cluster)
+        self._pids_before = [process.pid for process in processes(cluster)]
+        self._pids_left: list[int] = []
         self._control = ControlData()
         self.cut_ns = time.monotonic_ns()
 
-    def look(self) -> None:
-        """To be called after the crash. What still runs is then shut down in order: what is
-        verified later is what a start finds."""
-        self._left = still_there(self.cluster, self._before)
+    def inspect(self) -> None:
+        """Look for remaining processes after the crash, and shut down a server that still runs."""
+        self._pids_left = remaining_processes(self.cluster, self._pids_before)
         self.cluster.stop()
         self._control = self.cluster.control_data()
 
-    def proof(self, says: str = "", *, came_up: bool) -> Proof:
-        """To be called once the server was started again, for it says how it found itself.
+    def proof(self, log_words: str = "", *, came_up: bool) -> Proof:
+        """Return the proof; the server has been started again and has logged its state.
 
-        One that did not come up may have had no time for that.
+        A server that did not come up may have had no time to log it.
         """
-        down, up = self._said.line_with(says) if says else "", self._said.line_with(INTERRUPTED)
+        down = self._log.line_with(log_words) if log_words else ""
+        up = self._log.line_with(INTERRUPTED)
         happened = bool(
-            self._before
-            and not self._left
+            self._pids_before
+            and not self._pids_left
             and self._control.in_production
-            and (down or not says)
+            and (down or not log_words)
             and (up or not came_up)
         )
         facts = {
-            "processes_before": len(self._before),
-            "processes_left": len(self._left),
+            "processes_before": len(self._pids_before),
+            "processes_left": len(self._pids_left),
             "control_file": self._control.state,
             "log": [line for line in (down, up) if line],
         }
         return Proof(happened, self._sentence(happened), facts)
 
     def _sentence(self, happened: bool) -> str:
-        there = f"{len(self._before)} server processes"
-        if happened:
-            return f'{there} were there and are gone; the control file says "{self._control.state}"'
-        if self._left:
-            return f"of {there}, {len(self._left)} were still there"
-        return f'{there} are gone, but the control file says "{self._control.state}"'
+        seen = ended_in_words(self._pids_before, self._pids_left)
+        if self._pids_left:
+            return seen
+        return f'{seen}{";" if happened else ", but"} the control file says "{self._control.state}"'

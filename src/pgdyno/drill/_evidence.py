@@ -1,6 +1,6 @@
-"""What shows that a fault happened: processes, the control file, the server's log.
+"""Evidence of a fault: processes, the control file, the server's log.
 
-A fault is proved by what the machine says afterwards, not by the order that was given.
+A fault is proved by the state of the machine afterwards, not by the order that was given.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class Process:
 
     pid: int
     state: str
-    """As in proc(5): R running, S sleeping, D in the disk, T stopped, …"""
+    """As in proc(5): R running, S sleeping, D waiting for a disk, T stopped, …"""
 
 
 def processes(cluster: Cluster) -> list[Process]:
-    """The server's processes that are there now; ended ones that nobody has reaped are not."""
+    """Return the server's present processes, without zombies."""
     found = []
     for pid in server_processes(cluster.data_dir):
         state = _state(pid)
@@ -40,24 +40,31 @@ def _state(pid: int) -> str:
         return "X"
 
 
-def still_there(cluster: Cluster, pids: Collection[int]) -> list[int]:
-    """Those of ``pids`` that are processes of the server still."""
+def remaining_processes(cluster: Cluster, pids: Collection[int]) -> list[int]:
+    """Return those of ``pids`` that are still processes of the server."""
     return [process.pid for process in processes(cluster) if process.pid in pids]
 
 
-class Said:
-    """What a server logs from now on."""
+def ended_in_words(before: Collection[int], left: Collection[int]) -> str:
+    """Return in words how many of the processes ``before`` a fault are ``left`` after it."""
+    if left:
+        return f"{len(left)} of {len(before)} server processes still run"
+    return f"all {len(before)} server processes are gone"
+
+
+class NewLog:
+    """The part of a server's log that is written from now on."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._start = log_size(cluster)
 
     def text(self) -> str:
-        """All of it."""
+        """Return all of it."""
         return log_since(self._cluster, self._start)
 
     def line_with(self, words: str) -> str:
-        """The message of the first line that has ``words`` in it; '' if none has."""
+        """Return the message of the first line that contains ``words``; '' if none does."""
         for line in self.text().splitlines():
             if words in line:
                 return line.partition(":  ")[2] or line

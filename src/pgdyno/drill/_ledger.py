@@ -1,21 +1,22 @@
-"""The ack ledger against what is in the database: what was lost, and what should not be there.
+"""The comparison of the ack ledger with the database: lost and unexpected transactions.
 
-What the clients know is in the ack ledger; what the server kept is the witnesses, a row for each
-transaction that committed. :func:`judge` compares them, and touches neither.
+The ack ledger holds what the clients know; the witnesses, a row for each committed transaction,
+show what the server kept. :func:`compare` compares them and changes neither.
 
 Each transaction of the ledger is one of three:
 
-- *acknowledged*: the server said that all of it is committed. Absent, it is lost.
-- *impossible*: it failed before anything was committed, or it never left. Present, it is a phantom.
-- *unknown*: the connection ended while something was under way that could commit. Present or
-  absent, nothing can be held against the server; present ones are called ghosts.
+- *acknowledged*: the server reported that all of it is committed. If absent, it is lost.
+- *impossible*: it failed before anything was committed, or was never sent. If present, it is a
+  phantom.
+- *unknown*: the connection ended while something was under way that could commit. It may be present
+  or absent; present ones are called ghosts.
 
 A client has at most one transaction without a record: the one that was under way when the load
 ended. It is unknown as well.
 
-A client's transactions follow each other, so that what is left after a crash has to be a prefix of
-them: acknowledged, absent and followed by one that is present is a hole. Between clients there is
-no such order, for acknowledgements are not in the order of commits.
+A client's transactions follow each other, so those present after a crash must be a prefix of them:
+an acknowledged, absent transaction before a present one is a hole. Between clients there is no such
+order, because acknowledgements do not arrive in the order of commits.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PRESENT = [("load", "<i8"), ("group", "<i8"), ("client", "<i8"), ("txn", "<i8")]
-"""Columns of the witnesses that were found; the first three number loads, groups and clients as the
-ack ledger does."""
+WITNESS_COLUMNS = [("load", "<i8"), ("group", "<i8"), ("client", "<i8"), ("txn", "<i8")]
+"""Columns of the witnesses found; the first three number loads, groups and clients as the ack
+ledger does."""
 _ACKED, _IMPOSSIBLE, _UNKNOWN = 1, 2, 3
 
 
-def judge(
+def compare(
     acks: AckLedger, present: NDArray[np.void], cut_ns: int, *, only_before_cut: bool = False
 ) -> LedgerCount:
-    """Count what is lost, ghost, unknown, and what must not be.
+    """Count lost, ghost, unknown and inconsistent transactions.
 
-    ``present`` has the columns of :data:`PRESENT`, in any order. ``cut_ns`` is when the fault
-    struck, in monotonic ns; a server that acknowledged something after that lived until then.
-    ``only_before_cut``: the database is as it was at the cut, though the load went on: what was
-    acknowledged after it does not count, and what began after it cannot be.
+    ``present`` has the columns of :data:`WITNESS_COLUMNS`, in any order. ``cut_ns`` is the time of
+    the fault, in monotonic ns; a server that acknowledged something later lived until then.
+    ``only_before_cut``: the load went on after the cut, but the database is in its state at the
+    cut: later acknowledgements do not count, and transactions that began later are impossible.
     """
     import numpy as np
 
@@ -54,25 +55,25 @@ def judge(
     rows = client_of_row * span + present["txn"].astype(np.int64)
     found = np.unique(rows)
     is_found = np.isin(keys, found)
-    fate = _fates(records, cut_ns, only_before_cut)
-    lost = (fate == _ACKED) & ~is_found
-    strangers = found[~np.isin(found, keys)]
+    status = _statuses(records, cut_ns, only_before_cut)
+    lost = (status == _ACKED) & ~is_found
+    unrecorded = found[~np.isin(found, keys)]
     in_flight = _may_be_in_flight(records, client_of_record, clients, cut_ns, only_before_cut)
-    open_at_end = int(np.isin(strangers, np.arange(clients) * span + in_flight).sum())
+    open_at_end = int(np.isin(unrecorded, np.arange(clients) * span + in_flight).sum())
     last_found = np.full(clients, -1, dtype=np.int64)
     np.maximum.at(last_found, found // span, found % span)
     followed = last_found[client_of_record] > records["txn"].astype(np.int64)
     ended_ns = records["ended_ns"].astype(np.int64)
     oldest_ns = int(ended_ns[lost].min()) if lost.any() else cut_ns
-    last_sign_ns = int(ended_ns[fate == _ACKED].max(initial=cut_ns))
+    last_ack_ns = int(ended_ns[status == _ACKED].max(initial=cut_ns))
     return LedgerCount(
-        acked=int((fate == _ACKED).sum()),
+        acked=int((status == _ACKED).sum()),
         lost=int(lost.sum()),
-        lost_ms=max(last_sign_ns - oldest_ns, 0) / 1e6 if lost.any() else 0.0,
-        ghost=int(((fate == _UNKNOWN) & is_found).sum()) + open_at_end,
-        unknown=int((fate == _UNKNOWN).sum()) + open_at_end,
+        lost_ms=max(last_ack_ns - oldest_ns, 0) / 1e6 if lost.any() else 0.0,
+        ghost=int(((status == _UNKNOWN) & is_found).sum()) + open_at_end,
+        unknown=int((status == _UNKNOWN).sum()) + open_at_end,
         holes=int((lost & followed).sum()),
-        phantoms=int(((fate == _IMPOSSIBLE) & is_found).sum()) + len(strangers) - open_at_end,
+        phantoms=int(((status == _IMPOSSIBLE) & is_found).sum()) + len(unrecorded) - open_at_end,
         duplicates=len(rows) - len(found),
     )
 
@@ -80,7 +81,7 @@ def judge(
 def _number_clients(
     records: NDArray[np.void], present: NDArray[np.void]
 ) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
-    """How many clients there are, and the number of that of each record and of each row."""
+    """Return the number of clients, and the index of the client of each record and each row."""
     import numpy as np
 
     columns: list[NDArray[np.int64]] = [
@@ -94,17 +95,17 @@ def _number_clients(
     return clients.shape[1], numbers[: len(records)], numbers[len(records) :]
 
 
-def _fates(records: NDArray[np.void], cut_ns: int, only_before_cut: bool) -> NDArray[Any]:
-    """Acknowledged, impossible or unknown, for each record."""
+def _statuses(records: NDArray[np.void], cut_ns: int, only_before_cut: bool) -> NDArray[Any]:
+    """Return for each record: acknowledged, impossible or unknown."""
     import numpy as np
 
     acked = records["outcome"] == Outcome.ACKED
-    in_doubt = (records["outcome"] == Outcome.UNKNOWN) | (records["commits"] > 0)
-    fate = np.where(acked, _ACKED, np.where(in_doubt, _UNKNOWN, _IMPOSSIBLE))
+    may_commit = (records["outcome"] == Outcome.UNKNOWN) | (records["commits"] > 0)
+    status = np.where(acked, _ACKED, np.where(may_commit, _UNKNOWN, _IMPOSSIBLE))
     if only_before_cut:
-        fate[acked & (records["ended_ns"].astype(np.int64) > cut_ns)] = _UNKNOWN
-        fate[records["sent_ns"].astype(np.int64) > cut_ns] = _IMPOSSIBLE
-    return fate
+        status[acked & (records["ended_ns"].astype(np.int64) > cut_ns)] = _UNKNOWN
+        status[records["sent_ns"].astype(np.int64) > cut_ns] = _IMPOSSIBLE
+    return status
 
 
 def _may_be_in_flight(
@@ -114,9 +115,9 @@ def _may_be_in_flight(
     cut_ns: int,
     only_before_cut: bool,
 ) -> NDArray[np.int64]:
-    """For each client, the number of the transaction that may be in flight without a record.
+    """Return for each client the number of the transaction that may lack a record.
 
-    -1, which is nobody's number, for a client whose next transaction began after the cut.
+    -1, which no transaction has, for a client whose next transaction began after the cut.
     """
     import numpy as np
 

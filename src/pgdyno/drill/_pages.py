@@ -1,8 +1,7 @@
-"""The pages of a cluster's relation files, read beside the server: their LSNs.
+"""The LSNs of the pages in a cluster's relation files, read without the server.
 
-A page's LSN says up to where the WAL must be on disk before the page may be. One that lies beyond
-the end of the WAL speaks of changes that the WAL no longer knows: WAL was lost, and pages were not.
-The server does not notice.
+A page may be written only after the WAL up to its LSN is on disk. An LSN beyond the end of the WAL
+shows that WAL was lost and the page was not. The server does not notice.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
 
 _CHUNK_PAGES = 128
 _SHOWN = 5
-"""How many pages beyond the limit are named."""
+"""Maximum number of pages beyond the limit that are reported."""
 _PAGE_LSN_HIGH, _PAGE_LSN_LOW = 0, 1
-"""Of a page's header, in words of four bytes."""
+"""Position of the LSN in a page header, in words of four bytes."""
 _RELATION_FILE = re.compile(r"\d+(_(fsm|vm|init))?(\.\d+)?")
-"""Not temporary ones, which are called t3_16384."""
+"""Name of a file of a relation that is not temporary (those are named like t3_16384)."""
 
 
 @dataclass(frozen=True)
@@ -35,44 +34,44 @@ class PageBeyond:
     """A page whose LSN is beyond the limit."""
 
     path: Path
-    """Of the file, below the data directory."""
+    """Path of the file, relative to the data directory."""
     block: int
-    """Within the file."""
+    """Block number within the file."""
     lsn: int
 
 
 @dataclass(frozen=True)
-class PagesSeen:
-    """What a scan over all pages saw."""
+class PageScan:
+    """The result of a scan over all pages."""
 
     files: int
     pages: int
     highest_lsn: int
     beyond: int
-    """Pages beyond the limit."""
+    """Number of pages beyond the limit."""
     first_beyond: tuple[PageBeyond, ...]
     """The first few of them."""
 
 
 def relation_files(data_dir: Path) -> list[Path]:
-    """Every file that holds a relation's pages, its free space and visibility maps too."""
+    """Return all files with pages of relations, including free space and visibility maps."""
     with as_server_account_in(data_dir):
         return list(_relation_files(data_dir))
 
 
 def _relation_files(data_dir: Path) -> Iterator[Path]:
-    folders = [data_dir / "global", *sorted((data_dir / "base").glob("*"))]
-    folders += sorted((data_dir / "pg_tblspc").glob("*/PG_*/*"))
-    for folder in folders:
-        if folder.is_dir():
-            files = sorted(folder.iterdir())
+    directories = [data_dir / "global", *sorted((data_dir / "base").glob("*"))]
+    directories += sorted((data_dir / "pg_tblspc").glob("*/PG_*/*"))
+    for directory in directories:
+        if directory.is_dir():
+            files = sorted(directory.iterdir())
             yield from (path for path in files if _RELATION_FILE.fullmatch(path.name))
 
 
-def scan_pages(cluster: Cluster, limit_lsn: int) -> PagesSeen:
+def scan_pages(cluster: Cluster, limit_lsn: int) -> PageScan:
     """Read all pages and count those whose LSN is beyond ``limit_lsn``.
 
-    The server may run: a file that goes away meanwhile is left out. Raises SetupError when one
+    The server may run: a file that is removed meanwhile is skipped. Raises SetupError when a file
     cannot be read.
     """
     page_bytes = cluster.control_data().page_bytes
@@ -87,20 +86,20 @@ def scan_pages(cluster: Cluster, limit_lsn: int) -> PagesSeen:
             found = (lsns > limit_lsn).nonzero()[0]
             beyond += len(found)
             for index in found[: _SHOWN - len(first)]:
-                place = path.relative_to(cluster.data_dir)
-                first.append(PageBeyond(place, start + int(index), int(lsns[index])))
-    return PagesSeen(files, pages, highest, beyond, tuple(first))
+                relative = path.relative_to(cluster.data_dir)
+                first.append(PageBeyond(relative, start + int(index), int(lsns[index])))
+    return PageScan(files, pages, highest, beyond, tuple(first))
 
 
 def newest_page_lsn(cluster: Cluster) -> int:
-    """The highest LSN in the pages of a cluster that is down."""
+    """Return the highest LSN in the pages of a cluster that is down."""
     return scan_pages(cluster, (1 << 64) - 1).highest_lsn
 
 
 def _page_lsns(
     path: Path, buffer: bytearray, page_bytes: int
 ) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """Stretches of a file: their first page, and the LSNs of their pages; 0 for a new page."""
+    """Yield parts of a file: the first page, and the LSNs of the pages; 0 for a new page."""
     import numpy as np
 
     words = np.frombuffer(buffer, dtype="=u4").reshape(-1, page_bytes // 4)

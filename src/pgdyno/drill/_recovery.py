@@ -1,7 +1,6 @@
-"""Starting a server after a fault: whether it comes up, how long that takes, what it says.
+"""The start of a server after a fault: success, duration, and log messages.
 
-What is told here comes from the control file and from the server's log, and from nothing that
-pgdyno did.
+All of it is read from the control file and from the server's log.
 """
 
 from __future__ import annotations
@@ -23,48 +22,48 @@ _POLL_S = 0.02
 _RECOVERY_SECONDS_MAX = 600.0
 _ENTRY = re.compile(r"\b(PANIC|FATAL|ERROR|WARNING|LOG|DETAIL|HINT|CONTEXT|STATEMENT): +(.*)")
 _OF_CLIENTS = re.compile(r"the database system is |terminating (connection|background worker)")
-"""What a server tells whoever comes too early: it is not why it refused."""
+"""Messages to clients that connect too early; they are not the reason of a refusal."""
 _REFUSALS_MAX = 5
-"""A server that runs and has refused so many connections, none as too early, refuses them all."""
+"""Number of refusals, none of them as too early, after which a running server is given up."""
 _REFUSALS = ("start-failed", "server-ended", "server-killed", "server-refuses")
-"""Codes of errors that are the server's own; others are the machine's, as a port that is taken."""
+"""Codes of errors of the server itself; others are of the machine, such as a port in use."""
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a server came up, or did not."""
+    """The start of a server after a fault, successful or not."""
 
-    before: ControlData
-    """What the control file said before the start."""
+    control_before: ControlData
+    """Control data before the start."""
     refused: bool
     redo: bool
-    """Whether WAL was replayed."""
+    """True if WAL was replayed."""
     seconds: float
-    """From the start to the end of recovery, with connections taken; or to the refusal."""
-    said: str
-    """The decisive words of a server that refused; '' else."""
+    """From the start to the end of recovery, with connections accepted; or to the refusal."""
+    refusal: str
+    """Decisive log messages of a server that refused; '' otherwise."""
     log: str
-    """All that it logged meanwhile."""
+    """The server's log since the start."""
     ran: bool = True
-    """Whether it ran in the end; one that refused and ran took no connection."""
+    """True if the server ran; one that ran and refused accepted no connection."""
 
     @property
     def crashed(self) -> bool:
-        """Whether the cluster had not been shut down."""
-        return not self.before.shut_down
+        """True if the cluster had not been shut down."""
+        return not self.control_before.shut_down
 
     @property
     def sentence(self) -> str:
-        """The recovery of a server that came up, in one sentence."""
+        """Recovery of a server that came up, in one sentence."""
         how = "with redo" if self.redo else "nothing to redo"
         return f"came up in {self.seconds:.2f} s, {how}"
 
 
 def recover(cluster: Cluster) -> Recovery:
-    """Start a cluster as the fault left it, and wait until recovery is really over.
+    """Start a cluster as the fault left it, and wait for the end of recovery.
 
-    Nothing is written into the database beyond what recovery writes. Raises RunError when recovery
-    does not end, and SetupError when it was not the server that refused.
+    Only recovery itself writes to the database. Raises RunError when recovery does not end, and
+    SetupError when the machine, not the server, prevented the start.
     """
     before = cluster.control_data()
     log_start = log_size(cluster)
@@ -79,18 +78,19 @@ def recover(cluster: Cluster) -> Recovery:
             cluster.stop("immediate")
         seconds = time.monotonic() - began
         log = log_since(cluster, log_start)
-        said = decisive(log) or problem.message
+        refusal = decisive_messages(log) or problem.message
         ran = problem.code == "server-refuses"
-        return Recovery(before, True, "redo starts at" in log, seconds, said, log, ran)
+        return Recovery(before, True, "redo starts at" in log, seconds, refusal, log, ran)
     seconds = time.monotonic() - began
     log = log_since(cluster, log_start)
     return Recovery(before, False, "redo starts at" in log, seconds, "", log)
 
 
 def _wait_for_end(cluster: Cluster) -> None:
-    """A server takes connections before it has caught up if it was a standby.
+    """Wait until the server accepts connections and is not in recovery.
 
-    It may also run and take none, because it cannot read its catalogs.
+    A standby accepts connections before. A server that cannot read its catalogs runs and accepts
+    none.
     """
     import psycopg
 
@@ -110,30 +110,30 @@ def _wait_for_end(cluster: Cluster) -> None:
     raise RunError(
         f"the server was still in recovery after {_RECOVERY_SECONDS_MAX:.0f} s",
         code="recovery-endless",
-        hint="a standby has to be promoted before it is verified",
+        hint="promote a standby before it is verified",
     )
 
 
 def in_recovery(conn: psycopg.Connection) -> bool:
-    """Whether the server still replays WAL."""
+    """True if the server still replays WAL."""
     row = conn.execute("select pg_is_in_recovery()").fetchone()
     return row is None or bool(row[0])
 
 
 def log_size(cluster: Cluster) -> int:
-    """Where the server's log ends now."""
+    """Return the present size of the server's log."""
     return cluster.log_path.stat().st_size if cluster.log_path.exists() else 0
 
 
 def log_since(cluster: Cluster, start: int) -> str:
-    """What the server has logged since ``start``."""
+    """Return the server's log from position ``start``."""
     return log_text(cluster.log_path, start)
 
 
-def decisive(log: str) -> str:
-    """The line for which a server gave up, with its context; '' when it did not.
+def decisive_messages(log: str) -> str:
+    """Return the message with which a server gave up, with its context; '' if it did not.
 
-    With the last error before it, for the process that gives up is not always the one that knows.
+    Includes the last error before it, because another process may have logged the cause.
     """
     found: list[str] = []
     error = ""
@@ -155,12 +155,12 @@ def decisive(log: str) -> str:
     return "; ".join([*found, *([f"after {error}"] if found and error else [])])
 
 
-def complaints(log: str, *, most: int = 3) -> str:
-    """What a server that came up complained of: its first few messages, each once."""
+def first_problems(log: str, *, count_max: int = 3) -> str:
+    """Return the first different warnings and errors of a server that came up."""
     entries = (match.groups() for match in map(_ENTRY.search, log.splitlines()) if match)
     found = dict.fromkeys(
         f"{level}: {words}"
         for level, words in entries
         if level in ("PANIC", "FATAL", "ERROR", "WARNING") and not _OF_CLIENTS.search(words)
     )
-    return "; ".join(list(found)[:most])
+    return "; ".join(list(found)[:count_max])

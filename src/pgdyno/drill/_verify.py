@@ -1,35 +1,36 @@
-"""Verification after a fault: one outcome, and the check that saw it.
+"""Verification after a fault: one outcome, and the check that decided it.
 
-The order matters. First the server is started and recovery waited for; then pages are looked at,
-the ledger, everything that only reads; only then is anything written; at last the server is shut
-down and its files are checked.
+The order matters. The server is started and its recovery awaited. Then pages, the ledger, and
+everything else that only reads are checked; only then is anything written. Finally the server is
+shut down and its files are checked.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
-from pgdyno.drill._checking import Crashed, Scene, Stage, check_rules, closing, make
-from pgdyno.drill._interference import killed, outside_hand
+from pgdyno.drill._checking import CheckContext, Crashed, Stage, check_rules, run_check
+from pgdyno.drill._interference import interference, outside_kill
 from pgdyno.drill._pages import newest_page_lsn
-from pgdyno.drill._recovery import Recovery, complaints, log_since, log_size, recover
+from pgdyno.drill._recovery import Recovery, first_problems, log_since, log_size, recover
 from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
 from pgdyno.errors import SetupError, TrustError
 
 __all__ = ["Crashed", "verify"]
 
 LEDGER = "ledger"
-"""The name of the check that counts what is lost."""
+"""Name of the check that counts lost commits."""
 
 
 def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
-    """Start what a fault left, look at everything, and say what became of it.
+    """Start the server that a fault left, run all checks, and return the outcome.
 
-    Afterwards the cluster is shut down cleanly, or dead if it refused to start. ``deep`` also reads
-    every table and index whole, and writes. Raises RunError when recovery does not end, and
-    TrustError when the ack ledger itself has gaps or could not be compared.
+    Afterwards the cluster is shut down, or not running if it refused to start. ``deep`` also reads
+    every table and index completely, and writes. Raises RunError when recovery does not end, and
+    TrustError when the ack ledger has gaps or could not be compared.
     """
     if problems := crashed.acks.problems():
         raise TrustError(
@@ -40,72 +41,73 @@ def verify(crashed: Crashed, *, deep: bool = True) -> Verified:
     newest_lsn = newest_page_lsn(crashed.cluster) if crashed.foreign_wal else None
     recovery = recover(crashed.cluster)
     if recovery.refused:
-        hand = outside_hand(crashed.cluster, recovery.log)
-        return replace(_refused(recovery), disturbed=hand)
-    scene = Scene(crashed, recovery, newest_lsn)
+        disturbed = interference(crashed.cluster, recovery.log)
+        return replace(_refused(recovery), disturbed=disturbed)
+    context = CheckContext(crashed, recovery, newest_lsn)
     try:
-        checks, hand = _look(scene, log_start, deep=deep)
+        checks, disturbed = _run_checks(context, log_start, deep=deep)
     finally:
         if crashed.cluster.running:
             crashed.cluster.stop("immediate")
-    if hand:
-        return Verified("refused", None, None, tuple(checks), disturbed=hand)
+    if disturbed:
+        return Verified("refused", None, None, tuple(checks), disturbed=disturbed)
     _require_ledger(crashed, checks)
-    outcome, seen_by = _outcome(checks, scene.count)
-    said = complaints(log_since(crashed.cluster, log_start)) if outcome == "corrupt" else ""
+    outcome, seen_by = _outcome(checks, context.count)
+    log = log_since(crashed.cluster, log_start)
     return Verified(
         outcome=outcome,
-        ledger=scene.count,
+        ledger=context.count,
         recovery_s=recovery.seconds,
         checks=tuple(checks),
         seen_by=seen_by,
-        server_said=said,
+        server_said=first_problems(log) if outcome == "corrupt" else "",
     )
 
 
-def _look(scene: Scene, log_start: int, *, deep: bool) -> tuple[list[Check], str]:
-    """All checks, with the shutdown between those of a server that runs and those of its files.
+def _run_checks(context: CheckContext, log_start: int, *, deep: bool) -> tuple[list[Check], str]:
+    """Run all checks; return them, and outside interference with the server meanwhile.
 
-    And what somebody else did to the server meanwhile.
+    The shutdown is between the checks of the running server and those of its files.
     """
-    cluster = scene.crashed.cluster
+    cluster = context.cluster
     rules = [rule for rule in check_rules() if deep or not rule.deep]
-    with closing(scene):
-        running = [make(rule, scene) for rule in rules if rule.stage < Stage.STOPPED]
-    if hand := outside_hand(cluster, log_since(cluster, log_start)):
-        return running, hand
-    shut_down = _shut_down(scene.crashed)
-    stopped = [make(rule, scene) for rule in rules if rule.stage == Stage.STOPPED]
-    hand = killed(cluster, log_since(cluster, log_start))
-    return [_start_check(scene.recovery), *running, shut_down, *stopped], hand
+    with closing(context):
+        running = [run_check(rule, context) for rule in rules if rule.stage < Stage.STOPPED]
+    if disturbed := interference(cluster, log_since(cluster, log_start)):
+        return running, disturbed
+    shut_down = _shut_down(context.crashed)
+    stopped = [run_check(rule, context) for rule in rules if rule.stage == Stage.STOPPED]
+    disturbed = outside_kill(cluster, log_since(cluster, log_start))
+    return [_start_check(context.recovery), *running, shut_down, *stopped], disturbed
 
 
 def _require_ledger(crashed: Crashed, checks: Sequence[Check]) -> None:
-    """Nothing is called clean because its ledger could not be read."""
+    """Raise TrustError if the ledger was not compared, so that losses are unknown."""
     found = next(check for check in checks if check.name == LEDGER)
     if found.passed is None and all(load.label is not None for load in crashed.acks.loads):
         raise TrustError(f"the ledger could not be compared: {found.detail}", code="no-ledger")
 
 
 def _refused(recovery: Recovery) -> Verified:
-    check = Check("start", False, recovery.said, recovery.seconds)
+    check = Check("start", False, recovery.refusal, recovery.seconds)
     return Verified(
         outcome="corrupt" if recovery.ran else "refused",
         ledger=None,
         recovery_s=None,
         checks=(check,),
         seen_by=check.name,
-        server_said=recovery.said,
+        server_said=recovery.refusal,
     )
 
 
 def _start_check(recovery: Recovery) -> Check:
-    detail = f'{recovery.sentence}; the control file had said "{recovery.before.state}"'
+    state = recovery.control_before.state
+    detail = f'{recovery.sentence}; before, the control file said "{state}"'
     return Check("start", True, detail, recovery.seconds)
 
 
 def _shut_down(crashed: Crashed) -> Check:
-    """A server that cannot write its last checkpoint is damaged, however well it answered."""
+    """Check that the server writes its last checkpoint; if not, it is damaged."""
     began = time.monotonic()
     problem = ""
     try:
@@ -119,7 +121,10 @@ def _shut_down(crashed: Crashed) -> Check:
 
 
 def _outcome(checks: Sequence[Check], count: LedgerCount | None) -> tuple[Outcome, str]:
-    """Damage beats loss; of several checks that saw damage, the ledger comes first."""
+    """Return the outcome and the check that decided it.
+
+    Damage takes precedence over loss; of several failed checks, the ledger comes first.
+    """
     failed = [check.name for check in checks if check.passed is False]
     only_lost = count is not None and not count.inconsistent
     if LEDGER in failed and only_lost:

@@ -1,8 +1,8 @@
-"""How the WAL's disk is lost, and what shows that it was.
+"""Loss of the WAL's disk, and its proof.
 
-A :class:`DiskEmptied` had its server killed, or shut down, before it was emptied: a RAM disk whose
-machine went down. A :class:`DiskFailed` answers every request with EIO from one moment on, under a
-server that runs: a drive or a volume that is gone.
+:class:`DiskEmptied`: the server is killed or shut down, then the disk is emptied, like a RAM disk
+whose machine went down. :class:`DiskFailed`: the disk answers every request with EIO from one
+moment on, under a running server, like a drive or volume that has failed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pathlib import Path
 from pgdyno.disk import Device, mount_image, unmount_all
 from pgdyno.disk.mounting import mounts_below
 from pgdyno.drill._drill import Drill
-from pgdyno.drill._evidence import Said, processes, still_there
+from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
 from pgdyno.drill.model import Proof
 from pgdyno.errors import UsageError
+from pgdyno.results.drill import Facts
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.safefiles import (
@@ -32,246 +33,252 @@ from pgdyno.server.local.safefiles import (
 _WAL_FILE_CHARACTERS = 24
 _BLOCK_BYTES = 4096
 _PANIC_S_MAX = 30.0
-"""How long a server under load may take to notice that its WAL's disk has failed."""
+"""Time limit for a server under load to notice that its WAL's disk has failed."""
 _DOWN_S_MAX = 120.0
-"""How long it may then take to give up; a start syncs the whole data directory first."""
+"""Time limit for it to give up after that; a start syncs the whole data directory first."""
 _RESTARTS_MAX = 2
-"""A server that starts itself again so often does so for ever."""
+"""Number of restarts after which a server is taken to restart for ever."""
 _REACHED_S = 0.3
-"""Until all clients have met the error."""
-_LOOK_S = 0.02
+"""Time for all clients to get the error."""
+_POLL_S = 0.02
 _BUSY_S_MAX = 10.0
 _RESTARTED = "reinitializing"
 _COULD_NOT = "LOG:  could not "
-_TOLD = ("PANIC:", "FATAL:", _COULD_NOT, "redo starts", "redo done", _RESTARTED)
+_LOG_WORDS = ("PANIC:", "FATAL:", _COULD_NOT, "redo starts", "redo done", _RESTARTED)
+"""Words of the log lines that belong to the proof."""
 _LINES_MAX = 8
 
 
 class WalLoss(ABC):
-    """One loss of the WAL's disk: ``strike``, ``look``, and ``clear`` once the server is down."""
+    """One loss of the WAL's disk: ``inject``, ``inspect``, then ``replace_disk`` after the server
+    is down."""
 
     def __init__(self, drill: Drill) -> None:
-        """To be made just before the loss."""
+        """Create it just before the loss."""
         self.drill = drill
-        self.folder = drill.cluster.wal_dir
-        self.before = [process.pid for process in processes(drill.cluster)]
-        self.left: list[int] = []
+        self.wal_dir = drill.cluster.wal_dir
+        self.pids_before = [process.pid for process in processes(drill.cluster)]
+        self.pids_left: list[int] = []
         self.cut_ns = 0
 
     @abstractmethod
-    def strike(self) -> None:
-        """Do it, unless this is a sham; ``cut_ns`` is when it was done."""
+    def inject(self) -> None:
+        """Cause the loss, except in a sham, and set ``cut_ns`` to its time."""
 
-    def look(self) -> None:
-        """See which of the server's processes are still there."""
-        self.left = still_there(self.drill.cluster, self.before)
+    def inspect(self) -> None:
+        """Look for remaining processes of the server."""
+        self.pids_left = remaining_processes(self.drill.cluster, self.pids_before)
 
     @abstractmethod
-    def clear(self) -> Proof:
-        """Have an empty disk in the place of the lost one, and say what showed the loss."""
+    def replace_disk(self) -> Proof:
+        """Put an empty disk in the place of the lost one; return the proof of the loss."""
 
     @property
-    def held(self) -> Path | None:
-        """A copy of the WAL that was on the disk, where that can be had; once it is cleared."""
+    def lost_wal(self) -> Path | None:
+        """A copy of the WAL on the lost disk, if it can be read; after ``replace_disk``."""
         return None
 
     def _sentence(self, wal: str, control: ControlData) -> str:
-        there = f"{len(self.before)} server processes"
-        if self.left:
-            return f"of {there} {len(self.left)} are still there; {wal}"
-        return f'{there} are gone; {wal}; the control file says "{control.state}"'
+        seen = f"{ended_in_words(self.pids_before, self.pids_left)}; {wal}"
+        return seen if self.pids_left else f'{seen}; the control file says "{control.state}"'
 
-    def _counted(self, control: ControlData) -> dict[str, object]:
+    def _common_facts(self, control: ControlData) -> Facts:
         return {
-            "processes_before": len(self.before),
-            "processes_left": len(self.left),
+            "processes_before": len(self.pids_before),
+            "processes_left": len(self.pids_left),
             "control_file": control.state,
         }
 
 
 class DiskEmptied(WalLoss):
-    """The server's processes end first: killed, or shut down in order."""
+    """A loss before which the server's processes end: killed, or shut down."""
 
-    def __init__(self, drill: Drill, *, in_order: bool) -> None:
-        """``in_order``: shut down, and not killed."""
+    def __init__(self, drill: Drill, *, shut_down: bool) -> None:
+        """``shut_down``: the server is shut down instead of killed."""
         super().__init__(drill)
-        self._in_order = in_order
+        self._shut_down = shut_down
 
-    def strike(self) -> None:
+    def inject(self) -> None:
         """End the server."""
         self.cut_ns = time.monotonic_ns()
-        if self._in_order:
+        if self._shut_down:
             self.drill.cluster.stop()
         elif not self.drill.options.sham:
             self.drill.cluster.kill()
 
-    def clear(self) -> Proof:
-        """All files go; the folders that a start wants are there, as on a disk made anew."""
-        had = len(_wal_files(self.folder))
+    def replace_disk(self) -> Proof:
+        """Remove all files; the directories remain, because a start needs them."""
+        before = len(_wal_files(self.wal_dir))
         if not self.drill.options.sham:
-            with as_server_account_in(self.folder):
-                for path in self.folder.rglob("*"):
+            with as_server_account_in(self.wal_dir):
+                for path in self.wal_dir.rglob("*"):
                     if path.is_file():
                         path.unlink()
-        has = len(_wal_files(self.folder))
+        left = len(_wal_files(self.wal_dir))
         control = self.drill.cluster.control_data()
-        ended = control.shut_down if self._in_order else control.in_production
-        happened = self.before and not self.left and had and not has and ended
-        sentence = self._sentence(f"{had} WAL files were there, and {has} are left", control)
-        facts = {**self._counted(control), "wal_files_before": had, "wal_files_left": has}
+        ended = control.shut_down if self._shut_down else control.in_production
+        happened = self.pids_before and not self.pids_left and before and not left and ended
+        sentence = self._sentence(f"{left} of {before} WAL files are left", control)
+        facts = {
+            **self._common_facts(control),
+            "wal_files_before": before,
+            "wal_files_left": left,
+        }
         return Proof(bool(happened), sentence, facts)
 
 
 @dataclass(frozen=True)
-class _Remains:
-    """What a failed disk still shows."""
+class _FailedDisk:
+    """The state of a disk after its failure."""
 
     answers: bool
-    readable: int
+    readable_files: int
     file_system: str
 
 
 class DiskFailed(WalLoss):
-    """The disk fails, and the server has to see to it."""
+    """A failure of the disk under a running server."""
 
     def __init__(self, drill: Drill) -> None:
-        """The WAL has to be on a disk of pgdyno's own; UsageError otherwise."""
+        """Raise UsageError if the WAL is not on a disk that pgdyno can make fail."""
         super().__init__(drill)
         self._device = _device(drill)
-        self._files = _wal_files(self.folder)
-        with as_server_account_in(self.folder):
-            self._folders = [path for path in sorted(self.folder.rglob("*")) if path.is_dir()]
-        self._said = Said(drill.cluster)
+        self._files = _wal_files(self.wal_dir)
+        with as_server_account_in(self.wal_dir):
+            self._directories = [path for path in sorted(self.wal_dir.rglob("*")) if path.is_dir()]
+        self._log = NewLog(drill.cluster)
         self.gave_up = False
-        """Whether the server went down for good by itself."""
+        """True if the server went down by itself and stayed down."""
 
-    def strike(self) -> None:
-        """Have the disk fail, and wait until the server has seen it."""
+    def inject(self) -> None:
+        """Make the disk fail, and wait until the server has noticed."""
         if not self.drill.options.sham:
             self._device.fail()
         self.cut_ns = time.monotonic_ns()
         deadline = time.monotonic() + (0.0 if self.drill.options.sham else _PANIC_S_MAX)
-        while not self._said.line_with("PANIC:") and time.monotonic() < deadline:
-            self.drill.session.wait(_LOOK_S)
+        while not self._log.line_with("PANIC:") and time.monotonic() < deadline:
+            self.drill.session.wait(_POLL_S)
         self.drill.session.wait(_REACHED_S)
 
-    def look(self) -> None:
-        """Wait until the server gives up, and end one that does not."""
+    def inspect(self) -> None:
+        """Wait until the server gives up; kill it if it does not."""
         cluster, sham = self.drill.cluster, self.drill.options.sham
         deadline = time.monotonic() + (0.0 if sham else _DOWN_S_MAX)
         while processes(cluster) and time.monotonic() < deadline:
             if self._restarts() >= _RESTARTS_MAX:
                 break
-            self.drill.session.wait(_LOOK_S)
+            self.drill.session.wait(_POLL_S)
         self.gave_up = not processes(cluster)
         postmaster = cluster.pid
-        self.left = [pid for pid in still_there(cluster, self.before) if pid != postmaster]
+        remaining = remaining_processes(cluster, self.pids_before)
+        self.pids_left = [pid for pid in remaining if pid != postmaster]
         if not sham:
             cluster.kill()
 
     def _restarts(self) -> int:
-        return self._said.text().count(_RESTARTED)
+        return self._log.text().count(_RESTARTED)
 
-    def clear(self) -> Proof:
-        """Take the disk away, keep what it held, and put another one there."""
-        remains = self._remains()
-        image, lost = self.drill.folder / "lost-image", self.drill.folder / "lost-mnt"
+    def replace_disk(self) -> Proof:
+        """Remove the disk, keep a copy of its WAL, and create another disk in its place."""
+        failed_disk = self._failed_disk()
+        image, mount_point = self.drill.directory / "lost-image", self.drill.directory / "lost-mnt"
         self._device.replace(image)
-        with as_server_account_in(self.folder):
-            for folder in (self.folder, *self._folders):
-                folder.mkdir(mode=0o700)
-        remove_directory(self.held)
-        shared_directory(lost)
-        mount_image(image, lost, self._device.fs)
+        with as_server_account_in(self.wal_dir):
+            for directory in (self.wal_dir, *self._directories):
+                directory.mkdir(mode=0o700)
+        remove_directory(self.lost_wal)
+        shared_directory(mount_point)
+        mount_image(image, mount_point, self._device.fs)
         try:
-            copy_tree(lost / self.folder.name, self.held)
+            copy_tree(mount_point / self.wal_dir.name, self.lost_wal)
         finally:
-            unmount_all(lost, patience_s=_BUSY_S_MAX)
+            unmount_all(mount_point, patience_s=_BUSY_S_MAX)
             image.unlink()
-        return self._proof(remains)
+        return self._proof(failed_disk)
 
     @property
-    def held(self) -> Path:
-        """What the disk had taken when it failed."""
-        return self.drill.folder / "lost-wal"
+    def lost_wal(self) -> Path:
+        """A copy of the WAL that was on the disk when it failed."""
+        return self.drill.directory / "lost-wal"
 
-    def _remains(self) -> _Remains:
+    def _failed_disk(self) -> _FailedDisk:
         mounts = mounts_below(self._device.path)
-        return _Remains(
+        return _FailedDisk(
             answers=self._device.answers,
-            readable=sum(_readable(path) for path in self._files),
+            readable_files=sum(_readable(path) for path in self._files),
             file_system=", ".join(f"{mount.fs} {mount.options}" for mount in mounts),
         )
 
-    def _proof(self, remains: _Remains) -> Proof:
-        panic = self._said.line_with("PANIC:")
-        had, has = len(self._files), remains.readable
+    def _proof(self, disk: _FailedDisk) -> Proof:
+        panic = self._log.line_with("PANIC:")
+        before, readable = len(self._files), disk.readable_files
         control = self.drill.cluster.control_data()
-        down = self.before and not self.left and not control.shut_down
-        happened = bool(down and panic and had and not has and not remains.answers)
-        disk = "the WAL's disk still answers"
-        if not remains.answers:
-            disk = f"of {had} WAL files {has or 'none'} can be read"
-        sentence = self._sentence(disk, control)
+        down = self.pids_before and not self.pids_left and not control.shut_down
+        happened = bool(down and panic and before and not readable and not disk.answers)
+        wal = "the WAL's disk still answers"
+        if not disk.answers:
+            wal = f"{readable} of {before} WAL files can be read"
+        sentence = self._sentence(wal, control)
         if happened:
-            sentence = f'the server said "PANIC: {panic}" and {self._afterwards()}; {sentence}'
+            sentence = f'the server logged "PANIC: {panic}" and {self._afterwards()}; {sentence}'
         facts = {
-            **self._counted(control),
-            "wal_files_before": had,
-            "wal_files_readable": has,
-            "disk_answers": remains.answers,
-            "file_system": remains.file_system,
+            **self._common_facts(control),
+            "wal_files_before": before,
+            "wal_files_readable": readable,
+            "disk_answers": disk.answers,
+            "file_system": disk.file_system,
             "restarts": self._restarts(),
             "gave_up": self.gave_up,
-            "log": self._log(),
+            "log": self._log_lines(),
         }
         return Proof(happened, sentence, facts)
 
     def _afterwards(self) -> str:
-        """What the server did after its PANIC."""
-        if not self._restarts():
+        """Return the server's reaction to its PANIC, in words."""
+        restarts = self._restarts()
+        if not restarts:
             return "went down"
-        how = "over and over" if self._restarts() > 1 else "once more"
-        redone = "redo done" in self._said.text()
-        redo = ", redoing WAL that only memory still had" if redone else ""
-        return f"started itself {how}{redo}"
+        how = "repeatedly" if restarts > 1 else "once"
+        redone = "redo done" in self._log.text()
+        redo = ", with redo of WAL that only memory still had" if redone else ""
+        return f"restarted {how}{redo}"
 
-    def _log(self) -> list[str]:
-        """What the server said of it: why it went down, what it could not do, how it tried again.
+    def _log_lines(self) -> list[str]:
+        """Return the log lines on the failure: why the server went down, and its restarts.
 
-        Of what it could not do, in each file of the WAL, the first will do.
+        Of the lines on what it could not do, one for each WAL file, only the first is included.
         """
         found: dict[str, None] = {}
-        for line in self._said.text().splitlines():
-            told = next((words for words in _TOLD if words in line), "")
-            seen = any(_COULD_NOT in each for each in found) and told == _COULD_NOT
-            if told and not seen and "the database system is" not in line:
+        for line in self._log.text().splitlines():
+            words = next((words for words in _LOG_WORDS if words in line), "")
+            repeated = any(_COULD_NOT in each for each in found) and words == _COULD_NOT
+            if words and not repeated and "the database system is" not in line:
                 found[line.partition("] ")[2] or line] = None
         return list(found)[:_LINES_MAX]
 
 
 def _device(drill: Drill) -> Device:
-    places, text = drill.session.target.disks, drill.session.spec.disk.wal
-    device = places.device(text) if places is not None else None
+    disks, text = drill.session.target.disks, drill.session.spec.disk.wal
+    device = disks.device(text) if disks is not None else None
     if device is None:
         raise UsageError(f"disk.wal is {text}, which pgdyno cannot make fail", code="bad-disk")
     return device
 
 
-def _wal_files(folder: Path) -> list[Path]:
-    with as_server_account_in(folder):
-        return sorted(path for path in folder.iterdir() if len(path.name) == _WAL_FILE_CHARACTERS)
+def _wal_files(wal_dir: Path) -> list[Path]:
+    with as_server_account_in(wal_dir):
+        return sorted(path for path in wal_dir.iterdir() if len(path.name) == _WAL_FILE_CHARACTERS)
 
 
 def _readable(path: Path) -> bool:
-    """Whether the disk gives a file's first block; what memory has of it does not count."""
+    """True if the first block of a file can be read from the disk, not from memory."""
     try:
         with as_server_account():
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        # O_DIRECT wants a buffer that is aligned.
+        # O_DIRECT requires an aligned buffer.
         with mmap.mmap(-1, _BLOCK_BYTES) as block:
             return os.preadv(descriptor, [block], 0) > 0
     except OSError:

@@ -1,4 +1,4 @@
-"""What a fault is to the drill room; each is a file under ``faults/`` that defines ``FAULT``."""
+"""The interface of faults; each is a file in ``faults/`` that defines ``FAULT``."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ class Fault:
     """One way to break a server."""
 
     name: str
-    """As on the command line: 'during-recovery'."""
+    """Name on the command line, such as 'during-recovery'."""
     summary: str
-    """What is broken, in a few words after "this drill"."""
+    """Description of the fault in a few words."""
     adapt: Callable[[Spec, DrillOptions], Spec]
-    """The spec with the disks and standbys that the fault needs."""
+    """Function that adds the disks and standbys that the fault needs to the spec."""
     check: Callable[[Spec, DrillOptions], None]
-    """Raises SetupError or UsageError when the machine or the spec lacks something."""
+    """Function that raises SetupError or UsageError if the machine or the spec lacks something."""
     cuts: Callable[[Drill], Iterator[Cut]]
-    """Carries the cuts out, one after the other, each recorded as it is yielded."""
+    """Generator that makes the cuts one by one; each is recorded as it is yielded."""
     variants: tuple[str, ...] = ()
-    """What ``--variant`` may name; empty where there is one way only."""
+    """Values of ``--variant``; empty if the fault has no variants."""
     pooled: bool = False
-    """Whether the variants are drawn by seed out of one lot, so that they are judged together."""
+    """True if variants are drawn by seed from one set, so that they are judged together."""
     bound: Callable[[Circumstances], Bound] = of_a_crash
-    """What PostgreSQL's documentation allows it to take."""
+    """Function that returns the loss that PostgreSQL's documentation allows."""
     ends_processes: bool = True
-    """Whether processes of the server end by it; otherwise who is killed was killed by another."""
+    """True if it ends processes of the server; otherwise a killed one is outside interference."""
     seconds_min: float = 10.0
-    """What a drill with a cut or two takes, about, on two cores; drills that share a time share it
-    in this proportion."""
+    """Approximate duration of a drill with one or two cuts, on two cores; drills that share a time
+    budget divide it in this proportion."""
     cuts_usual: int = 5
-    """As many as an investigation has of it to price a remedy."""
+    """Number of cuts with which an investigation prices a remedy."""
 
 
 def find_fault(name: str) -> Fault:
-    """The fault called ``name``; UsageError when there is none."""
+    """Return the fault ``name``; raise UsageError if there is none."""
     names = fault_names()
     if name not in names:
         raise UsageError(
@@ -61,10 +61,10 @@ def find_fault(name: str) -> Fault:
     return fault
 
 
-def as_it_is(spec: Spec, _options: DrillOptions) -> Spec:
-    """``adapt`` of a fault that needs nothing special."""
+def unchanged_spec(spec: Spec, _options: DrillOptions) -> Spec:
+    """Return the spec: ``adapt`` of a fault that needs nothing special."""
     return spec
 
 
-def nothing_to_check(_spec: Spec, _options: DrillOptions) -> None:
-    """``check`` of a fault that any machine can have."""
+def no_requirements(_spec: Spec, _options: DrillOptions) -> None:
+    """Accept every spec and machine: ``check`` of a fault that needs nothing special."""

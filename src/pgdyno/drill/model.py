@@ -1,43 +1,44 @@
-"""What a drill says: proofs, checks, ledger counts, cuts, and the result over all cuts.
+"""The data of a drill: proofs, checks, ledger counts, cuts, and the figures over all cuts.
 
-A cut is one repetition: load, fault, proof that the fault happened, verification. Plain data; what
-makes it lies in the faults and in ``verify``.
+A cut is one repetition: load, fault, proof that the fault happened, verification. Plain data; it is
+made by the faults and by ``verify``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
+
+from pydantic import BaseModel
 
 from pgdyno._engine import beta_quantile
-from pgdyno.record.facts import ServerFacts
 from pgdyno.results import drill as results
-from pgdyno.spec.disk import emulated_in_words
+from pgdyno.results.drill import Facts
 
 Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
-"""clean: nothing acknowledged is missing; lost: consistent, yet acknowledged commits are missing;
-refused: the server does not start; corrupt: it starts, and takes no connection or a check finds it
-damaged; no-fault: the fault did not happen, so that nothing is known."""
+"""clean: no acknowledged commit is missing; lost: consistent, but acknowledged commits are missing;
+refused: the server does not start; corrupt: it starts, but accepts no connection or fails a check;
+no-fault: the fault did not happen, so nothing is known."""
 
 SCHEMA_VERSION = 1
 CONFIDENCE = 0.95
+NOTHING_ACKED = (
+    "nothing was acknowledged before the fault, so nothing could be lost and nothing is known"
+)
+"""The result of a cut, or of all cuts, that had nothing to lose."""
 _BOUND_CUTS_MIN = 5
-"""Of fewer cuts, what they allow to be said of all crashes is not worth a sentence."""
+"""Fewest cuts whose upper bound is worth a sentence."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether the fault happened, shown by what the machine says and not by what was ordered."""
+    """Evidence of the fault, from the state of the machine and not from the order given."""
 
     happened: bool
     sentence: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """For results and run files."""
-        return asdict(self)
+    facts: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,18 +47,14 @@ class Check:
 
     name: str
     passed: bool | None
-    """``None``: it was not made, and ``detail`` says why."""
+    """``None``: the check was not made, and ``detail`` gives the reason."""
     detail: str
     seconds: float
-
-    def to_json(self) -> dict[str, Any]:
-        """For results and run files."""
-        return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
 @dataclass(frozen=True)
 class LedgerCount:
-    """The clients' acknowledged commits against what is in the database."""
+    """The clients' acknowledged commits, compared with the contents of the database."""
 
     acked: int
     """Acknowledged by the server before the cut."""
@@ -66,24 +63,20 @@ class LedgerCount:
     lost_ms: float = 0.0
     """From the oldest lost acknowledgement to the cut; 0 when none is lost."""
     ghost: int = 0
-    """Nobody could know, and yet in the database."""
+    """Unknown and present."""
     unknown: int = 0
-    """Nobody can know: in flight when the connection ended."""
+    """Under way when the connection ended, so that no client knows the outcome."""
     holes: int = 0
-    """A later commit of the same client is present, an earlier acknowledged one is absent."""
+    """Acknowledged and absent, although a later commit of the same client is present."""
     phantoms: int = 0
-    """Present although it surely was not committed."""
+    """Present, although certainly not committed."""
     duplicates: int = 0
     """Present more than once."""
 
     @property
     def inconsistent(self) -> int:
-        """What no setting excuses."""
+        """Number of inconsistencies, which no setting allows."""
         return self.holes + self.phantoms + self.duplicates
-
-    def to_json(self) -> dict[str, Any]:
-        """For results."""
-        return {**asdict(self), "lost_ms": round(self.lost_ms, 3)}
 
 
 _COUNTS = tuple(each.name for each in fields(LedgerCount))
@@ -91,21 +84,20 @@ _COUNTS = tuple(each.name for each in fields(LedgerCount))
 
 @dataclass(frozen=True)
 class Verified:
-    """What verification found after one fault."""
+    """The result of verification after one fault."""
 
     outcome: Outcome
     ledger: LedgerCount | None
-    """``None`` when the server took no connection, so that nothing could be counted."""
+    """``None`` when the server accepted no connection, so that nothing could be counted."""
     recovery_s: float | None
     """From the start of the server to its first answer; ``None`` when it refused."""
     checks: tuple[Check, ...] = ()
     seen_by: str = ""
-    """The check that decided the outcome; '' when all is well."""
+    """The check that decided the outcome; '' when all passed."""
     server_said: str = ""
-    """The server's decisive words: why it refused, or what it logged of damage."""
+    """The decisive log messages: why the server refused, or the damage that it reported."""
     disturbed: str = ""
-    """What somebody else did to the server meanwhile, so that none of this counts; '' if nothing.
-    """
+    """Outside interference with the server meanwhile, which makes the result void; '' if none."""
 
 
 @dataclass(frozen=True)
@@ -117,78 +109,84 @@ class Cut:
     variant: str
     seed: int
     at_ms: float
-    """When the fault struck, since the load began."""
+    """Time of the fault, since the load began."""
     proof: Proof
     verified: Verified | None
     """``None`` when there was nothing to verify: the fault did not happen."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    """``promised``, where it is false: what was tried is not what the bound is of. ``bound_ms``,
-    where it is there: what holds for this cut in place of the drill's."""
+    facts: Facts = field(default_factory=dict)
+    """``promised`` is false if the drill's bound does not apply to this cut; ``bound_ms``, if
+    present, replaces the drill's bound for this cut."""
 
     @property
     def outcome(self) -> Outcome:
-        """A fault that did not happen proves nothing, whatever was verified."""
+        """The outcome of verification; no-fault if the fault is not proved."""
         if self.verified is None or not self.proof.happened:
             return "no-fault"
         return self.verified.outcome
 
     @property
     def ledger(self) -> LedgerCount | None:
-        """The ledger of a cut that happened and came up."""
+        """The ledger of a cut whose fault happened and whose server came up."""
         return self.verified.ledger if self.verified and self.outcome != "no-fault" else None
 
+    @property
+    def recovery_s(self) -> float | None:
+        """Recovery time; ``None`` when the server refused to start."""
+        return self.verified.recovery_s if self.verified else None
+
+    @property
+    def seen_by(self) -> str:
+        """The check that decided the outcome; '' when all passed."""
+        return self.verified.seen_by if self.verified else ""
+
+    @property
+    def server_said(self) -> str:
+        """The decisive log messages."""
+        return self.verified.server_said if self.verified else ""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """All checks that verification made."""
+        return self.verified.checks if self.verified else ()
+
     def as_result(self) -> results.Cut:
-        """The cut as results have it."""
-        verified = self.verified
-        recovery_s = verified.recovery_s if verified else None
-        counts = self.ledger.to_json() if self.ledger else dict.fromkeys(_COUNTS)
-        checks = [check.to_json() for check in (verified.checks if verified else ())]
-        return results.Cut(
-            number=self.number,
-            variant=self.variant,
-            seed=self.seed,
-            at_ms=round(self.at_ms, 1),
-            proof=self.proof.to_json(),
-            **counts,
-            recovery_s=None if recovery_s is None else round(recovery_s, 3),
-            outcome=self.outcome,
-            seen_by=verified.seen_by if verified else "",
-            server_said=verified.server_said if verified else "",
-            checks={check.pop("name"): check for check in checks},
-            facts=self.facts,
+        """Return the cut as it is in results."""
+        counts = vars(self.ledger) if self.ledger else dict.fromkeys(_COUNTS)
+        checks = {check.name: check for check in self.checks}
+        return results.Cut.model_validate(
+            {**_shared(self, results.Cut), **counts, "checks": checks}, from_attributes=True
         )
 
-    def to_row(self) -> dict[str, Any]:
-        """For a line of CSV: no nested values."""
-        whole = self.as_result().to_json()
-        del whole["checks"], whole["facts"]
-        proof = whole.pop("proof")
-        return {"fault": self.fault, **whole, "proof": proof["sentence"]}
+    def to_row(self) -> dict[str, str | float | None]:
+        """Return a row of CSV: no nested values."""
+        flat = self.as_result().model_dump(exclude={"checks", "facts", "proof"})
+        return {"fault": self.fault, **flat, "proof": self.proof.sentence}
 
 
 @dataclass(frozen=True)
 class DrillOptions:
-    """What is asked of a drill besides its spec."""
+    """The options of a drill that are not keys of its spec."""
 
     fault: str
     cuts: int = 20
     seed: int = 1
     sham: bool = False
-    """Do everything but the fault."""
+    """Do everything except the fault."""
     load_s: float | None = None
-    """How long the load runs before a cut; ``None``: as the fault likes it, by seed."""
+    """Duration of the load before a cut; ``None``: the fault's default, varied by seed."""
     sector_bytes: int | None = None
-    """What a disk writes as a whole: 512 or 4096; ``None``: either, by seed (power)."""
+    """Size of a sector, which a disk writes whole: 512 or 4096; ``None``: either, by seed
+    (power)."""
     minimise: bool = False
-    """Reduce failing cuts to what they need to fail (power)."""
+    """Reduce failing cuts to the sectors that make them fail (power)."""
     budget_s: float | None = None
-    """Begin no new cut after so long."""
+    """Start no new cut after this time."""
     variant: str | None = None
-    """Only this variant of a fault that has several."""
+    """The only variant to use of a fault that has several."""
     cut: int | None = None
-    """Only this one of the cuts (power)."""
+    """The only cut to make (power)."""
     recording: str | None = None
-    """The folder of a recorded load to make cuts of, or to keep one in (power)."""
+    """Directory of a recorded load to make cuts of, or to keep one in (power)."""
 
 
 @dataclass(frozen=True)
@@ -197,76 +195,72 @@ class DrillResult:
 
     fault: str
     title: str
-    """What was done to which server, in one sentence."""
-    spec: dict[str, Any]
-    server: ServerFacts
+    """The fault and the server, in one sentence."""
     settings: dict[str, str]
-    """Settings in force that decide what may be lost."""
+    """Active settings that decide what may be lost."""
     cuts: tuple[Cut, ...]
     bound_ms: float | None
-    """Documented bound of loss; ``None``: there is no such bound, ``bound`` says why."""
+    """Documented bound of loss; ``None``: there is none, and ``bound`` gives the reason."""
     bound: str
+    server_version: str = ""
+    """Version of the server, without the suffix of a package."""
+    emulated: str | None = None
+    """The emulated disks that figures come from, in words; ``None``: none."""
     run_file: str = ""
     seed: int = 0
     sham: bool = False
     pooled: bool = False
-    """Whether variants are drawn by seed out of one lot, so that they are judged together."""
+    """True if variants are drawn by seed from one set, so that they are judged together."""
 
     def summary(self) -> results.Summary:
-        """The figures over all cuts."""
+        """Return the figures over all cuts."""
         whole = summarise(self.cuts, self.bound_ms)
-        questions = self.questions()
-        if len(questions) == 1:
+        groups = self.cuts_by_variant()
+        if len(groups) < 2:
             return whole
-        each = (f"{v}: {summarise(cuts, self.bound_ms).sentence}" for v, cuts in questions.items())
-        return whole.model_copy(update={"sentence": ". ".join(each)}) if questions else whole
+        each = (f"{v}: {summarise(cuts, self.bound_ms).sentence}" for v, cuts in groups.items())
+        return whole.model_copy(update={"sentence": ". ".join(each)})
 
-    def questions(self) -> dict[str, list[Cut]]:
-        """The cuts by the variant that they answer for; all under '' where that is one question."""
+    def cuts_by_variant(self) -> dict[str, list[Cut]]:
+        """Return the cuts by variant; all under '' where variants are judged together."""
         found: dict[str, list[Cut]] = {}
         for cut in self.cuts:
             found.setdefault("" if self.pooled else cut.variant, []).append(cut)
         return found
 
     @property
-    def server_version(self) -> str:
-        """The server's version, without what a packager adds to it."""
-        return str(self.server.get("version", "")).split(" (")[0]
-
-    @property
     def fault_missing(self) -> bool:
-        """Whether some cut's fault did not happen, so that the drill cannot be trusted."""
+        """True if a cut's fault did not happen, so that the drill cannot be trusted."""
         return not self.cuts or any(cut.outcome == "no-fault" for cut in self.cuts)
 
     @property
     def nothing_acked(self) -> bool:
-        """Whether nothing was there to be lost: no transaction was acknowledged before any cut."""
+        """True if no transaction was acknowledged before any cut."""
         return bool(self.cuts) and not any(cut.ledger and cut.ledger.acked for cut in self.cuts)
 
     def worse_than_bound(self) -> list[Cut]:
-        """Cuts that lost more than the settings' documentation allows, or are damaged."""
+        """Return the cuts that lost more than the documentation allows, or are damaged."""
         return [cut for cut in self.cuts if _beyond(cut, self.bound_ms)]
 
-    def as_result(self, **more: Any) -> results.DrillResult:
-        """The drill as the command's result, with ``more`` of its optional members."""
-        return results.DrillResult(**dict(self.as_drill()), **more)
+    def as_result(self, **more: object) -> results.DrillResult:
+        """Return the drill as the command's result, with ``more`` of its optional members."""
+        return results.DrillResult.model_validate({**dict(self.as_drill()), **more})
 
     def as_drill(self) -> results.Drill:
-        """The drill as results have it."""
+        """Return the drill as it is in results."""
         return results.Drill(
-            schema_version=SCHEMA_VERSION,
-            run_file=self.run_file,
-            fault=self.fault,
-            title=self.title,
-            seed=self.seed,
-            sham=self.sham,
-            server_version=self.server_version,
-            emulated=emulated_in_words(self.spec),
-            settings=dict(self.settings),
-            bound=self.bound,
-            cuts=tuple(cut.as_result() for cut in self.cuts),
-            summary=self.summary(),
+            **{
+                **_shared(self, results.Drill),
+                "schema_version": SCHEMA_VERSION,
+                "cuts": tuple(cut.as_result() for cut in self.cuts),
+                "summary": self.summary(),
+            }
         )
+
+
+def _shared(source: object, target: type[BaseModel]) -> dict[str, object]:
+    """Return the fields of ``target`` that ``source`` has as attributes."""
+    return {name: getattr(source, name) for name in target.model_fields if hasattr(source, name)}
 
 
 def _beyond(cut: Cut, bound_ms: float | None) -> bool:
@@ -280,16 +274,12 @@ def _beyond(cut: Cut, bound_ms: float | None) -> bool:
 
 
 def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> results.Summary:
-    """Figures over ``cuts``; those whose fault did not happen count only under ``cuts``."""
+    """Return figures over ``cuts``; those whose fault did not happen count only under ``cuts``."""
     happened = [cut for cut in cuts if cut.outcome != "no-fault"]
     ledgers = [cut.ledger for cut in happened if cut.ledger is not None]
     lost = [ledger.lost for ledger in ledgers]
     lost_ms = [ledger.lost_ms for ledger in ledgers]
-    recoveries = [
-        cut.verified.recovery_s
-        for cut in happened
-        if cut.verified is not None and cut.verified.recovery_s is not None
-    ]
+    recoveries_s = [cut.recovery_s for cut in happened if cut.recovery_s is not None]
     counts = {
         outcome: sum(cut.outcome == outcome for cut in happened)
         for outcome in ("corrupt", "refused", "lost", "clean")
@@ -301,22 +291,22 @@ def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> results.Summary:
         acked=sum(ledger.acked for ledger in ledgers),
         lost_max=max(lost, default=None),
         lost_median=median(lost) if lost else None,
-        lost_ms_max=round(max(lost_ms), 3) if lost_ms else None,
-        lost_ms_median=round(median(lost_ms), 3) if lost_ms else None,
+        lost_ms_max=max(lost_ms, default=None),
+        lost_ms_median=median(lost_ms) if lost_ms else None,
         bound_ms=bound_ms,
         **counts,
-        recovery_s_median=round(median(recoveries), 3) if recoveries else None,
-        recovery_s_max=round(max(recoveries), 3) if recoveries else None,
+        recovery_s_median=median(recoveries_s) if recoveries_s else None,
+        recovery_s_max=max(recoveries_s, default=None),
         upper_bound=share_upper_bound(harmed, len(happened)),
         sentence=_sentence(len(cuts), len(happened), counts, ledgers),
     )
 
 
 def share_upper_bound(harmed: int, n: int) -> float | None:
-    """One-sided 95 % upper bound of the share of harmed cuts when ``harmed`` of ``n`` were.
+    """Return the one-sided 95 % upper bound of the share of harmed cuts, ``harmed`` of ``n``.
 
     Clopper and Pearson's exact bound; with none harmed it is 1 - 0.05 ** (1 / n), about 3 / n.
-    ``None`` when nothing was seen.
+    ``None`` when ``n`` is 0.
     """
     if n == 0:
         return None
@@ -336,37 +326,37 @@ def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[Le
     if counts["corrupt"]:
         parts.append(f"{counts['corrupt']} of {_cuts(n)} came up corrupt")
     if counts["refused"]:
-        parts.append(f"after {counts['refused']} of {_cuts(n)} the server refused to start")
+        parts.append(f"the server refused to start after {counts['refused']} of {_cuts(n)}")
     losing = sum(ledger.lost > 0 for ledger in ledgers)
     if losing:
         parts.append(f"{losing} of {_cuts(n)} lost acknowledged commits: {_losses(ledgers)}")
     idle = sum(ledger.acked == 0 for ledger in ledgers)
     if not parts and idle == n:
-        parts.append("nothing had been acknowledged, so that nothing could be lost")
+        parts.append(NOTHING_ACKED)
     elif not parts:
         parts.append(f"0 of {_cuts(n)} lost anything{_share_of_all(n, counts)}")
     if 0 < idle < n:
-        parts.append(f"before {idle} of them nothing had been acknowledged")
+        parts.append(f"in {idle} of them nothing was acknowledged before the fault")
     if n < cuts:
         parts.append(f"in {cuts - n} of {_cuts(cuts)} the fault did not happen")
     return "; ".join(parts)
 
 
 def figure(value: float) -> str:
-    """A number of milliseconds or the like to three digits, never with an exponent."""
+    """Format a number of milliseconds or the like with three digits, never with an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _losses(ledgers: Sequence[LedgerCount]) -> str:
     lost, lost_ms = ([getattr(each, name) for each in ledgers] for name in ("lost", "lost_ms"))
     return (
-        f"at most {max(lost):,} of them, the oldest from {figure(max(lost_ms))} ms before; median"
+        f"at most {max(lost):,}, the oldest {figure(max(lost_ms))} ms before the fault; median"
         f" {median(lost):,.10g} and {figure(median(lost_ms))} ms"
     )
 
 
 def _share_of_all(n: int, counts: Mapping[str, int]) -> str:
-    """What ``n`` cuts without harm say of all crashes."""
+    """Return the conclusion from ``n`` cuts without harm about all crashes, or ''."""
     bound = share_upper_bound(n - counts["clean"], n)
     if bound is None or n < _BOUND_CUTS_MIN:
         return ""

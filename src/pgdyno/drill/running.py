@@ -1,30 +1,30 @@
-"""Carrying a drill out: checked first, then cut by cut on a server of its own, and kept."""
+"""Running a drill: the checks before it, its cuts on a server of its own, and its record."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.drill._bounds import SETTINGS
 from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
-from pgdyno.drill.storage import store_cut, store_drill
+from pgdyno.drill.storage import store_cut, store_drill, version_of
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder
 from pgdyno.results import store
 from pgdyno.spec import Spec
+from pgdyno.spec.disk import emulated_in_words
 
 POWER = "power"
 """The fault whose cuts are made of one recorded load."""
 
-Besides = Callable[[DrillResult], Mapping[str, Any]]
-"""Further parts of a drill's result, made of its cuts."""
+ExtraMembers = Callable[[DrillResult], Mapping[str, object]]
+"""Further members of the command's result, made of the drill."""
 EachCut = Callable[[DrillResult], None]
 """Called after each cut, with the drill so far."""
 
@@ -38,15 +38,15 @@ def run_drill(
     command: str = "drill",
     spec_text: str = "",
     asked: Sequence[str] = (),
-    besides: Besides | None = None,
+    extra: ExtraMembers | None = None,
     each_cut: EachCut | None = None,
 ) -> DrillResult:
-    """Carry a drill out on a server of its own, recorded cut by cut in ``run``.
+    """Run a drill on a server of its own, recorded cut by cut in ``run``.
 
-    That is a new run file there, or the run of another command, as its ``for_drill`` gives it. Of a
-    run of its own, what ``besides`` makes of the drill is kept in the result. Raises UsageError or
-    SetupError when the drill cannot be, and what ends a session otherwise; cuts until then are
-    kept.
+    ``run`` is the path of a new run file, or the run of another command, as its ``for_drill``
+    returns it. ``extra`` adds members to the result that a run file of its own keeps. Raises
+    UsageError or SetupError when the drill is impossible, and the errors of a session; the cuts
+    until then are kept.
     """
     fault = find_fault(options.fault)
     check_drill(spec, options, fault)
@@ -60,26 +60,26 @@ def run_drill(
         asked=asked,
     ) as session:
         drill = Drill(session, options, fault.bound, ends_processes=fault.ends_processes)
-        book = _Book(drill, fault, besides, each_cut)
+        record = _DrillRecord(drill, fault, extra, each_cut)
         try:
             with drill.undisturbed():
                 drill.prepare()
                 watcher.phase(f"drilling: {fault.summary}")
                 for cut in fault.cuts(drill):
-                    book.enter(cut, drill.load_began_ns)
+                    record.add(cut, drill.load_began_ns)
         finally:
             drill.close()
-            book.close()
-    return book.result()
+            record.close()
+    return record.result()
 
 
 def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
-    """Raise UsageError or SetupError for what a drill of ``fault`` cannot be done with."""
+    """Raise UsageError or SetupError if a drill of ``fault`` is impossible."""
     if spec.server.kind == "existing":
         raise UsageError(
             "drills break their server, so they are only for servers that pgdyno starts",
             code="drill-target",
-            hint="leave the connection out; --pg-bindir chooses the programs, --set the settings",
+            hint="omit the connection; choose binaries with --pg-bindir and settings with --set",
         )
     if options.variant is not None and options.variant not in fault.variants:
         known = ", ".join(fault.variants) or "none"
@@ -90,15 +90,15 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
         )
     if spec.load.transactions is not None:
         raise UsageError(
-            "load.transactions ends the load by itself, and a drill ends it",
+            "load.transactions would end the load, which only the drill may do",
             code="contradiction",
-            hint="leave it out for pgdyno drill",
+            hint="omit it for pgdyno drill",
         )
     if spec.load.acks is not None:
         raise UsageError(
-            "load.acks: a drill keeps its clients' records for itself, load by load",
+            "load.acks: a drill keeps an ack ledger of its own for each load",
             code="contradiction",
-            hint="leave it out; pgdyno run keeps such a record",
+            hint="omit it; pgdyno run keeps such a ledger",
         )
     _check_recorded_only(options)
     fault.check(spec, options)
@@ -106,7 +106,7 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
 
 
 def _check_recorded_only(options: DrillOptions) -> None:
-    """What only cuts of a recorded load can have."""
+    """Raise UsageError for options that only cuts of a recorded load have."""
     given = {
         "--cut": options.cut,
         "--recording": options.recording,
@@ -116,7 +116,7 @@ def _check_recorded_only(options: DrillOptions) -> None:
     named = [option for option, value in given.items() if value is not None]
     if named and options.fault != POWER:
         raise UsageError(
-            f"{named[0]} is for cuts of a recorded load, which {options.fault} has none of",
+            f"{named[0]} is for cuts of a recorded load, and {options.fault} records no load",
             code="contradiction",
             hint=f"--fault {POWER} records its load",
         )
@@ -124,32 +124,34 @@ def _check_recorded_only(options: DrillOptions) -> None:
         raise UsageError(
             f"there is no cut {options.cut} of {options.cuts}",
             code="no-such-cut",
-            hint="--cuts is that of the drill whose cut is to be repeated",
+            hint="give the --cuts of the drill whose cut you want to repeat",
         )
 
 
-class _Book:
-    """Keeps a drill's cuts, in memory and in the run file."""
+class _DrillRecord:
+    """A drill's cuts, in memory and in the run file."""
 
     def __init__(
-        self, drill: Drill, fault: Fault, besides: Besides | None, each_cut: EachCut | None
+        self, drill: Drill, fault: Fault, extra: ExtraMembers | None, each_cut: EachCut | None
     ) -> None:
         session, options, bound = drill.session, drill.options, drill.bound
         self._session = session
         self._options = options
-        self._besides = besides
+        self._extra = extra
         self._each_cut = each_cut
         facts = session.target.facts
-        settings = {name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]}
+        version = version_of(facts)
         self._empty = DrillResult(
             fault=fault.name,
-            title=f"{fault.summary}, PostgreSQL {facts['version'].split(' (')[0]}",
-            spec=session.spec.model_dump(mode="json", by_alias=True),
-            server=facts,
-            settings=settings,
+            title=f"{fault.summary}, PostgreSQL {version}",
+            settings={
+                name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]
+            },
             cuts=(),
             bound_ms=bound.ms,
             bound=bound.words,
+            server_version=version,
+            emulated=emulated_in_words(session.spec.model_dump(mode="json", by_alias=True)),
             run_file=str(session.recorder.path),
             seed=options.seed,
             sham=options.sham,
@@ -158,28 +160,28 @@ class _Book:
         self._drill_id = store_drill(session.recorder, self._empty, options)
         self._cuts: list[Cut] = []
 
-    def enter(self, cut: Cut, load_began_ns: int) -> None:
-        """Record a cut and say how it went."""
+    def add(self, cut: Cut, load_began_ns: int) -> None:
+        """Record a cut and report its outcome."""
         self._cuts.append(cut)
-        recorder, struck_ns = self._session.recorder, load_began_ns + round(cut.at_ms * 1e6)
-        store_cut(recorder, self._drill_id, cut, ns=struck_ns)
+        recorder, cut_ns = self._session.recorder, load_began_ns + round(cut.at_ms * 1e6)
+        store_cut(recorder, self._drill_id, cut, ns=cut_ns)
         label = f"{cut.fault} {cut.variant}".strip()
-        recorder.add_event("fault", label, {"cut": cut.number}, ns=struck_ns)
+        recorder.add_event("fault", label, {"cut": cut.number}, ns=cut_ns)
         if self._each_cut is not None:
             self._each_cut(self.result())
         self._session.watcher.step(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")
 
     def result(self) -> DrillResult:
-        """All cuts so far."""
+        """Return the drill with all cuts so far."""
         return replace(self._empty, cuts=tuple(self._cuts))
 
     def close(self) -> None:
-        """Leave the result in the run file, however the drill ended."""
+        """Store the result in the run file, however the drill ended."""
         result = self.result()
-        more = {} if self._besides is None else self._besides(result)
-        store(self._session.recorder, result.as_result(**more))
+        extra = {} if self._extra is None else self._extra(result)
+        store(self._session.recorder, result.as_result(**extra))
 
 
 def _numbered(cut: Cut, cuts: int) -> str:
-    """A fault with variants has several cuts for each that was asked for."""
+    """Return the cut with its number; the total only where each variant has no cut of its own."""
     return f"cut {cut.number}" if cut.variant else f"cut {cut.number} of {cuts}"

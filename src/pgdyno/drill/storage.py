@@ -1,4 +1,4 @@
-"""Drills in run files: written cut by cut, read back as the results that they were."""
+"""Drills in run files: written cut by cut, read back as the same results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
 from pgdyno.record import CutRow, DrillRow, Recorder, RunFile, RunInfo
+from pgdyno.record.facts import ServerFacts
 from pgdyno.record.opening import damaged
+from pgdyno.spec.disk import emulated_in_words
 
 
 def store_drill(recorder: Recorder, drill: DrillResult, options: DrillOptions) -> int:
-    """Begin to keep a drill, whose cuts follow one by one; its number in the run file."""
+    """Add a drill without its cuts to the run file, and return its number there."""
     return recorder.add_drill(
         fault=drill.fault,
         title=drill.title,
@@ -26,37 +28,41 @@ def store_drill(recorder: Recorder, drill: DrillResult, options: DrillOptions) -
 
 
 def store_cut(recorder: Recorder, drill_id: int, cut: Cut, *, ns: int) -> None:
-    """Keep a cut whose fault struck at monotonic ``ns``."""
+    """Add a cut whose fault was injected at monotonic ``ns``."""
     recorder.add_cut({"drill_id": drill_id, **_row(cut)}, ns=ns)
 
 
 def _row(cut: Cut) -> dict[str, Any]:
-    """Of table cut, but for the drill and the time."""
-    verified = cut.verified
+    """Return the columns of table ``cut``, except the drill and the time."""
     return {
         "number": cut.number,
         "load_ms": cut.at_ms,
         "variant": cut.variant,
         "seed": cut.seed,
         "outcome": cut.outcome,
-        "seen_by": verified.seen_by if verified else "",
-        "server_said": verified.server_said if verified else "",
-        "recovery_s": verified.recovery_s if verified else None,
-        # As exact as it was counted: results round, and what is rounded twice may differ.
-        "ledger": asdict(verified.ledger) if verified and verified.ledger else None,
-        "proof": cut.proof.to_json(),
-        "checks": [check.to_json() for check in (verified.checks if verified else ())],
+        "seen_by": cut.seen_by,
+        "server_said": cut.server_said,
+        "recovery_s": cut.recovery_s,
+        # Exact figures: results round, and a figure that is rounded twice may differ.
+        "ledger": asdict(cut.verified.ledger) if cut.verified and cut.verified.ledger else None,
+        "proof": asdict(cut.proof),
+        "checks": [asdict(check) for check in cut.checks],
         "facts": cut.facts,
     }
 
 
 def stored_drills(run: RunFile) -> list[DrillResult]:
-    """The drills of a run file, as far as they have come; UsageError if they are damaged."""
+    """Return the drills of a run file, with the cuts so far. Raises UsageError if damaged."""
     info = run.run
     try:
         return _results(run, info)
     except (KeyError, TypeError) as error:
-        raise damaged(run.path, f"what it says of its drill is incomplete: {error}") from error
+        raise damaged(run.path, f"the record of its drill is incomplete: {error}") from error
+
+
+def version_of(server: ServerFacts) -> str:
+    """Return the version in a server's recorded facts, without the suffix of a package."""
+    return server.get("version", "").split(" (")[0]
 
 
 def _results(run: RunFile, info: RunInfo) -> list[DrillResult]:
@@ -64,12 +70,12 @@ def _results(run: RunFile, info: RunInfo) -> list[DrillResult]:
         DrillResult(
             fault=row.fault,
             title=row.title,
-            spec=info.spec,
-            server=info.server,
             settings=row.settings,
             cuts=tuple(_cut(each, row) for each in run.cuts(row.id)),
             bound_ms=row.bound_ms,
             bound=row.bound,
+            server_version=version_of(info.server),
+            emulated=emulated_in_words(info.spec),
             run_file=str(run.path),
             seed=row.seed,
             sham=bool(row.sham),
@@ -93,7 +99,7 @@ def _cut(row: CutRow, drill: DrillRow) -> Cut:
 
 
 def _verified(row: CutRow) -> Verified | None:
-    """What was verified; a fault that did not happen leaves nothing that counts."""
+    """Return the verification of a cut; ``None`` if the fault did not happen."""
     if row.outcome == "no-fault":
         return None
     return Verified(

@@ -1,7 +1,8 @@
-"""Why a drill says nothing: no cut, somebody else's hand, no fault, nothing that could be lost."""
+"""Reasons why a drill proves nothing: no cut, outside interference, no fault, nothing to lose."""
 
 from __future__ import annotations
 
+from pgdyno.drill._interference import disturbed_from_outside
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.words import in_words
 from pgdyno.errors import ThresholdError, TrustError
@@ -17,40 +18,37 @@ def check_drilled(result: DrillResult, run: RunFile) -> None:
 
 
 def untrusted(result: DrillResult, run: RunFile) -> TrustError | None:
-    """The error when ``result``, recorded in ``run``, says nothing of what a crash takes; None when
-    it does."""
+    """Return the error if ``result``, recorded in ``run``, proves nothing about a crash."""
     if not result.cuts:
         return TrustError(
-            "no cut was made, so nothing is known", code="no-cut", hint="more --budget, or none"
+            "no cut was made, so nothing is known", code="no-cut", hint="raise --budget or omit it"
         )
     disturbed = [cut.facts["disturbed"] for cut in result.cuts if "disturbed" in cut.facts]
     if disturbed:
-        return TrustError(
-            f"somebody else had a hand in the server in {len(disturbed)} of {len(result.cuts)}"
-            f" cuts, so nothing is known of them: {disturbed[0]}",
-            code="server-disturbed",
-            hint="the kernel's log tells of processes that were killed for want of memory",
-        )
+        scope = f"{len(disturbed)} of {len(result.cuts)} cuts"
+        return disturbed_from_outside(disturbed[0], scope)
     if result.fault_missing:
         missing = sum(cut.outcome == "no-fault" for cut in result.cuts)
         return TrustError(
             f"the fault did not happen in {missing} of {len(result.cuts)} cuts, so nothing is known"
             " of them",
             code="no-fault",
-            hint="--sham was given" if result.sham else f"pgdyno show {result.run_file} says why",
+            hint="--sham was given"
+            if result.sham
+            else f"pgdyno show {result.run_file} shows the reason",
         )
     if result.nothing_acked and all(cut.outcome == "clean" for cut in result.cuts):
         return TrustError(
             "no transaction was acknowledged before a fault, so nothing could be lost"
             f"{_first_error(run)}",
             code="nothing-acked",
-            hint="a longer --load may help, or another script",
+            hint="use a longer --load, or another script",
         )
     return None
 
 
 def beyond_bound(result: DrillResult) -> ThresholdError | None:
-    """The error when a cut lost more than the documentation of its settings allows; else None."""
+    """Return the error if a cut lost more than the documentation of its settings allows."""
     worse = result.worse_than_bound()
     if not worse:
         return None
@@ -63,6 +61,6 @@ def beyond_bound(result: DrillResult) -> ThresholdError | None:
 
 
 def _first_error(run: RunFile) -> str:
-    """What most failed transactions failed with; '' when none did."""
+    """Return the most frequent error of failed transactions; '' if none failed."""
     first = next(iter(run.errors()), None)
     return f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""

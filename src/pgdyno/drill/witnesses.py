@@ -1,10 +1,10 @@
-"""What is put into a database before a crash, and known outside it, to tell what it did.
+"""Known contents of a database before a crash, for comparison afterwards.
 
-:func:`prepare` makes the table in which the load's transactions note themselves, and things that a
-crash has to leave alone: cold tables, an unlogged table (which it has to empty), a sequence. Of the
-user's own tables it notes what the load cannot change, as far as the scripts show that: hashes of
-tables that no script names, numbers of rows of those that scripts only read and update, and
-whether pgbench's balances add up. ``checks`` compares afterwards.
+:func:`prepare` creates the table for the witnesses of the load's transactions, and objects that a
+crash must not change: cold tables, an unlogged table (which it must empty), a sequence. Of the
+user's tables it records what the load cannot change, as far as the scripts show it: hashes of
+tables that no script names, row counts of tables that scripts only read and update, and pgbench's
+balances. ``checks`` compares them after the crash.
 """
 
 from __future__ import annotations
@@ -30,76 +30,80 @@ if TYPE_CHECKING:
     from pgdyno.record import AckLedger
 
 WITNESS_TABLE = "public.pgdyno_witness"
-"""Where the transactions of a load note themselves."""
+"""Table of the witnesses."""
 SCHEMA = "pgdyno_drill"
 COLD_TABLES = (f"{SCHEMA}.cold_written", f"{SCHEMA}.cold_dirty")
 UNLOGGED_TABLE = f"{SCHEMA}.unlogged"
 SEQUENCE = f"{SCHEMA}.numbers"
 READY = "pgdyno: witnesses are ready"
-"""What the server's log says when all of it has been made."""
+"""Log message after everything has been created."""
 _HASHED_BYTES_MAX = 256 << 20
-"""Of larger tables only the rows are counted."""
+"""Size above which a table's rows are only counted."""
 _STANDBYS_SECONDS_MAX = 60.0
 _PGBENCH_TABLE = re.compile(r"\bpgbench_(accounts|tellers|branches|history)\b")
 _DYNAMIC = re.compile(
     r"\b(call|do(?!\s+(nothing|update))|execute|prepare|create|drop|alter)\b|:\w+\s*\."
 )
-"""What may write tables whose names the script does not show."""
+"""Commands that may write to tables that the script does not name."""
 
 
 @dataclass(frozen=True)
 class TableState:
-    """What a table holds."""
+    """The contents of a table."""
 
     name: str
     """Quoted and qualified as SQL needs it."""
     rows: int
     digest: str | None
-    """Over all rows, whatever their order; ``None``: only their number is known."""
+    """Hash of all rows, independent of their order; ``None``: only their number is known."""
 
 
 @dataclass(frozen=True)
 class ZeroSum:
-    """pgbench's balances before the load: what was added to each table. Differences must stay."""
+    """pgbench's balances: the sum in each table. Their differences must not change."""
 
     accounts: int
     tellers: int
     branches: int
     history: int
     all_alike: bool
-    """Every transaction adds to all four; else tellers and branches go together, and accounts and
-    history do."""
+    """True if every transaction adds the same to all four; otherwise only tellers and branches
+    change together, and accounts and history."""
 
     def differences(self) -> tuple[int, ...]:
-        """What no transaction can change."""
+        """Return the differences that no transaction changes."""
         pairs = (self.accounts - self.history, self.tellers - self.branches)
         return (*pairs, self.accounts - self.tellers) if self.all_alike else pairs
 
 
 @dataclass(frozen=True)
 class Witnesses:
-    """What was known of a database before the crash."""
+    """The known contents of a database before the crash.
+
+    Kept recordings contain its fields by name.
+    """
 
     cold: tuple[TableState, ...]
     untouched: tuple[TableState, ...]
     """The user's tables that the load does not change, or whose number of rows it does not."""
     why_untouched: str
-    """Why there are no more of them; '' when nothing stands against it."""
+    """Reason why the user's tables cannot be known; '' if they can."""
     unlogged_rows: int
     number: int
-    """The highest number that the sequence had handed out."""
+    """The highest number that the sequence had returned."""
     zero_sum: ZeroSum | None
     why_no_zero_sum: str = ""
+    """Reason why there is no ``zero_sum``."""
 
 
 def witnessed(directory: Path) -> Acks:
-    """A ledger of a load in ``directory``, whose transactions leave witnesses under a new label."""
+    """Return the ack ledger of a load in ``directory``, whose witnesses have a new label."""
     label = time.time_ns()
     return Acks(directory, label, partial(witness_statement, label))
 
 
 def witness_statement(label: int, group: int) -> str:
-    """What a transaction of a group, by its number in the ledger, executes to note itself."""
+    """Return the statement that writes a witness, for a group by its number in the ledger."""
     return (
         f"insert into {WITNESS_TABLE} (load, grp, client, txn)"
         f" values ({label}, {group}, :client_id, :txn)"
@@ -107,13 +111,15 @@ def witness_statement(label: int, group: int) -> str:
 
 
 def check_witnesses(spec: Spec) -> None:
-    """Raise UsageError for a script whose transactions cannot note themselves; nothing is started
-    and nobody connected to."""
+    """Raise UsageError for a script whose transactions cannot write witnesses.
+
+    No server is started or connected to.
+    """
     try:
         check_scripts(spec, witnessed(Path("acks")))
     except UsageError as problem:
-        why = "a drill has every transaction note itself, its witness, just before its last COMMIT"
-        problem.hint = f"{problem.hint}; {why}" if problem.hint else why
+        reason = "in a drill every transaction writes its witness just before its last COMMIT"
+        problem.hint = f"{problem.hint}; {reason}" if problem.hint else reason
         raise
 
 
@@ -123,12 +129,12 @@ def prepare(
     *,
     unlogged: bool = False,
 ) -> Witnesses:
-    """Make the tables, and note what is in the database. ``conn`` is in autocommit.
+    """Create the drill's tables, and record the contents of the database.
 
-    ``workloads`` are those of the load, by group; without them nothing is known of the user's
-    tables. With ``unlogged`` the transactions note themselves where they write everything else: in
-    a table without WAL. Whatever was made before is made anew. Raises SetupError when the server
-    refuses, or when its standbys do not take over what was made.
+    ``conn`` is in autocommit mode. ``workloads`` are those of the load, by group; without them
+    nothing is known of the user's tables. With ``unlogged`` the witness table is unlogged, like the
+    load's own tables. Existing tables of a drill are replaced. Raises SetupError when the server
+    refuses, or when its standbys do not catch up.
     """
     conn.execute("set synchronous_commit = on")
     _execute(conn, "prepare")
@@ -152,10 +158,9 @@ def prepare(
 
 
 def renew(conn: psycopg.Connection, witnesses: Witnesses) -> Witnesses:
-    """Make a database that came through a crash ready for the next load: faster than preparing.
+    """Make a database ready for the next load after a crash; faster than :func:`prepare`.
 
-    What was cold stays as it is and is not looked at again, except that part of it that is to be
-    dirty when the load begins.
+    Cold tables are not read again, except the one that must be dirty when the load begins.
     """
     conn.execute("set synchronous_commit = on")
     _execute(conn, "renew")
@@ -170,19 +175,19 @@ def renew(conn: psycopg.Connection, witnesses: Witnesses) -> Witnesses:
     return renewed
 
 
-def scripts_choose(workloads: Mapping[str, Workload]) -> bool:
-    """Whether a script decides for itself what its commits wait for."""
+def scripts_set_commit(workloads: Mapping[str, Workload]) -> bool:
+    """True if a script sets synchronous_commit itself."""
     return any("synchronous_commit" in _without_comments(text) for text in _texts(workloads))
 
 
-def read_present(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
-    """The witnesses of the ledger's loads, as :func:`~pgdyno.drill._ledger.judge` takes them.
+def read_witnesses(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
+    """Return the witnesses of the ledger's loads, for :func:`~pgdyno.drill._ledger.compare`.
 
-    Read from the table itself and not through its index, which may be damaged in other ways.
+    They are read from the table and not through its index, which may be damaged independently.
     """
     import numpy as np
 
-    from pgdyno.drill._ledger import PRESENT
+    from pgdyno.drill._ledger import WITNESS_COLUMNS
 
     labels = np.array([load.label for load in acks.loads], dtype=np.int64)
     wanted = ", ".join(str(label) for label in labels)
@@ -196,29 +201,31 @@ def read_present(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
         )
         with conn.cursor().copy(command.encode()) as copy:
             text = b"".join(bytes(block) for block in copy)
-    columns = np.fromstring(text.decode(), dtype=np.int64, sep=" ").reshape(-1, len(PRESENT))
-    present = np.empty(len(columns), dtype=np.dtype(PRESENT))
+    columns = np.fromstring(text.decode(), dtype=np.int64, sep=" ").reshape(
+        -1, len(WITNESS_COLUMNS)
+    )
+    present = np.empty(len(columns), dtype=np.dtype(WITNESS_COLUMNS))
     order = np.argsort(labels)
     present["load"] = order[np.searchsorted(labels, columns[:, 0], sorter=order)]
-    for number, (name, _) in enumerate(PRESENT[1:], start=1):
+    for number, (name, _) in enumerate(WITNESS_COLUMNS[1:], start=1):
         present[name] = columns[:, number]
     return present
 
 
 def table_state(conn: psycopg.Connection, name: str) -> TableState:
-    """Count and hash a table; ``name`` as SQL needs it."""
+    """Count and hash the rows of a table; ``name`` is as SQL needs it."""
     rows, digest = conn.execute(query("table_state", table=name)).fetchone() or (0, "")
     return TableState(name, int(rows), str(digest))
 
 
 def count_rows(conn: psycopg.Connection, name: str) -> int:
-    """The number of rows of a table; ``name`` as SQL needs it."""
+    """Return the number of rows of a table; ``name`` is as SQL needs it."""
     row = conn.execute(f"select count(*) from {name}".encode()).fetchone()
     return int(row[0]) if row else 0
 
 
 def balances(conn: psycopg.Connection, *, all_alike: bool) -> ZeroSum:
-    """pgbench's balances now."""
+    """Return pgbench's present balances."""
     row = conn.execute(query("balances")).fetchone()
     assert row is not None
     accounts, tellers, branches, history = (int(value) for value in row)
@@ -226,14 +233,14 @@ def balances(conn: psycopg.Connection, *, all_alike: bool) -> ZeroSum:
 
 
 def last_number(conn: psycopg.Connection) -> int:
-    """The highest number that the sequence has handed out, or may have."""
+    """Return the highest number that the sequence has returned, or may have."""
     row = conn.execute(f"select last_value from {SEQUENCE}".encode()).fetchone()
     assert row is not None
     return int(row[0])
 
 
 def _execute(conn: psycopg.Connection, name: str) -> None:
-    """Execute the statements of a file one by one: some of them cannot be in a transaction."""
+    """Execute the statements of a file one by one; some cannot run in a transaction."""
     import psycopg
 
     try:
@@ -242,14 +249,14 @@ def _execute(conn: psycopg.Connection, name: str) -> None:
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error)
         raise SetupError(
-            f"cannot make what a drill looks for afterwards: {message}",
+            f"cannot create the tables of the drill: {message}",
             code="witnesses",
             hint=error.diag.message_hint,
         ) from None
 
 
 def _install_amcheck(conn: psycopg.Connection) -> None:
-    """So that nothing has to be installed into a database that came through a crash."""
+    """Install amcheck, so that nothing has to be installed after the crash."""
     found = conn.execute("select from pg_available_extensions where name = 'amcheck'").fetchone()
     if found is not None:
         conn.execute("create extension if not exists amcheck")
@@ -266,7 +273,7 @@ def _untouched(
         return (), "the load's scripts are not known"
     bare = [_without_comments(text) for text in texts]
     if any(_DYNAMIC.search(text) for text in bare):
-        return (), "a script calls what may change any table"
+        return (), "a script uses commands that may change any table"
     hidden = conn.execute(query("hidden_writers")).fetchone()
     if hidden is None or hidden[0]:
         return (), "triggers, rules or functions may change any table"
@@ -274,7 +281,7 @@ def _untouched(
     for name, relation, bytes_ in conn.execute(query("tables")).fetchall():
         if _may_gain_or_lose_rows(relation, bare):
             continue
-        if bytes_ <= _HASHED_BYTES_MAX and not any(_names(relation, text) for text in bare):
+        if bytes_ <= _HASHED_BYTES_MAX and not any(_mentions(text, relation) for text in bare):
             states.append(table_state(conn, name))
         else:
             states.append(TableState(name, count_rows(conn, name), None))
@@ -285,7 +292,7 @@ def _without_comments(text: str) -> str:
     return re.sub(r"--[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).lower()
 
 
-def _names(relation: str, text: str) -> bool:
+def _mentions(text: str, relation: str) -> bool:
     return re.search(rf"\b{re.escape(relation.lower())}\b", text) is not None
 
 
@@ -294,7 +301,7 @@ def _may_gain_or_lose_rows(relation: str, texts: Iterable[str]) -> bool:
     target = rf'\b{verbs}\s+(only\s+)?("?\w+"?\s*\.\s*)?"?{re.escape(relation.lower())}\b'
     listed = r"\btruncate\b[^;]*,"
     return any(
-        re.search(target, text) or (_names(relation, text) and re.search(listed, text))
+        re.search(target, text) or (_mentions(text, relation) and re.search(listed, text))
         for text in texts
     )
 
@@ -307,18 +314,18 @@ def _zero_sum(conn: psycopg.Connection, texts: Iterable[str] | None) -> tuple[Ze
     names = {text: name for name, text in builtin_scripts().items()}
     using = [text for text in texts if _PGBENCH_TABLE.search(_without_comments(text))]
     if not any(names.get(text) in ("tpcb-like", "simple-update") for text in using):
-        return None, "no script of pgbench's writes its tables"
+        return None, "no script of pgbench writes to its tables"
     if any(text not in names for text in using):
         return None, "another script uses pgbench's tables"
-    without_wal = conn.execute(query("balances_unlogged")).fetchone()
-    if without_wal is None or without_wal[0]:
+    unlogged = conn.execute(query("balances_unlogged")).fetchone()
+    if unlogged is None or unlogged[0]:
         return None, "pgbench's tables are unlogged: a crash empties them"
     all_alike = all(names[text] != "simple-update" for text in using)
     return balances(conn, all_alike=all_alike), ""
 
 
 def _wait_for_standbys(conn: psycopg.Connection) -> None:
-    """What was made has to be on every standby before a fault may take the primary's away."""
+    """Wait until every standby has the drill's tables, which a fault may destroy on the primary."""
     deadline = time.monotonic() + _STANDBYS_SECONDS_MAX
     while True:
         row = conn.execute(query("standbys_behind")).fetchone()
@@ -328,6 +335,6 @@ def _wait_for_standbys(conn: psycopg.Connection) -> None:
             raise SetupError(
                 f"a standby did not catch up within {_STANDBYS_SECONDS_MAX:.0f} s",
                 code="standby-behind",
-                hint="a smaller delay of the replication connection may help",
+                hint="use a smaller delay of the replication connection",
             )
         time.sleep(0.05)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.model import Cut, figure
+from pgdyno.drill.model import NOTHING_ACKED, Cut, LedgerCount, figure
 
 
 def in_words(cut: Cut) -> str:
-    """One cut in a line: what came of it, and by what that was seen."""
+    """Return one cut in a line: its outcome, and the check that decided it."""
     if "disturbed" in cut.facts:
-        return f"counts for nothing: {cut.proof.sentence}"
+        return f"does not count: {cut.proof.sentence}"
     if cut.outcome == "no-fault":
         return f"the fault did not happen: {cut.proof.sentence}"
-    assert cut.verified is not None
-    verified, variant = cut.verified, f"{cut.variant}: " if cut.variant else ""
-    recovered = (
-        "" if verified.recovery_s is None else f", up again after {verified.recovery_s:.2f} s"
-    )
-    if verified.outcome == "refused":
-        return f"{variant}refused to start: {verified.server_said or verified.seen_by}"
-    if verified.outcome == "corrupt":
-        return f"{variant}corrupt, seen by {verified.seen_by}{recovered}"
-    ledger = cut.ledger
-    if ledger is None:
-        return f"{variant}{verified.outcome}{recovered}"
+    variant = f"{cut.variant}: " if cut.variant else ""
+    if cut.outcome == "refused":
+        return f"{variant}refused to start: {cut.server_said or cut.seen_by}"
+    recovered = "" if cut.recovery_s is None else f", up again after {cut.recovery_s:.2f} s"
+    if cut.outcome == "corrupt":
+        return f"{variant}corrupt, seen by {cut.seen_by}{recovered}"
+    said = cut.outcome if cut.ledger is None else _ledger_in_words(cut.ledger)
+    return f"{variant}{said}{recovered}"
+
+
+def _ledger_in_words(ledger: LedgerCount) -> str:
+    """Return the commits that a consistent database has lost, in words."""
+    if not ledger.acked:
+        return NOTHING_ACKED
     if ledger.lost:
         return (
-            f"{variant}lost {ledger.lost:,} of {ledger.acked:,} acknowledged commits, the oldest"
-            f" from {figure(ledger.lost_ms)} ms before{recovered}"
+            f"lost {ledger.lost:,} of {ledger.acked:,} acknowledged commits, the oldest"
+            f" {figure(ledger.lost_ms)} ms before the fault"
         )
-    return f"{variant}all of {ledger.acked:,} acknowledged commits are there{recovered}"
+    return f"all of {ledger.acked:,} acknowledged commits are present"

@@ -20,7 +20,7 @@ def cells_of(result: DrillResult) -> list[Loss]:
     worse = {cut.number for cut in result.worse_than_bound()}
     return [
         _cell(result, variant, cuts, worse=sum(cut.number in worse for cut in cuts))
-        for variant, cuts in result.questions().items()
+        for variant, cuts in result.cuts_by_variant().items()
     ]
 
 

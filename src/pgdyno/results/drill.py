@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import AfterValidator, ConfigDict
 
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import Number, Part
+
+Facts = dict[str, Any]
+"""JSON values by name; each fault has its own names."""
+_Rounded3 = Annotated[float, AfterValidator(partial(round, ndigits=3))]
+"""A number rounded to three decimals."""
+_Rounded4 = Annotated[float, AfterValidator(partial(round, ndigits=4))]
 
 
 class Proof(Part):
@@ -15,16 +22,16 @@ class Proof(Part):
 
     happened: bool
     sentence: str
-    facts: dict[str, Any]
+    facts: Facts
 
 
 class Check(Part):
     """A check of the database after the fault"""
 
     passed: bool | None
-    """null: not made; detail says why"""
+    """null: the check was not made; detail gives the reason"""
     detail: str
-    seconds: float
+    seconds: _Rounded3
 
 
 class Cut(Part):
@@ -32,36 +39,36 @@ class Cut(Part):
 
     number: int
     variant: str
-    """Of a fault that has several, otherwise ''"""
+    """Variant of the fault; '' if the fault has none"""
     seed: int
     """All random choices of this cut follow from it"""
-    at_ms: float
+    at_ms: Annotated[float, AfterValidator(partial(round, ndigits=1))]
     """Time of the fault, since the load began"""
     proof: Proof
     acked: int | None
     """Commits acknowledged before the fault; null: nothing could be counted"""
     lost: int | None
-    """Of these, absent from the database"""
-    lost_ms: float | None
+    """Acknowledged commits that are absent from the database"""
+    lost_ms: _Rounded3 | None
     """From the oldest lost acknowledgement to the fault"""
     ghost: int | None
-    """Of the unknown, present in the database"""
+    """Unknown commits that are present in the database"""
     unknown: int | None
-    """Under way when the connection ended, so that no client knows their outcome"""
+    """Commits under way when the connection ended, so that no client knows their outcome"""
     holes: int | None
-    """Absent, although a later commit of the same client is there"""
+    """Absent, although a later commit of the same client is present"""
     phantoms: int | None
-    """Present, although surely not committed"""
+    """Present, although certainly not committed"""
     duplicates: int | None
     """Present more than once"""
-    recovery_s: float | None
+    recovery_s: _Rounded3 | None
     """From the server's start to its first answer; null: it refused to start"""
     outcome: Literal["clean", "lost", "refused", "corrupt", "no-fault"]
     seen_by: str
     """The check that decided the outcome"""
     server_said: str
     checks: dict[str, Check]
-    facts: dict[str, Any]
+    facts: Facts
 
 
 class Summary(Part):
@@ -73,17 +80,17 @@ class Summary(Part):
     acked: int
     lost_max: int | None
     lost_median: Number | None
-    lost_ms_max: float | None
-    lost_ms_median: float | None
+    lost_ms_max: _Rounded3 | None
+    lost_ms_median: _Rounded3 | None
     bound_ms: Number | None
     """Documented bound of loss; null: there is none"""
     corrupt: int
     refused: int
     lost: int
-    """Cuts that lost something and are whole otherwise"""
+    """Cuts that lost commits and are otherwise undamaged"""
     clean: int
-    recovery_s_median: float | None
-    recovery_s_max: float | None
+    recovery_s_median: _Rounded3 | None
+    recovery_s_max: _Rounded3 | None
     upper_bound: float | None
     """Upper bound, at 95 % confidence, of the share of such faults that do harm"""
     sentence: str
@@ -112,8 +119,8 @@ class Drill(Part):
 
 class Difference(Part):
     what: Literal["lost", "lost_ms", "recovery_s", "damaged"]
-    here: float
-    there: float
+    here: _Rounded4
+    there: _Rounded4
     p: float
     differs: bool
     sentence: str
@@ -126,7 +133,7 @@ class DrillResult(Drill):
     )
 
     chapter: RecordedChapter | None = None
-    """Of a run that is a chapter of a story"""
+    """Present if the run is a chapter of a story"""
     against: Drill | None = None
     """The same drill on the other server, with a second --pg-bindir"""
     differences: tuple[Difference, ...] | None = None

@@ -148,7 +148,7 @@ def _drill(
             *("--cuts", str(options.cuts)),
             *(() if spec.load.seed is None else ("--seed", str(options.seed))),
         ),
-        besides=lambda drill: {
+        extra=lambda drill: {
             "chapter": RecordedChapter(**_told(number, chapter, _drilled(drill)), of=of)
         },
     )

@@ -1,37 +1,39 @@
-"""The clients' acknowledged commits against the witnesses that their transactions left."""
+"""The clients' acknowledged commits, compared with the witnesses of their transactions."""
 
 from __future__ import annotations
 
-from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
-from pgdyno.drill._ledger import judge
-from pgdyno.drill.model import LedgerCount
-from pgdyno.drill.witnesses import read_present
+from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
+from pgdyno.drill._ledger import compare
+from pgdyno.drill.model import NOTHING_ACKED, LedgerCount
+from pgdyno.drill.witnesses import read_witnesses
 
 
-def _look(scene: Scene) -> Seen:
-    crashed = scene.crashed
+def _run(context: CheckContext) -> CheckResult:
+    crashed = context.crashed
     if any(load.label is None for load in crashed.acks.loads):
         return None, "the load left no witnesses"
-    present = read_present(scene.conn, crashed.acks)
-    count = judge(crashed.acks, present, crashed.cut_ns, only_before_cut=crashed.only_before_cut)
-    scene.count = count
+    present = read_witnesses(context.conn, crashed.acks)
+    count = compare(crashed.acks, present, crashed.cut_ns, only_before_cut=crashed.only_before_cut)
+    context.count = count
     return not count.lost and not count.inconsistent, _in_words(count)
 
 
 def _in_words(count: LedgerCount) -> str:
     parts = [f"{count.acked:,} acknowledged, {count.lost:,} of them lost"]
+    if not count.acked:
+        parts = [NOTHING_ACKED]
     if count.lost:
-        parts.append(f"the oldest {count.lost_ms:.1f} ms before")
+        parts.append(f"the oldest {count.lost_ms:.1f} ms before the fault")
     if count.unknown:
-        parts.append(f"{count.unknown:,} unknown, {count.ghost:,} of them there")
+        parts.append(f"{count.unknown:,} unknown, {count.ghost:,} of them present")
     for number, what in (
-        (count.holes, "lost though the same client's later ones are there"),
-        (count.phantoms, "there though they cannot have been committed"),
-        (count.duplicates, "there more than once"),
+        (count.holes, "lost although later ones of the same client are present"),
+        (count.phantoms, "present although they cannot have been committed"),
+        (count.duplicates, "present more than once"),
     ):
         if number:
             parts.append(f"{number:,} {what}")
     return ", ".join(parts)
 
 
-CHECK = CheckRule("ledger", Stage.LEDGER, _look)
+CHECK = CheckRule("ledger", Stage.LEDGER, _run)

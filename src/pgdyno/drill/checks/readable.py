@@ -1,19 +1,19 @@
-"""Every table can be read from its first row to its last, long values too."""
+"""Every table can be read completely, including long values."""
 
 from __future__ import annotations
 
 import psycopg
 
-from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage, is_damage
+from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage, is_damage
 from pgdyno.drill._queries import query
 
 
-def _look(scene: Scene) -> Seen:
-    tables = scene.conn.execute(query("readable")).fetchall()
+def _run(context: CheckContext) -> CheckResult:
+    tables = context.conn.execute(query("readable")).fetchall()
     for name, source in tables:
         try:
-            # The server itself throws the rows away, once it has put each together.
-            scene.conn.execute(f"copy {source} to '/dev/null'".encode())
+            # The server assembles each row and discards it.
+            context.conn.execute(f"copy {source} to '/dev/null'".encode())
         except psycopg.Error as error:
             if not is_damage(error):
                 raise
@@ -21,4 +21,4 @@ def _look(scene: Scene) -> Seen:
     return True, f"{len(tables)} tables read"
 
 
-CHECK = CheckRule("readable", Stage.READING, _look, deep=True)
+CHECK = CheckRule("readable", Stage.READING, _run, deep=True)

@@ -1,17 +1,17 @@
-"""A sequence is not behind the numbers that it gave to transactions which are there."""
+"""A sequence is not behind the numbers of the transactions that are present."""
 
 from __future__ import annotations
 
-from pgdyno.drill._checking import CheckRule, Scene, Seen, Stage
+from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
 from pgdyno.drill.witnesses import WITNESS_TABLE, last_number
 
 
-def _look(scene: Scene) -> Seen:
-    row = scene.conn.execute(f"select max(number) from {WITNESS_TABLE}".encode()).fetchone()
-    used = max((row[0] if row else None) or 0, scene.crashed.witnesses.number)
-    stands_at = last_number(scene.conn)
-    detail = f"stands at {stands_at:,}, and {used:,} was the highest number in use"
-    return stands_at >= used, detail
+def _run(context: CheckContext) -> CheckResult:
+    row = context.conn.execute(f"select max(number) from {WITNESS_TABLE}".encode()).fetchone()
+    used = max((row[0] if row else None) or 0, context.crashed.witnesses.number)
+    last = last_number(context.conn)
+    detail = f"the sequence is at {last:,}, and {used:,} is the highest number in use"
+    return last >= used, detail
 
 
-CHECK = CheckRule("sequence", Stage.READING, _look)
+CHECK = CheckRule("sequence", Stage.READING, _run)

@@ -1,8 +1,8 @@
 """``disk-full``: the disk of the WAL, or of the data, fills up under load.
 
-Without room for WAL a server goes down with a PANIC; without room for data, statements fail with
-SQLSTATE 53100 and the server lives on. Neither may lose what was acknowledged. Both disks are
-limited ones of this drill's own, and are filled by a ballast file, so that no other disk is.
+Without space for WAL a server goes down with a PANIC; without space for data, statements fail with
+SQLSTATE 53100 and the server continues. Neither may lose acknowledged commits. Both disks are small
+disks that the drill creates and fills with a ballast file, so no other disk fills up.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.drill._drill import Drill
-from pgdyno.drill._evidence import Said, processes
+from pgdyno.drill._evidence import NewLog, processes
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.results.drill import Facts
 from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.safefiles import as_server_account_in, new_plain
 from pgdyno.spec import Spec, spec_from_fields
@@ -28,25 +29,25 @@ from pgdyno.spec import Spec, spec_from_fields
 _WAL, _DATA = "wal", "data"
 _NO_SPACE = "No space left on device"
 _SIZES_MB = {_DATA: (400, 25), _WAL: (512, 20)}
-"""Room for an empty cluster and its load, and for each unit of pgbench's scale."""
-_LEFT_KB = {_DATA: (0, 256), _WAL: (1024, 12 * 1024)}
-"""Fewest and most kilobytes left free. A segment of WAL is 16 MB, so there is no room for one."""
+"""Space for an empty cluster and its load, and for each unit of pgbench's scale."""
+_FREE_KB = {_DATA: (0, 256), _WAL: (1024, 12 * 1024)}
+"""Minimum and maximum of free space. A WAL segment has 16 MB, so there is no space for one."""
 _SETTINGS = {
-    # Else the server starts itself again while its disk is still full.
+    # Otherwise the server restarts while its disk is still full.
     "restart_after_crash": "off",
-    # Else it goes on for long in segments that it has from before.
+    # Otherwise it continues for long with recycled segments.
     "wal_recycle": "off",
     "min_wal_size": "32MB",
 }
 _STEP_BYTES_MIN = 4096
 _FULL_S_MAX = 60.0
-_LOOK_S = 0.02
+_POLL_S = 0.02
 _AFTERWARDS_S = 0.3
 _DRAIN_MS = 2_000
 
 
 def _adapt(spec: Spec, _options: DrillOptions) -> Spec:
-    """Both disks limited; what the spec has limited itself stays as it is."""
+    """Limit the size of both disks, except those that the spec limits itself."""
     fields = spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     wal = spec.disk.wal_plan
     if spec.disk.data_plan.kind == "plain":
@@ -65,131 +66,132 @@ def _tmpfs(role: str, spec: Spec) -> str:
 def _check(spec: Spec, _options: DrillOptions) -> None:
     if os.geteuid() != 0:
         raise SetupError(
-            "disk-full fills disks of its own, and only root may mount them",
+            "disk-full fills disks that it mounts, and only root may mount them",
             code="not-root",
-            hint="run pgdyno as root, or choose another fault; kill needs no root",
+            hint="run pgdyno as root, or choose a fault that needs no root, such as kill",
         )
     for role, plan in ((_DATA, spec.disk.data_plan), (_WAL, spec.disk.wal_plan)):
         if plan is not None and plan.path is not None:
             raise UsageError(
-                f"disk.{role}: disk-full would fill {plan.path}, which is not pgdyno's own",
+                f"disk.{role}: disk-full would fill {plan.path}, which pgdyno did not create",
                 code="disk-not-ours",
-                hint="leave it out, or name a tmpfs or a slow disk",
+                hint="omit it, or use a tmpfs or a slow disk",
             )
 
 
 def _cuts(drill: Drill) -> Iterator[Cut]:
-    wanted = drill.options.variant
     for number, rng, seed in drill.plan():
-        variant = wanted or (_WAL if number % 2 else _DATA)
+        variant = drill.options.variant or (_WAL if number % 2 else _DATA)
         drill.load_until_fault(rng)
-        said = Said(drill.cluster)
-        folder = drill.cluster.wal_dir if variant == _WAL else drill.cluster.data_dir
-        with _ballast(drill, folder, _left_bytes(variant, rng)) as full:
-            seen = _wait_until_full(drill, said, variant, full)
+        log = NewLog(drill.cluster)
+        directory = drill.cluster.wal_dir if variant == _WAL else drill.cluster.data_dir
+        with _ballast(drill, directory, _bytes_left_free(variant, rng)) as free_bytes:
+            complaint = _wait_until_full(drill, log, variant)
             cut_ns = time.monotonic_ns()
             acks = drill.end_load(_DRAIN_MS if variant == _DATA else 0)
-            seen = _looked_at(drill, seen)
+            full = _FullDisk(free_bytes, complaint, _processes_left(drill))
         drill.cluster.stop()
         drill.look_for_kills()
         control = drill.cluster.control_data()
         verified = drill.verify(acks, cut_ns)
-        proof = _proof(variant, seen, control, said)
+        proof = _proof(variant, full, control, log)
         yield drill.cut(number, seed, cut_ns, proof, verified, variant=variant)
 
 
-def _left_bytes(variant: str, rng: random.Random) -> int:
-    return rng.randint(*_LEFT_KB[variant]) * 1024
+def _bytes_left_free(variant: str, rng: random.Random) -> int:
+    return rng.randint(*_FREE_KB[variant]) * 1024
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What was there while the disk was full."""
+class _FullDisk:
+    """The state of the server while the disk was full."""
 
     free_bytes: int
-    """When it was filled."""
-    complaint: str = ""
-    """What the server said of it."""
-    processes: int = 0
-    """Of the server, afterwards."""
+    """Free space after the disk was filled."""
+    complaint: str
+    """The server's log message about it; '' if none."""
+    processes: int
+    """Number of the server's processes afterwards."""
 
 
 @contextmanager
-def _ballast(drill: Drill, folder: Path, left_bytes: int) -> Iterator[_Seen]:
-    """Within the block, a file leaves so much room on the disk of ``folder``; a sham has none."""
-    path = folder.parent / "ballast"
+def _ballast(drill: Drill, directory: Path, left_bytes: int) -> Iterator[int]:
+    """Fill the disk of ``directory`` except ``left_bytes`` within the block, unless it is a sham.
+
+    Yields the free space in bytes.
+    """
+    path = directory.parent / "ballast"
     try:
         if not drill.options.sham:
             _fill(path, left_bytes)
-        yield _Seen(_free_bytes(folder))
+        yield _free_bytes(directory)
     finally:
         with as_server_account_in(path.parent):
             path.unlink(missing_ok=True)
 
 
 def _fill(path: Path, left_bytes: int) -> None:
-    """Make a file that leaves so much room beside it, while others write there too."""
+    """Create a file that leaves ``left_bytes`` free, while others write to the disk as well."""
     size = 0
     with new_plain(path) as file:
-        step = room = _free_bytes(path.parent) - left_bytes
-        while room > 0 and step >= _STEP_BYTES_MIN:
+        step = excess = _free_bytes(path.parent) - left_bytes
+        while excess > 0 and step >= _STEP_BYTES_MIN:
             try:
                 os.posix_fallocate(file.fileno(), size, step)
                 size += step
             except OSError as problem:
                 if problem.errno != errno.ENOSPC:
                     raise
-                step //= 2  # somebody else was quicker
-            room = _free_bytes(path.parent) - left_bytes
-            step = min(step, room)
+                step //= 2  # The server has used the space meanwhile.
+            excess = _free_bytes(path.parent) - left_bytes
+            step = min(step, excess)
 
 
-def _free_bytes(folder: Path) -> int:
-    room = os.statvfs(folder)
-    return room.f_bavail * room.f_frsize
+def _free_bytes(directory: Path) -> int:
+    status = os.statvfs(directory)
+    return status.f_bavail * status.f_frsize
 
 
-def _wait_until_full(drill: Drill, said: Said, variant: str, seen: _Seen) -> _Seen:
-    """Let the load run until the server complains, and a little more if it lives on."""
+def _wait_until_full(drill: Drill, log: NewLog, variant: str) -> str:
+    """Let the load run until the server logs that the disk is full, and return the message."""
     deadline = time.monotonic() + (0.0 if drill.options.sham else _FULL_S_MAX)
-    complaint, lives = "", True
-    while not complaint and lives and time.monotonic() < deadline:
-        drill.session.wait(_LOOK_S)
-        lives = drill.cluster.running  # Asked first: one that has ended has said all it will.
-        complaint = said.line_with(_NO_SPACE)
+    complaint, running = "", True
+    while not complaint and running and time.monotonic() < deadline:
+        drill.session.wait(_POLL_S)
+        running = drill.cluster.running  # Before the log: a server that has ended logs no more.
+        complaint = log.line_with(_NO_SPACE)
     if variant == _DATA:
         drill.session.wait(_AFTERWARDS_S)
-    return _Seen(seen.free_bytes, complaint)
+    return complaint
 
 
-def _looked_at(drill: Drill, seen: _Seen) -> _Seen:
-    """The processes left; those of a server that has had a PANIC take a moment to go."""
+def _processes_left(drill: Drill) -> int:
+    """Return the number of processes; those of a server after a PANIC take a moment to end."""
     deadline = time.monotonic() + _AFTERWARDS_S
     while (left := len(processes(drill.cluster))) and time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
-    return _Seen(seen.free_bytes, seen.complaint, left)
+        time.sleep(_POLL_S)
+    return left
 
 
-def _proof(variant: str, seen: _Seen, control: ControlData, said: Said) -> Proof:
-    panic = said.line_with("PANIC:")
-    facts = {
-        "free_bytes": seen.free_bytes,
-        "log": [line for line in (panic, seen.complaint) if line],
-        "processes_left": seen.processes,
+def _proof(variant: str, full: _FullDisk, control: ControlData, log: NewLog) -> Proof:
+    panic = log.line_with("PANIC:")
+    facts: Facts = {
+        "free_bytes": full.free_bytes,
+        "log": [line for line in (panic, full.complaint) if line],
+        "processes_left": full.processes,
         "control_file": control.state,
     }
-    left = f"{seen.free_bytes / 1024:,.0f} kB"
-    disk = "WAL's" if variant == _WAL else "data's"
-    if not seen.complaint:
-        return Proof(False, f"the {disk} disk did not fill up: {left} were free", facts)
+    free = f"{full.free_bytes / 1024:,.0f} kB"
+    disk = "WAL" if variant == _WAL else "data"
+    if not full.complaint:
+        return Proof(False, f"the disk of the {disk} did not fill up: {free} were free", facts)
+    cause = f"with {free} free on the disk of the {disk}"
     if variant == _DATA:
-        sentence = f"with {left} left on the data's disk, statements failed: {seen.complaint}"
-        lives = "the server lived on" if seen.processes else "the server went down"
-        return Proof(True, f"{sentence}; {lives}", facts)
-    went_down = bool(panic) and not seen.processes and control.in_production
+        server = "the server continued" if full.processes else "the server went down"
+        return Proof(True, f"{cause} statements failed: {full.complaint}; {server}", facts)
+    went_down = bool(panic) and not full.processes and control.in_production
     how = "went down" if went_down else "did not go down"
-    sentence = f"with {left} left on the WAL's disk the server {how}: {panic or seen.complaint}"
-    return Proof(went_down, sentence, facts)
+    return Proof(went_down, f"{cause} the server {how}: {panic or full.complaint}", facts)
 
 
 FAULT = Fault(

@@ -1,7 +1,7 @@
 """``during-recovery``: the server is killed, and killed again several times while it recovers.
 
-The moments are chosen among what a server says as it recovers, and a little after it: a time
-counted from its start would mostly miss a recovery of a tenth of a second.
+Each later kill follows a log message of the recovery after a short delay: a kill at a fixed time
+after the start would mostly miss a recovery of a tenth of a second.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from pgdyno.drill._crash import crash_under_load
 from pgdyno.drill._drill import Drill
-from pgdyno.drill._evidence import Said, processes
-from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
+from pgdyno.drill._evidence import NewLog, processes
+from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.drill.model import Cut, Proof
 from pgdyno.errors import SetupError
+from pgdyno.results.drill import Facts
 from pgdyno.server import Cluster
 from pgdyno.server.local.signals import send
 
-_AGAIN = (2, 4)
+_LATER_KILLS = (2, 4)
 """The fewest and most kills during recovery."""
-_MOMENTS = (
+_MESSAGES = (
     "starting PostgreSQL",
     "system was interrupted",
     "redo starts at",
@@ -34,63 +34,64 @@ _MOMENTS = (
 )
 _READY = "ready to accept connections"
 _DELAY_MS_MAX = 30.0
-_LOOK_S = 0.001
+_POLL_S = 0.001
 
 
 def _cuts(drill: Drill) -> Iterator[Cut]:
     for number, rng, seed in drill.plan():
         crash, acks = crash_under_load(drill, rng, Cluster.kill)
-        again = [_crash_again(drill, rng) for _ in range(rng.randint(*_AGAIN))]
+        later = [_kill_in_recovery(drill, rng) for _ in range(rng.randint(*_LATER_KILLS))]
         verified = drill.verify(acks, crash.cut_ns)
-        proof = _proof(crash.proof(came_up=verified.outcome != "refused"), again)
+        proof = _proof(crash.proof(came_up=verified.outcome != "refused"), later)
         yield drill.cut(number, seed, crash.cut_ns, proof, verified)
 
 
 @dataclass(frozen=True)
-class _Again:
-    """One more kill."""
+class _LaterKill:
+    """One kill during recovery."""
 
     after: str
-    """What the server had said just before."""
+    """The log message that it followed."""
     delay_ms: float
     killed: int
-    """Processes that were ended."""
+    """Number of killed processes."""
     accepting: bool
-    """Whether it had begun to accept connections before it was killed, or never was."""
+    """True if the server accepted connections before it was killed, or was never killed."""
     control_file: str
-    """"shut down" is possible: the checkpoint at the end of recovery writes it before connections
-    are accepted."""
+    """State in the control file; "shut down" is possible, because the checkpoint at the end of
+    recovery writes it before connections are accepted."""
 
     @property
     def hit(self) -> bool:
+        """True if the server was killed before it accepted connections."""
         return self.killed > 0 and not self.accepting
 
 
-def _crash_again(drill: Drill, rng: random.Random) -> _Again:
-    """Start the dead server and kill it as it recovers; in a sham, let it be."""
+def _kill_in_recovery(drill: Drill, rng: random.Random) -> _LaterKill:
+    """Start the dead server and kill it as it recovers; in a sham, let it recover."""
     cluster = drill.cluster
-    after, delay_ms = rng.choice(_MOMENTS), rng.uniform(0, _DELAY_MS_MAX)
-    said = Said(cluster)
-    killer = _Killer(cluster, said, after, delay_ms, armed=not drill.options.sham)
+    after, delay_ms = rng.choice(_MESSAGES), rng.uniform(0, _DELAY_MS_MAX)
+    log = NewLog(cluster)
+    killer = _Killer(cluster, log, after, delay_ms, armed=not drill.options.sham)
     with killer:
         try:
             cluster.start()
         except SetupError:
             if not killer.killed:
                 raise
-    accepting = bool(said.line_with(_READY))
+    accepting = bool(log.line_with(_READY))
     cluster.stop()
-    return _Again(after, delay_ms, killer.killed, accepting, cluster.control_data().state)
+    return _LaterKill(after, delay_ms, killer.killed, accepting, cluster.control_data().state)
 
 
 class _Killer(threading.Thread):
-    """Waits for the moment, on a thread of its own, for the start of a server is waited for."""
+    """A thread that waits for the moment and kills, while the main thread waits for the start."""
 
     def __init__(
-        self, cluster: Cluster, said: Said, after: str, delay_ms: float, *, armed: bool
+        self, cluster: Cluster, log: NewLog, after: str, delay_ms: float, *, armed: bool
     ) -> None:
         super().__init__(name="kill-in-recovery", daemon=True)
-        self._cluster, self._said, self._after = cluster, said, after
+        self._cluster, self._log, self._after = cluster, log, after
         self._delay_s = delay_ms / 1000
         self._armed = armed
         self._over = threading.Event()
@@ -105,9 +106,9 @@ class _Killer(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Kill when the words have been said and the delay has passed, unless it is over."""
-        while not self._over.wait(_LOOK_S):
-            text = self._said.text()
+        """Kill after the log message and the delay, unless the start has ended before."""
+        while not self._over.wait(_POLL_S):
+            text = self._log.text()
             if self._after in text or _READY in text:
                 break
         else:
@@ -117,12 +118,12 @@ class _Killer(threading.Thread):
         while found := processes(self._cluster):
             self.killed = max(self.killed, len(found))
             send([process.pid for process in found], signal.SIGKILL)
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
 
 
-def _proof(first: Proof, again: list[_Again]) -> Proof:
-    hits = sum(one.hit for one in again)
-    facts: dict[str, Any] = {
+def _proof(first: Proof, later: list[_LaterKill]) -> Proof:
+    hits = sum(one.hit for one in later)
+    facts: Facts = {
         **first.facts,
         "again": [
             {
@@ -132,13 +133,13 @@ def _proof(first: Proof, again: list[_Again]) -> Proof:
                 "accepting": one.accepting,
                 "control_file": one.control_file,
             }
-            for one in again
+            for one in later
         ],
     }
     sentence = (
         f"killed under load, and {hits} more times before it accepted connections"
         if hits
-        else "it was never killed before it accepted connections again"
+        else "it was never killed again before it accepted connections"
     )
     return Proof(first.happened and hits > 0, sentence, facts)
 
@@ -146,7 +147,7 @@ def _proof(first: Proof, again: list[_Again]) -> Proof:
 FAULT = Fault(
     name="during-recovery",
     summary="SIGKILL under load, and again several times while the server recovers",
-    adapt=as_it_is,
-    check=nothing_to_check,
+    adapt=unchanged_spec,
+    check=no_requirements,
     cuts=_cuts,
 )

@@ -1,5 +1,7 @@
-"""``immediate``: ``pg_ctl stop -m immediate``. PostgreSQL documents it as a crash: the server ends
-at once and recovers when it is started."""
+"""``immediate``: ``pg_ctl stop -m immediate``, which PostgreSQL documents as a crash.
+
+The server ends at once and recovers at its next start.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 
 from pgdyno.drill._crash import crash_cuts
 from pgdyno.drill._drill import Drill
-from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
+from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.drill.model import Cut
 
 
@@ -15,14 +17,14 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
     return crash_cuts(
         drill,
         lambda cluster: cluster.stop("immediate"),
-        says="received immediate shutdown request",
+        log_words="received immediate shutdown request",
     )
 
 
 FAULT = Fault(
     name="immediate",
-    summary="an immediate shutdown, as pg_ctl stop -m immediate",
-    adapt=as_it_is,
-    check=nothing_to_check,
+    summary="an immediate shutdown, as with pg_ctl stop -m immediate",
+    adapt=unchanged_spec,
+    check=no_requirements,
     cuts=_cuts,
 )

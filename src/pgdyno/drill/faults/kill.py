@@ -1,5 +1,7 @@
-"""``kill``: SIGKILL of all of the server's processes at once, as the kernel's OOM killer or a crash
-of the container would. What the operating system has been given is kept."""
+"""``kill``: SIGKILL of all of the server's processes at once, like the crash of a container.
+
+The operating system keeps everything that the server has written.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterator
 
 from pgdyno.drill._crash import crash_cuts
 from pgdyno.drill._drill import Drill
-from pgdyno.drill.fault import Fault, as_it_is, nothing_to_check
+from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.drill.model import Cut
 from pgdyno.server import Cluster
 
@@ -19,7 +21,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
 FAULT = Fault(
     name="kill",
     summary="SIGKILL of all of the server's processes at once",
-    adapt=as_it_is,
-    check=nothing_to_check,
+    adapt=unchanged_spec,
+    check=no_requirements,
     cuts=_cuts,
 )

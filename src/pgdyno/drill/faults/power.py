@@ -1,13 +1,12 @@
-"""``power``: the power fails. One load is recorded, and many cuts are made of the record.
+"""``power``: a power failure. One load is recorded, and many cuts are made of the recording.
 
-What the disks were made to keep is there after a cut. Of what was under way, each sector is old or
-new as the seed says: disks write in any order, and less than a page at a time.
+Everything that was flushed is present after a cut. Of what was under way, the seed decides for each
+sector whether it is old or new: disks write in any order, and less than a page at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pgdyno.drill._bounds import Bound, of_a_crash, of_a_lost_wal
 from pgdyno.drill._drill import Drill
@@ -20,6 +19,7 @@ from pgdyno.drill.power._plan import KEEPS, Moment, Planned, plan_cuts
 from pgdyno.drill.power._recording import recorded_load
 from pgdyno.errors import UsageError
 from pgdyno.remedy import Circumstances
+from pgdyno.results.drill import Facts
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import DiskPlan
 
@@ -27,7 +27,7 @@ DISK = "blackout"
 
 
 def _adapt(spec: Spec, _options: DrillOptions) -> Spec:
-    """The data on a recording disk; the WAL on one of its own where the spec has it apart."""
+    """Put the data on a recording disk, and the WAL on another if the spec separates it."""
     disk = spec.disk
     data = disk.data if disk.data_plan.kind == "blackout" else DISK
     wal = disk.wal
@@ -41,11 +41,11 @@ def _check(spec: Spec, _options: DrillOptions) -> None:
     for name, plan in (("data", spec.disk.data_plan), ("wal", spec.disk.wal_plan)):
         if plan is None or plan.kind == "blackout" or plan == DiskPlan("plain"):
             continue
-        gone = "; --fault wal-device loses the whole disk of the WAL"
+        tmpfs = "; --fault wal-device loses the whole disk of the WAL"
         raise UsageError(
             f"disk.{name} is {plan}: power cuts need disks that record what is written",
             code="bad-disk",
-            hint=f"leave it out, or choose {DISK}" + (gone if plan.kind == "tmpfs" else ""),
+            hint=f"omit it, or use {DISK}" + (tmpfs if plan.kind == "tmpfs" else ""),
         )
 
 
@@ -58,7 +58,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
         disk_cut = cutter.disk_cut(one)
         looked = cutter.look(disk_cut, one.at_ns)
         proof = proof_of(one, disk_cut, looked.control)
-        facts: dict[str, Any] = {}
+        facts: Facts = {}
         undisturbed = proof.happened and not looked.verified.disturbed
         if to_minimise and undisturbed and _worse_than_documented(drill, looked.verified):
             to_minimise = False
@@ -78,7 +78,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
 
 
 def _planned(drill: Drill, load: RecordedLoad) -> Sequence[Planned]:
-    """The cuts to be made; in a sham, all of them after everything is on the disk."""
+    """Plan the cuts; in a sham, all of them after everything has been flushed."""
     options = drill.options
     if options.sham:
         moments = [Moment(load.last_ns, "after the end")] * options.cuts
@@ -90,7 +90,7 @@ def _planned(drill: Drill, load: RecordedLoad) -> Sequence[Planned]:
 
 
 def _chosen(planned: Sequence[Planned], number: int | None) -> Sequence[Planned]:
-    """Only cut ``number``, if one is asked for."""
+    """Return only cut ``number`` if it is given."""
     if number is None:
         return planned
     if number > len(planned):
@@ -99,7 +99,7 @@ def _chosen(planned: Sequence[Planned], number: int | None) -> Sequence[Planned]
 
 
 def _worse_than_documented(drill: Drill, verified: Verified) -> bool:
-    """Damage, or a loss that the settings exclude."""
+    """True if the cut shows damage, or a loss beyond the bound."""
     if verified.outcome in HARMED:
         return True
     ledger, bound_ms = verified.ledger, drill.bound.ms

@@ -1,18 +1,19 @@
-"""``wal-device``: the disk of the WAL is lost, as a RAM disk is with its machine.
+"""``wal-device``: the disk of the WAL is lost, like a RAM disk with its machine.
 
 The load runs, a checkpoint is under way, the server's processes are killed, and the WAL's disk is
-emptied; from the same wreck each rescue makes a database, which is verified as a cut of its own.
-There are five ways into it:
+emptied. From the same remains each rescue makes a database, which is verified as a cut of its own.
+There are five scenarios:
 
-``""``        killed under load, with the standbys as they were
-``behind``    likewise, with the standbys' link held up for the last second; only where commits do
-              not wait for them, for else there would be no commits
+``""``        killed under load, with the standbys in their normal state
+``behind``    the same, with the connection of the standbys held up for the last second; only if
+              commits do not wait for them, because otherwise there would be no commits
 ``io-error``  the disk fails under the server: from one moment on it answers everything with EIO,
               and PostgreSQL goes down by itself
-``quiet``     killed when the load had ended, all standbys had everything and a checkpoint was made
-``stopped``   shut down in order first, standbys after it
+``quiet``     killed after the load had ended, all standbys had caught up and a checkpoint was made
+``stopped``   the server shut down, and the standbys after it
 
-A variant is a way and a rescue, as ``behind/copy-back``, or a way with all its rescues.
+A variant is a scenario and a rescue, such as ``behind/copy-back``, or a scenario with all its
+rescues.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import count, cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.drill._bounds import of_a_crash, of_a_lost_wal
 from pgdyno.drill._checking import Crashed
 from pgdyno.drill._drill import Drill
-from pgdyno.drill._rescues import RESCUES, Rescue, Wreck
+from pgdyno.drill._rescues import RESCUES, Remains, Rescue
 from pgdyno.drill._verify import verify
 from pgdyno.drill._wal_loss import DiskEmptied, DiskFailed
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import Cut, DrillOptions, Proof
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger
+from pgdyno.results.drill import Facts
 from pgdyno.server import Cluster
 from pgdyno.server.local.logtext import log_text
 from pgdyno.server.replication.receivers import Receivers
@@ -43,154 +45,163 @@ if TYPE_CHECKING:
     import psycopg
 
 WAL_DISK = "tmpfs:2GB"
-"""Where the WAL goes when the spec says nothing of it."""
-LAST_S = 1.0
-"""How long before a fault under load a checkpoint begins, and the link is held up if at all."""
+"""Disk of the WAL if the spec names none."""
+CHECKPOINT_LEAD_S = 1.0
+"""Time from the start of a checkpoint, and of holding up standbys, to a fault under load."""
 DRAIN_MS = 10_000
-"""How long transactions may take to end where nothing is to be under way."""
+"""Time limit for transactions to end before a fault without load."""
 IO_ERROR = "io-error"
-WAYS = ("", "behind", IO_ERROR, "quiet", "stopped")
+SCENARIOS = ("", "behind", IO_ERROR, "quiet", "stopped")
 FAILING_DISK = "blackout:size=1GB"
-"""Likewise, where the disk has to fail while it is used."""
+"""Disk of the WAL if the spec names none and the disk must fail while it is used."""
 
 
 @dataclass(frozen=True)
-class _Lost:
+class _LostWal:
     """One loss of the WAL's disk."""
 
-    wreck: Wreck
+    remains: Remains
     proof: Proof
     acks: AckLedger
     cut_ns: int
-    facts: dict[str, Any]
+    facts: Facts
 
 
-def ways(spec: Spec, variant: str | None) -> dict[str, list[Rescue]]:
-    """Ways in and the rescues to be tried in each, by default those under load.
+def scenarios(spec: Spec, variant: str | None) -> dict[str, list[Rescue]]:
+    """Return the scenarios with the rescues to try in each, by default those under load.
 
-    Raises UsageError for a variant that ``spec`` has nothing for.
+    Raises UsageError for a variant that is impossible with ``spec``.
     """
-    possible = {way: _rescues(spec, way) for way in WAYS}
+    possible = {scenario: _rescues(spec, scenario) for scenario in SCENARIOS}
     if variant is None:
-        chosen = {way: possible[way] for way in ("", "behind")}
-    elif variant in WAYS:
+        chosen = {scenario: possible[scenario] for scenario in ("", "behind")}
+    elif variant in SCENARIOS:
         chosen = {variant: possible[variant]}
     else:
-        way, _, name = variant.rpartition("/")
-        chosen = {way: [rescue for rescue in possible[way] if rescue.name == name]}
-    chosen = {way: rescues for way, rescues in chosen.items() if rescues}
+        scenario, _, name = variant.rpartition("/")
+        chosen = {scenario: [rescue for rescue in possible[scenario] if rescue.name == name]}
+    chosen = {scenario: rescues for scenario, rescues in chosen.items() if rescues}
     if not chosen:
         raise _impossible(spec, str(variant), possible)
     return chosen
 
 
-def _rescues(spec: Spec, way: str) -> list[Rescue]:
-    """What can be tried: what it needs is there."""
+def _rescues(spec: Spec, scenario: str) -> list[Rescue]:
+    """Return the rescues whose requirements ``spec`` meets."""
     standby = spec.standby
-    if way == "behind" and (standby.waits or not standby.count):
+    if scenario == "behind" and (standby.waits or not standby.count):
         return []
-    there = {"standby": standby.count, "wal_receiver": standby.receivewal}
+    available = {"standby": standby.count, "wal_receiver": standby.receivewal}
     return [
         rescue
         for rescue in RESCUES.values()
-        if _makes_sense(way, rescue) and there.get(rescue.needs, True)
+        if _makes_sense(scenario, rescue) and available.get(rescue.needs, True)
     ]
 
 
-def _makes_sense(way: str, rescue: Rescue) -> bool:
-    """Whether a rescue shows something about a way that no other way shows as well."""
+def _makes_sense(scenario: str, rescue: Rescue) -> bool:
+    """True if the rescue shows something in this scenario that no other scenario shows."""
     if rescue.needs == "disk":
-        return way == IO_ERROR
-    return bool(rescue.needs) or way != "behind"
+        return scenario == IO_ERROR
+    return bool(rescue.needs) or scenario != "behind"
 
 
 def _impossible(spec: Spec, variant: str, possible: Mapping[str, list[Rescue]]) -> UsageError:
-    names = ", ".join(_variant(way, each) for way, list_ in possible.items() for each in list_)
-    reason = "there is nothing that received the WAL: --standby on"
+    names = ", ".join(
+        _variant(scenario, rescue) for scenario, found in possible.items() for rescue in found
+    )
+    reason = "nothing receives the WAL; that takes --standby on"
     if variant.startswith("behind") and spec.standby.waits:
-        reason = "commits wait for the standby, so that none is acknowledged while it is behind"
+        reason = "commits wait for the standby, so none is acknowledged while it is behind"
     return UsageError(
-        f"{variant}: {reason}", code="impossible-variant", hint=f"possible here: {names}"
+        f"{variant}: {reason}", code="impossible-variant", hint=f"possible variants: {names}"
     )
 
 
-def _variant(way: str, rescue: Rescue) -> str:
-    return f"{way}/{rescue.name}".removeprefix("/")
+def _variant(scenario: str, rescue: Rescue) -> str:
+    return f"{scenario}/{rescue.name}".removeprefix("/")
 
 
 def _cuts(drill: Drill) -> Iterator[Cut]:
-    """As many losses as cuts were asked for, the ways in turn; a cut for each rescue."""
-    chosen = ways(drill.session.spec, drill.options.variant)
+    """Lose the disk as often as cuts are requested, in turn by scenario; a cut for each rescue."""
+    chosen = scenarios(drill.session.spec, drill.options.variant)
     receivers = drill.receivers
     if "behind" in chosen:
         receivers.arrange(receivers.spec, relayed=True)
     numbers = count(1)
-    for (_, rng, seed), way in zip(drill.plan(), cycle(chosen), strict=False):
-        lost = _lose(drill, way, rng)
-        for rescue in chosen[way]:
-            yield _rescue(drill, lost, rescue, _variant(way, rescue), next(numbers), seed)
+    for (_, rng, seed), scenario in zip(drill.plan(), cycle(chosen), strict=False):
+        lost = _lose(drill, scenario, rng)
+        for rescue in chosen[scenario]:
+            yield _rescue(drill, lost, rescue, _variant(scenario, rescue), next(numbers), seed)
 
 
-def _lose(drill: Drill, way: str, rng: random.Random) -> _Lost:
-    """One load that ends with the loss of the WAL's disk."""
+def _lose(drill: Drill, scenario: str, rng: random.Random) -> _LostWal:
+    """Run one load, and lose the WAL's disk."""
     drill.begin_load()
     drill.let_run(rng)
     with closing(drill.session.connect()) as checkpointing:
-        acks = _make_way(drill, way, checkpointing)
-        facts = _before(drill)
-        return _strike(drill, way, acks, facts)
+        acks = _prepare_scenario(drill, scenario, checkpointing)
+        return _inject(drill, scenario, acks, _facts_before(drill))
 
 
-def _strike(drill: Drill, way: str, acks: AckLedger | None, facts: dict[str, Any]) -> _Lost:
-    """The fault itself, and what shows that it happened."""
-    loss = DiskFailed(drill) if way == IO_ERROR else DiskEmptied(drill, in_order=way == "stopped")
+def _inject(drill: Drill, scenario: str, acks: AckLedger | None, facts: Facts) -> _LostWal:
+    """Inject the fault and prove it."""
+    loss = (
+        DiskFailed(drill)
+        if scenario == IO_ERROR
+        else DiskEmptied(drill, shut_down=scenario == "stopped")
+    )
     drill.begin_outage()
-    loss.strike()
+    loss.inject()
     acks = drill.end_load() if acks is None else acks
-    loss.look()
+    loss.inspect()
     drill.cluster.stop()
     _stop_receivers(drill.receivers)
-    proof = loss.clear()
-    drill.put_back_before_next()
+    proof = loss.replace_disk()
+    drill.restore_before_next_load()
     receivers = drill.receivers
     standby = next(iter(receivers.standbys), None)
-    wreck = Wreck(drill.cluster, standby, receivers.wal_receiver, loss.held)
-    return _Lost(wreck, proof, acks, loss.cut_ns, facts)
+    remains = Remains(drill.cluster, standby, receivers.wal_receiver, loss.lost_wal)
+    return _LostWal(remains, proof, acks, loss.cut_ns, facts)
 
 
-def _make_way(drill: Drill, way: str, checkpointing: psycopg.Connection) -> AckLedger | None:
-    """What goes before the fault; the clients' record, if the load has ended by then."""
-    if way in ("quiet", "stopped"):
+def _prepare_scenario(
+    drill: Drill, scenario: str, checkpointing: psycopg.Connection
+) -> AckLedger | None:
+    """Prepare the scenario; return the ack ledger if the load ends before the fault."""
+    if scenario in ("quiet", "stopped"):
         acks = drill.end_load(DRAIN_MS)
         checkpointing.execute("checkpoint")
         drill.receivers.wait_caught_up()
         return acks
-    for standby in drill.receivers.standbys if way == "behind" else []:
+    for standby in drill.receivers.standbys if scenario == "behind" else []:
         assert standby.relay is not None
         standby.relay.hold()
     _begin_checkpoint(checkpointing)
-    drill.session.wait(LAST_S)
+    drill.session.wait(CHECKPOINT_LEAD_S)
     return None
 
 
 def _begin_checkpoint(connection: psycopg.Connection) -> None:
-    """Begin a checkpoint that takes its time, and do not wait for it.
+    """Begin a spread checkpoint without waiting for it.
 
     A busy server nearly always has one under way (checkpoint_completion_target), and so writes
-    pages whose WAL is young; a load of a second or two would meet none. Starting a backup is how a
-    client can ask for one.
+    pages whose WAL is recent; a load of a second or two would meet none. A client can request one
+    by starting a backup.
     """
-    asked = b"select pg_backup_start('drill', false)"
+    request = b"select pg_backup_start('drill', false)"
     if connection.info.server_version < 150000:
-        asked = b"select pg_start_backup('drill', false, false)"
-    connection.pgconn.send_query(asked)
+        request = b"select pg_start_backup('drill', false, false)"
+    connection.pgconn.send_query(request)
 
 
-def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int, seed: int) -> Cut:
-    """One rescue from what was lost, verified."""
+def _rescue(
+    drill: Drill, lost: _LostWal, rescue: Rescue, variant: str, number: int, seed: int
+) -> Cut:
+    """Carry out and verify one rescue."""
     drill.session.watcher.phase(f"{variant}: {rescue.summary}")
-    with ExitStack() as until:
-        rescued = rescue.carry_out(lost.wreck, until)
+    with ExitStack() as cleanup:
+        rescued = rescue.carry_out(lost.remains, cleanup)
         crashed = Crashed(
             rescued.cluster,
             lost.acks,
@@ -200,9 +211,9 @@ def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int
         )
         verified = verify(crashed)
         if rescued.promoted_s is not None:
-            # It was up when it was promoted; that it is started once more is for looking at it.
+            # The promotion made it available; verification only starts it once more.
             verified = replace(verified, recovery_s=rescued.promoted_s)
-        redo = _said_of_redo(rescued.cluster)
+        redo = _redo_messages(rescued.cluster)
     facts = {
         **lost.facts,
         **rescued.facts,
@@ -216,19 +227,19 @@ def _rescue(drill: Drill, lost: _Lost, rescue: Rescue, variant: str, number: int
 
 
 def _bound_of_a_crash_ms(drill: Drill) -> float | None:
-    """With its own WAL again a server recovers as from any crash: what it acknowledged was flushed,
-    or it should have gone down sooner."""
+    """Return the bound for a server with its own WAL: as after any crash, because every commit that
+    it acknowledged had been flushed."""
     return of_a_crash(drill.circumstances).ms
 
 
-def _said_of_redo(cluster: Cluster) -> list[str]:
-    """What a server said of redo in all its starts."""
+def _redo_messages(cluster: Cluster) -> list[str]:
+    """Return the log messages about redo in all starts of the server."""
     lines = log_text(cluster.log_path).splitlines()
     return [line.partition(":  ")[2] for line in lines if "LOG:  redo " in line]
 
 
-def _before(drill: Drill) -> dict[str, Any]:
-    """How things stood just before the fault."""
+def _facts_before(drill: Drill) -> Facts:
+    """Return the state of WAL and standbys just before the fault."""
     with drill.session.connect() as connection:
         row = connection.execute(
             "select pg_current_wal_lsn() - redo_lsn from pg_control_checkpoint()"
@@ -241,7 +252,7 @@ def _before(drill: Drill) -> dict[str, Any]:
 
 
 def _stop_receivers(receivers: Receivers) -> None:
-    """End what received, now that there is nothing more to receive; what is held up is lost."""
+    """Stop standbys and WAL receivers; bytes that are held up are lost."""
     for standby in receivers.standbys:
         standby.stop()
         if standby.relay is not None:
@@ -251,21 +262,21 @@ def _stop_receivers(receivers: Receivers) -> None:
 
 
 def _adapt(spec: Spec, options: DrillOptions) -> Spec:
-    """With a disk for the WAL by itself, one that can fail if it has to."""
+    """Put the WAL on a disk of its own, which can fail if a scenario needs that."""
     if spec.disk.wal != "data":
         return spec
-    wal = FAILING_DISK if IO_ERROR in ways(spec, options.variant) else WAL_DISK
+    wal = FAILING_DISK if IO_ERROR in scenarios(spec, options.variant) else WAL_DISK
     return spec.model_copy(update={"disk": spec.disk.model_copy(update={"wal": wal})})
 
 
 def _check(spec: Spec, options: DrillOptions) -> None:
-    """Refuse a variant that there is nothing for, and a disk that cannot be made to fail."""
+    """Raise UsageError for an impossible variant, and for a disk that pgdyno cannot make fail."""
     plan = spec.disk.wal_plan
-    if IO_ERROR in ways(spec, options.variant) and plan is not None and not plan.emulated:
+    if IO_ERROR in scenarios(spec, options.variant) and plan is not None and not plan.emulated:
         raise UsageError(
-            f"disk.wal is {plan}: only a disk of pgdyno's own can be made to fail",
+            f"disk.wal is {plan}: pgdyno can only make disks fail that it created",
             code="bad-disk",
-            hint="leave it out, or choose blackout or a slow disk",
+            hint="omit it, or use blackout or a slow disk",
         )
 
 
@@ -276,12 +287,12 @@ FAULT = Fault(
     check=_check,
     cuts=_cuts,
     variants=(
-        *WAYS[1:],
+        *SCENARIOS[1:],
         *(
-            _variant(way, rescue)
-            for way in WAYS
+            _variant(scenario, rescue)
+            for scenario in SCENARIOS
             for rescue in RESCUES.values()
-            if _makes_sense(way, rescue)
+            if _makes_sense(scenario, rescue)
         ),
     ),
     bound=of_a_lost_wal,

@@ -47,7 +47,7 @@ class Cutter:
         self._drill = drill
         self.installation = drill.cluster.installation
         self.load = load
-        self.directory = drill.folder / "power"
+        self.directory = drill.directory / "power"
         shared_directory(self.directory)
         _require_space(load.disks.bases, self.directory)
         self.images = RollingImages(load.disks, self.directory)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pgdyno.drill._checking import check_rules
-from pgdyno.drill._drill import disturbed_from_outside
+from pgdyno.drill._interference import disturbed_from_outside
 from pgdyno.drill.model import Verified
 from pgdyno.drill.power._cutting import HARMED, Cutter, wal_directory
 from pgdyno.drill.power._explain import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.drill._drill import disturbed_from_outside
+from pgdyno.drill._interference import disturbed_from_outside
 from pgdyno.drill.power._images import Recorded
 from pgdyno.drill.power._loaded import RecordedLoad
 from pgdyno.drill.power._names import read_names

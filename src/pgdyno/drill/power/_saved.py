@@ -74,7 +74,7 @@ def save_recording(load: RecordedLoad, drill: Drill, logs: list[Path], directory
     for number, (base, log) in enumerate(zip(load.disks.bases, logs, strict=True)):
         copy_sparse(base, directory / f"base-{number}")
         copy_sparse(log, directory / f"log-{number}")
-    shutil.copytree(drill.acks_folder(), directory / "acks")
+    shutil.copytree(drill.acks_directory(), directory / "acks")
     facts = _Facts(
         layout=_LAYOUT,
         version=drill.cluster.installation.version,

@@ -1,4 +1,4 @@
--- What pgbench's transactions add to each of its tables.
+-- The sums of the amounts that pgbench's transactions have added to each of its tables.
 select (select coalesce(sum(abalance), 0) from pgbench_accounts)::bigint,
     (select coalesce(sum(tbalance), 0) from pgbench_tellers)::bigint,
     (select coalesce(sum(bbalance), 0) from pgbench_branches)::bigint,

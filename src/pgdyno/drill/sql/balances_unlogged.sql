@@ -1,4 +1,4 @@
--- Whether a table of pgbench's has no WAL.
+-- True if a table of pgbench is unlogged or missing.
 select coalesce(bool_or(relpersistence <> 'p'), true)
 from pg_class
 where oid in (

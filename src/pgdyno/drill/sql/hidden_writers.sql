@@ -1,5 +1,5 @@
--- What can write a table that no script names: triggers (those that check foreign keys write nothing
--- unless they cascade), rules, and functions of the user's.
+-- True if something may write to a table that no script names: triggers (those of foreign keys write
+-- only if they cascade), rules, and the user's functions.
 select exists (
     select from pg_trigger t
     left join pg_constraint k on k.oid = t.tgconstraint

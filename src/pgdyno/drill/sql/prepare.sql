@@ -1,4 +1,4 @@
--- What a crash is to leave alone, and the table in which transactions note themselves.
+-- Objects that a crash must not change, and the table of the witnesses.
 -- cold_written is on disk before the load begins; cold_dirty is written by a checkpoint during it.
 drop table if exists public.pgdyno_witness;
 drop schema if exists pgdyno_drill cascade;
@@ -20,7 +20,7 @@ insert into pgdyno_drill.cold_written
 create index on pgdyno_drill.cold_written (number);
 create table pgdyno_drill.cold_dirty (like pgdyno_drill.cold_written including all);
 insert into pgdyno_drill.cold_dirty select * from pgdyno_drill.cold_written;
--- Values too long for a page: a TOAST table with something in it.
+-- Values too long for a page: a TOAST table with rows.
 alter table pgdyno_drill.cold_written alter filler set storage external;
 insert into pgdyno_drill.cold_written
     select -i, i, repeat(md5(i::text), 250) from generate_series(1, 50) i;
@@ -40,5 +40,5 @@ checkpoint;
 update pgdyno_drill.cold_dirty set number = number # 1 where id % 2 = 0;
 delete from pgdyno_drill.cold_dirty where id % 7 = 0;
 
--- Into the server's log: what comes after it happened to an unlogged table that had rows.
+-- A mark in the server's log: from here on the unlogged table has rows.
 do $$ begin raise log 'pgdyno: witnesses are ready'; end $$;

@@ -1,4 +1,4 @@
--- Everything that has rows in files: tables, the system's too, and materialized views.
+-- All relations with rows in files: tables, including system catalogs, and materialized views.
 select c.oid::regclass::text as name,
     case c.relkind when 'm' then format('(table %s)', c.oid::regclass) else c.oid::regclass::text end
 from pg_class c

@@ -1,4 +1,4 @@
--- Before another load on the same database: what a crash empties is filled, witnesses of before go.
+-- Before another load on the same database: fills the unlogged table and removes earlier witnesses.
 truncate public.pgdyno_witness;
 truncate pgdyno_drill.unlogged;
 insert into pgdyno_drill.unlogged select i, md5(i::text) from generate_series(1, 200) i;

@@ -1,4 +1,4 @@
--- Standbys that do not yet have what was committed up to now.
+-- The number of standbys that lack WAL that is flushed on the primary.
 select count(*)
 from pg_stat_replication
 where state = 'streaming' and application_name <> 'pg_basebackup'

@@ -1,5 +1,5 @@
--- The user's tables: name as SQL needs it, relation, size. What is written through another table
--- (partitions, children) is left out.
+-- The user's tables: quoted name, relation name, size. Partitions and child tables, which are written
+-- through another table, are excluded.
 select c.oid::regclass::text as name, c.relname as relation, pg_table_size(c.oid) as bytes
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace

@@ -1,5 +1,5 @@
--- New rows with new numbers in the table that the load wrote to last and in one of their own; half
--- of those changed, some deleted.
+-- New rows with new sequence numbers in the witness table and in another table; half of the latter
+-- are updated, some of the former deleted.
 delete from public.pgdyno_witness where load = -1;
 truncate pgdyno_drill.afterwards;
 insert into public.pgdyno_witness (load, grp, client, txn)

@@ -1,4 +1,4 @@
--- What write_on wrote, counted through the table and through its index.
+-- The number of rows that write_on.sql wrote, counted through the table and through its index.
 select (select count(*) from public.pgdyno_witness where load + 0 = -1),
     (select count(*) from public.pgdyno_witness where load = -1),
     (select count(*) from pgdyno_drill.afterwards),

@@ -164,7 +164,7 @@ def _broken(drill: DrillResult) -> list[tuple[str, str]]:
         ("seen", summary.sentence),
         *((f"proof of cut {cut.number}", cut.proof.sentence) for cut in drill.cuts[:1]),
     ]
-    one = len(drill.questions()) == 1
+    one = len(drill.cuts_by_variant()) == 1
     if one and bound is not None and summary.clean < summary.happened and bound < 1:
         terms.append(
             (
