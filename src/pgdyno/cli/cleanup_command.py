@@ -10,7 +10,7 @@ import click
 from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.options import connection_options
 from pgdyno.cli.positional import sort_out
-from pgdyno.errors import PgdynoError, RunError, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.visible import visible
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def command(**given: Any) -> None:
     killed pgdyno left changed. Keeps roles.
     """
     from pgdyno.server import exclusive_use, leftover_settings
-    from pgdyno.workload.cleanup import plan_cleanup
+    from pgdyno.workload.cleanup import clean_up, plan_cleanup
 
     conninfo = _server(given)
     with exclusive_use(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
@@ -42,7 +42,7 @@ def command(**given: Any) -> None:
         if not (left or plan.removals) or given["dry_run"]:
             return
         _confirm(yes=given["yes"])
-        _carry_out(conninfo, left, plan)
+        clean_up(conninfo, left, plan, note=_say)
 
 
 def _server(given: dict[str, Any]) -> ConnInfo:
@@ -81,33 +81,6 @@ def _confirm(*, yes: bool) -> None:
         )
     if not click.confirm("Remove all of it?"):
         raise UsageError("nothing was removed", code="not-confirmed")
-
-
-def _carry_out(conninfo: ConnInfo, left: list[str], plan: Plan) -> None:
-    """Remove as much as possible, then raise RunError with everything that failed."""
-    from pgdyno.server import restore_leftovers
-    from pgdyno.workload.cleanup import remove
-
-    problems = []
-    if left:
-        try:
-            for sentence in restore_leftovers(conninfo):
-                _say(sentence)
-        except PgdynoError as problem:
-            problems.append(problem)
-    for removal in plan.removals:
-        try:
-            remove(conninfo, removal)
-            _say(f"removed: {removal.what}")
-        except PgdynoError as problem:
-            problem.message = f"{removal.what}: {problem.message}"
-            problems.append(problem)
-    if problems:
-        raise RunError(
-            f"not everything was removed: {'; '.join(problem.message for problem in problems)}",
-            code="not-removed",
-            hint=next((problem.hint for problem in problems if problem.hint), None),
-        )
 
 
 def _say(line: str) -> None:

@@ -63,9 +63,12 @@ def _path_of(name: str) -> Path:
 
 def _carry_out(context: click.Context, path: Path, budget_ms: int | None) -> None:
     """Run the scenario with its command, as if typed by the user."""
-    words = [_verb(path), str(path)]
+    from pgdyno.spec import read_spec
+
+    spec, _ = read_spec(path)
+    words = [spec.command, str(path)]
     if budget_ms is not None:
-        if words[0] != "investigate":
+        if spec.command != "investigate":
             raise UsageError(
                 f"--budget is for investigations, and {path.stem} is not one",
                 code="contradiction",
@@ -75,19 +78,10 @@ def _carry_out(context: click.Context, path: Path, budget_ms: int | None) -> Non
     assert context.parent is not None
     group = context.parent.command
     assert isinstance(group, click.Group)
-    verb = group.get_command(context, words[0])
-    assert verb is not None
-    with verb.make_context(words[0], words[1:], parent=context.parent) as inner:
-        verb.invoke(inner)
-
-
-def _verb(path: Path) -> str:
-    from pgdyno.spec import read_spec
-
-    spec, _ = read_spec(path)
-    if spec.story:
-        return "story"
-    return "investigate" if "investigate" in spec.model_fields_set else "run"
+    command = group.get_command(context, words[0])
+    assert command is not None
+    with command.make_context(words[0], words[1:], parent=context.parent) as inner:
+        command.invoke(inner)
 
 
 def _print_list() -> None:
@@ -96,7 +90,7 @@ def _print_list() -> None:
     rows = []
     for name, path in _paths().items():
         spec, _ = read_spec(path)
-        rows.append((name, f"{spec.description} (pgdyno {_verb(path)})"))
+        rows.append((name, f"{spec.description} (pgdyno {spec.command})"))
     formatter = click.HelpFormatter(width=100)
     formatter.write_dl(rows)
     click.echo(formatter.getvalue(), nl=False)

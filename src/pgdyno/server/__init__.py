@@ -21,6 +21,7 @@ from pgdyno.server.local.sweep import sweep
 from pgdyno.server.settings._change import Settings
 from pgdyno.server.settings._leftovers import (
     RecordOutcome,
+    check_restored,
     leftover_settings,
     restore_all_leftovers,
     restore_leftovers,
@@ -43,6 +44,7 @@ __all__ = [
     "Setting",
     "Settings",
     "apply_missing",
+    "check_restored",
     "connect",
     "discover_installations",
     "exclusive_use",

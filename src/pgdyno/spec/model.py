@@ -459,6 +459,13 @@ class Spec(Part):
             self.__dict__["workload"] = fields
         return self
 
+    @property
+    def command(self) -> str:
+        """The command that the spec is written for: story, investigate or run."""
+        if self.story:
+            return "story"
+        return "investigate" if "investigate" in self.model_fields_set else "run"
+
     def with_scale(self, scale: int) -> Spec:
         """Return a copy with the scale of the tables."""
         if scale == self.workload.scale:

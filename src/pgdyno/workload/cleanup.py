@@ -8,12 +8,12 @@ on existing servers, as they start their own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pgdyno.errors import PgdynoError, SetupError
-from pgdyno.server import OWN_DATABASE, ConnInfo, connect
+from pgdyno.errors import PgdynoError, RunError, SetupError
+from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
 from pgdyno.server.connecting.marks import is_ours
 from pgdyno.workload._found import MIXED_COLUMNS, PGBENCH_COLUMNS
 from pgdyno.workload._queries import query
@@ -64,6 +64,35 @@ def plan_cleanup(conninfo: ConnInfo) -> Plan:
         except PgdynoError as problem:
             plan.kept.append(f"the database {name} could not be checked: {problem.message}")
     return plan
+
+
+def clean_up(
+    conninfo: ConnInfo, leftovers: Sequence[str], plan: Plan, *, note: Callable[[str], None]
+) -> None:
+    """Restore the settings ``leftovers`` and carry out the plan; ``note`` gets a sentence for each.
+
+    Does as much as possible, then raises RunError with everything that failed.
+    """
+    problems = []
+    if leftovers:
+        try:
+            for sentence in restore_leftovers(conninfo):
+                note(sentence)
+        except PgdynoError as problem:
+            problems.append(problem)
+    for removal in plan.removals:
+        try:
+            remove(conninfo, removal)
+            note(f"removed: {removal.what}")
+        except PgdynoError as problem:
+            problem.message = f"{removal.what}: {problem.message}"
+            problems.append(problem)
+    if problems:
+        raise RunError(
+            f"not everything was removed: {'; '.join(problem.message for problem in problems)}",
+            code="not-removed",
+            hint=next((problem.hint for problem in problems if problem.hint), None),
+        )
 
 
 def remove(conninfo: ConnInfo, removal: Removal) -> None:

@@ -19,7 +19,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import cache_home, shared_directory
@@ -65,6 +65,15 @@ class Installation:
     def note(self) -> str | None:
         """A warning if the version is newer than pgdyno supports."""
         return newer_note(self.version, self.version_num)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the installation as ``pgdyno server list --format json`` prints it."""
+        return {
+            "version": self.version,
+            "bindir": str(self.bindir),
+            "source": self.source,
+            "capabilities": self.capabilities,
+        }
 
     def binary(self, name: str) -> Path:
         """Return the path of one of its binaries."""

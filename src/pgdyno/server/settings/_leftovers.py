@@ -7,7 +7,7 @@ one when no session has the name of its run. Nothing is measured on a server tha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +69,24 @@ def restore_leftovers(conninfo: ConnInfo) -> list[str]:
         finally:
             file.close()
     return sentences + _restore_marked(conninfo, identity)
+
+
+def check_restored(outcomes: Iterable[RecordOutcome]) -> None:
+    """Raise SetupError, with every way to restore the settings, if some were not restored."""
+    failed = [each for each in outcomes if each.failed]
+    ways = [
+        f"as a superuser of that server: {' '.join(each.manual_statements)} Then, or if that"
+        f" server no longer exists: rm {each.path}"
+        for each in failed
+        if each.manual_statements
+    ]
+    if failed:
+        first = "pgdyno server sweep CONNINFO connects in another way, or as another role"
+        raise SetupError(
+            f"{len(failed)} undo record{'s' if len(failed) > 1 else ''} left",
+            code="undo-pending",
+            hint="\n".join((first, *ways)),
+        )
 
 
 def leftover_settings(conninfo: ConnInfo) -> list[str]:
