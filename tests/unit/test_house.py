@@ -242,6 +242,18 @@ def test_the_map_names_what_there_is() -> None:
     assert rooms <= {*ROOMS}, "a room without a place in the order"
 
 
+def test_each_word_is_defined_in_a_file() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| (.+) \| .+ \| (.+) \|$", text.partition("## Words")[2], re.MULTILINE)
+    words = dict(rows[1:])
+    assert len(words) > 25
+    for word, files in words.items():
+        named = re.findall(r"`([^`]+)`", files)
+        assert named, f"{word} is defined nowhere"
+        for name in named:
+            assert any((d / name).is_file() for d in (PACKAGE, ROOT)), f"{word}: no file {name}"
+
+
 def test_analysis_knows_no_server() -> None:
     for room in ("stats", "diagnose", "report", "remedy"):
         for path in (PACKAGE / room).rglob("*.py"):
