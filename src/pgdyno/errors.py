@@ -84,7 +84,7 @@ class Interrupted(BaseException):
 
     @classmethod
     def by(cls, number: int, *, hint: str | None = None) -> Self:
-        """The error for signal ``number``, with the exit status that a shell gives it."""
+        """Return the error for signal ``number``, with the exit status that a shell gives it."""
         name = signal.Signals(number).name
         return cls(f"interrupted by {name}", exit_status=128 + number, hint=hint)
 

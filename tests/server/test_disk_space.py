@@ -55,8 +55,8 @@ def on_tmpfs(folder: Path, **more: Any) -> tuple[str, str, list[str]]:
 def test_a_wal_disk_too_small_is_found_before_the_panic(tmp_path: Path) -> None:
     found, sentence, warnings = on_tmpfs(tmp_path)
     assert found == "found"
-    assert sentence.startswith("the disk of the WAL (tmpfs) is full in ")
-    assert "the server ends with a PANIC: the WAL has 256 MB there" in sentence
+    assert sentence.startswith("the disk of the WAL (tmpfs) will be full in ")
+    assert "the server ends with a PANIC: the WAL has 256 MB of disk space" in sentence
     assert warnings[0] == (
         "warning: the WAL has 256 MB of disk space, and may grow beyond max_wal_size = 1GB before"
         " a checkpoint removes any of it; a full WAL disk stops the server"
@@ -71,13 +71,13 @@ def test_a_wal_that_fits_is_not(tmp_path: Path) -> None:
 
 
 def test_space_of_a_server(pg: Cluster) -> None:
-    (row,) = sample_space(pg.data_dir)
-    room = os.statvfs(pg.data_dir)
-    assert row["holds"] == "data,wal"
-    assert row["size_bytes"] == room.f_blocks * room.f_frsize
+    (disk,) = sample_space(pg.data_dir)
+    stat = os.statvfs(pg.data_dir)
+    assert disk.holds == "data,wal"
+    assert disk.size_bytes == stat.f_blocks * stat.f_frsize
     segments = list((pg.data_dir / "pg_wal").glob("0000*"))
-    assert row["wal_dir_bytes"] == 16 * MB * len(segments)
-    assert row["filesystem"]
+    assert disk.wal_dir_bytes == 16 * MB * len(segments)
+    assert disk.filesystem
 
 
 def test_a_disk_that_fills_is_said_once_while_it_can_be_helped(

@@ -255,7 +255,7 @@ def _requested(written: Written) -> list[dict[str, Any]]:
 
 
 def _checkpoint_until_counted(connection: psycopg.Connection) -> None:
-    """One checkpoint, until the checkpointer's counters tell of it, which come last."""
+    """Execute a checkpoint and wait for its counters, which are updated last."""
     view = (
         "pg_stat_checkpointer" if connection.info.server_version >= 170000 else "pg_stat_bgwriter"
     )

@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.conduct import Silent, initialise
 from pgdyno.errors import SetupError
-from pgdyno.probe.space import sample_space
+from pgdyno.probe.space import DiskSpace, sample_space
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.connecting.marks import UNFINISHED
 from pgdyno.spec import ScriptPart, spec_from_fields
@@ -475,8 +475,8 @@ def test_an_initialisation_that_does_not_fit_drops_nothing(
 ) -> None:
     _make_small_tables(run, scale=3)
 
-    def small(data_dir: Path) -> list[dict[str, Any]]:
-        return [{**disk, "free_bytes": 100 << 20} for disk in sample_space(data_dir)]
+    def small(data_dir: Path) -> list[DiskSpace]:
+        return [replace(disk, free_bytes=100 << 20) for disk in sample_space(data_dir)]
 
     monkeypatch.setattr("pgdyno.conduct._space.sample_space", small)
     conninfo = make_conninfo(pg.conninfo.uri_without_password, password=pg.conninfo.password)

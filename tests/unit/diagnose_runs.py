@@ -79,12 +79,12 @@ class Load:
 
 
 def diagnosed(tmp_path: Path, load: Load, **given: Any) -> dict[str, Finding]:
-    """Findings on ``load`` by id."""
+    """Return findings on ``load`` by ID."""
     return {finding.id: finding for finding in ranked(tmp_path, load, **given)}
 
 
 def ranked(tmp_path: Path, load: Load, **given: Any) -> list[Finding]:
-    """Findings on ``load`` in their order."""
+    """Return findings on ``load`` in their order."""
     with written(tmp_path, load) as run:
         return diagnose(run, [part.id for part in run.slices()], **given)
 

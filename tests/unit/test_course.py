@@ -66,8 +66,8 @@ def test_a_steady_run_has_none_and_a_short_one_is_too_short(tmp_path: Path) -> N
     assert course(steady).drops_absent == "none was found"
     (tmp_path / "short").mkdir()
     short = course(written(tmp_path / "short", lambda w: falling(w, at_s=4, seconds=4), seconds=4))
-    assert "too short to tell" in short.changes_absent
-    assert "too short to tell" in short.drops_absent
+    assert "too short to judge" in short.changes_absent
+    assert "too short to judge" in short.drops_absent
 
 
 def test_a_slow_drift_is_no_sudden_change(tmp_path: Path) -> None:

@@ -340,9 +340,9 @@ def test_a_wal_disk_that_max_wal_size_outgrows(tmp_path: Path) -> None:
     finding = disks(tmp_path, WAL_ON_TMPFS, DATA_ON_EXT4)
     assert finding.status == "found"
     assert finding.sentence == (
-        "the disk of the WAL (tmpfs) is full in about 14 s at this rate, and the server ends with a"
-        " PANIC: the WAL has 256 MB there, and may grow past max_wal_size = 1GB before a checkpoint"
-        " lets any of it go"
+        "the disk of the WAL (tmpfs) will be full in about 14 s at this rate, and the server ends"
+        " with a PANIC: the WAL has 256 MB of disk space, and may grow beyond max_wal_size = 1GB"
+        " before a checkpoint removes any of it"
     )
     (proposal,) = finding.proposals
     assert proposal.change == Change(settings={"max_wal_size": "176MB"})
@@ -356,7 +356,7 @@ def test_a_wal_disk_that_is_nearly_full_and_steady(tmp_path: Path) -> None:
     finding = disks(tmp_path, steady, DATA_ON_EXT4, settings={"max_wal_size": "192MB"})
     assert finding.status == "cleared"
     assert finding.sentence == (
-        "the disk of the WAL (tmpfs) is 84 % full, and nothing that was seen fills it"
+        "the disk of the WAL (tmpfs) is 84 % full, and no growth that would fill it was measured"
     )
 
 
@@ -379,7 +379,7 @@ def test_a_wal_that_something_keeps(tmp_path: Path) -> None:
     finding = disks(tmp_path, kept)
     assert finding.status == "found"
     assert "so something keeps it: a replication slot" in finding.sentence
-    assert "is full in about 100 s" in finding.sentence
+    assert "will be full in about 100 s" in finding.sentence
     assert not finding.proposals
 
 
@@ -388,8 +388,8 @@ def test_data_that_grows(tmp_path: Path) -> None:
     finding = disks(tmp_path, growing)
     assert finding.status == "found"
     assert finding.sentence == (
-        "the disk of the data (ext4) is full in 16 min at this rate: it is 50 % full and grows by"
-        " 50 MB/s"
+        "the disk of the data (ext4) will be full in 16 min at this rate: it is 50 % full and grows"
+        " by 50 MB/s"
     )
     assert disks(tmp_path, DATA_ON_EXT4 | {"fills": 5 * MB}).status == "cleared"
 

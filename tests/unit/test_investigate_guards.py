@@ -20,7 +20,7 @@ FILLING = Finding(
     status="found",
     sentence="the disk of the WAL is full in 9 s",
     rank=2,
-    proposals=(Proposal("wal-within-disk", SMALL, 1.0, "a checkpoint would let WAL go"),),
+    proposals=(Proposal("wal-within-disk", SMALL, 1.0, "a checkpoint would remove WAL"),),
 )
 LARGE = Change(settings={"max_wal_size": "8GB", "checkpoint_timeout": "15min"})
 STORM = Finding(

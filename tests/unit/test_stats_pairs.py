@@ -16,10 +16,10 @@ from pgdyno.stats import (
     Effect,
     NoiseFloor,
     decide,
+    needs_more_pairs,
     noise_floor,
     paired_effect,
     pairs_needed,
-    wants_more,
 )
 
 Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
@@ -75,10 +75,10 @@ def measure(
 def trial(
     generator: np.random.Generator, noise: Noise, ratio: float = 1.0, pairs_max: int = 40
 ) -> Effect:
-    """A trial as investigate runs it: on until ``wants_more`` says enough."""
+    """A trial as investigate runs it: on until ``needs_more_pairs`` says enough."""
     a, b = measure(generator, noise, pairs_max, ratio)
     pairs = 6
-    while pairs < pairs_max and wants_more(paired_effect(a[:pairs], b[:pairs])):
+    while pairs < pairs_max and needs_more_pairs(paired_effect(a[:pairs], b[:pairs])):
         pairs += 1
     return paired_effect(a[:pairs], b[:pairs])
 
@@ -261,11 +261,11 @@ def test_no_number_of_pairs_makes_an_interval_vanish() -> None:
 
 
 def test_enough_is_a_matter_of_width_alone() -> None:
-    assert wants_more(effect_of(0.99, 1.01, pairs=5))  # fewer than six pairs are never enough
-    assert not wants_more(effect_of(0.99, 1.01))
-    assert wants_more(effect_of(1.90, 2.10))  # clearly better, not yet known closely
-    assert not wants_more(effect_of(1.90, 2.10), predicted_ratio=1.8)
-    assert wants_more(effect_of(1.90, 2.10), predicted_ratio=1.05)
+    assert needs_more_pairs(effect_of(0.99, 1.01, pairs=5))  # fewer than six pairs are never enough
+    assert not needs_more_pairs(effect_of(0.99, 1.01))
+    assert needs_more_pairs(effect_of(1.90, 2.10))  # clearly better, not yet known closely
+    assert not needs_more_pairs(effect_of(1.90, 2.10), predicted_ratio=1.8)
+    assert needs_more_pairs(effect_of(1.90, 2.10), predicted_ratio=1.05)
 
 
 @given(st.floats(0.2, 5), st.floats(0.2, 5), st.floats(0.001, 0.5), st.integers(2, 20))
@@ -273,7 +273,7 @@ def test_where_the_interval_lies_does_not_matter(
     here: float, there: float, half: float, pairs: int
 ) -> None:
     answers = {
-        wants_more(
+        needs_more_pairs(
             Effect(ratio, ratio * math.exp(-half), ratio * math.exp(half), pairs, 0.1),
             effect_matters=0.0333,
         )

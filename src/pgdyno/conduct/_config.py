@@ -1,4 +1,4 @@
-"""From a spec to the load engine's configuration: pure functions, no engine needed.
+"""The load engine's configuration, made from a spec by pure functions.
 
 Keys with their default value are omitted, so that a configuration shows how a load differs.
 """

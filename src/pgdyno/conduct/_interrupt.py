@@ -6,8 +6,8 @@ nothing behind. While a session cleans up in order, signals are held; they are r
 finished, so that nothing else is started. A signal that was ignored when pgdyno started (nohup, a
 shell's background job) remains ignored.
 
-Programs that pgdyno runs are in sessions of their own, so that the terminal's signals do not reach
-one that is cleaning up.
+Child processes of pgdyno run in their own sessions, so that the terminal's signals do not reach one
+that is cleaning up.
 """
 
 from __future__ import annotations

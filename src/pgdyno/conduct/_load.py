@@ -50,7 +50,7 @@ def check_scripts(spec: Spec, acks: Acks) -> None:
 
 
 class RunningLoad:
-    """One running engine, from the first connection until it is drained."""
+    """A running engine, from the first connection until it is drained."""
 
     def __init__(
         self,

@@ -37,12 +37,12 @@ SETTLE_RESTART_SECONDS = 1.0
 
 @dataclass
 class Session:
-    """One spec under load. Slices are carried out one after another, from one thread."""
+    """A spec under load. Slices are carried out one after another, from one thread."""
 
     spec: Spec
     target: Target
     workloads: Mapping[str, Workload]
-    """By client group."""
+    """Workload of each client group."""
     recorder: Recorder
     probes: Probes
     watcher: Watcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import ExitStack
 
-from pgdyno.conduct._space import check_room
+from pgdyno.conduct._space import check_table_space
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.dimension.kinds.standby import have_standbys
@@ -33,7 +33,9 @@ def make_tables(
         spec.workload,
         watcher.progress,
         hold=None if target.ours else stack,
-        check_room=lambda room: check_room(room, target.data_dir, target.max_wal_size_bytes),
+        check_table_space=lambda space: check_table_space(
+            space, target.data_dir, target.max_wal_size_bytes
+        ),
     )
     target.setup_undo.pop_all()  # The tables now exist, and later runs use them.
     target.facts["tables"] = prepared.tables

@@ -63,7 +63,7 @@ class Target:
     conninfo: ConnInfo
     """The server itself: for set-up, probes, settings."""
     entrance: ConnInfo
-    """Where the clients connect: the server itself, or a pooler in front of it."""
+    """Connection values for the clients: of the server itself, or of a pooler in front of it."""
     settings: Settings
     facts: ServerFacts
     cluster: Cluster | None

@@ -12,7 +12,7 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Tick:
-    """One interval of load, over all groups and scripts."""
+    """An interval of load, over all groups and scripts."""
 
     at_s: float
     throughput_tps: float

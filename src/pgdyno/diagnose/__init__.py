@@ -1,4 +1,4 @@
-"""From a run file to findings: what held the load back, on what evidence, and what might help.
+"""Findings from a run file: the bottleneck, its evidence, and proposed changes.
 
 ``diagnose`` ranks what the signatures find; ``verdict`` is its first line. A signature is added by
 adding one file to ``signatures/``.

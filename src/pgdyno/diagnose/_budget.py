@@ -34,7 +34,7 @@ Part = Literal[
 
 
 CLIENT_PARTS: tuple[Part, ...] = ("pool wait", "connecting", "queue", "client lag")
-"""What passes before the first byte is sent."""
+"""Time before the first byte is sent."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class LatencyBudget:
 
     @property
     def service_ms(self) -> float:
-        """What remains without the clients' own waits."""
+        """Time without the clients' own waits."""
         return self.response_ms - sum(self.parts_ms.get(part, 0.0) for part in CLIENT_PARTS)
 
     def service_share(self, *parts: Part) -> float:
@@ -62,7 +62,7 @@ class LatencyBudget:
 
 
 def latency_budget(s: Facts) -> LatencyBudget:
-    """The budget of ``s``. Where nobody was seen at work, all of the service is ``between``."""
+    """Return the budget of ``s``; without samples of work, all service is ``between``."""
     mean_ms = {
         kind: s.run.histogram(kind, s.slice_ids).mean / 1e6
         for kind in ("response", "pool_wait", "connect", "client_lag", "send_late")
@@ -86,7 +86,7 @@ def latency_budget(s: Facts) -> LatencyBudget:
 
 
 def _service_parts(s: Facts, service_ms: float) -> dict[Part, float]:
-    """``service_ms`` cut up by the classes of sessions seen; the parts add up to it."""
+    """Divide ``service_ms`` by the sampled wait classes; the parts add up to it."""
     sessions: dict[WaitClass, float] = s.by_class
     if s.in_service <= 0:
         return {"between": service_ms}

@@ -1,4 +1,4 @@
-"""From a stretch of a run to ranked findings: the one place where signatures meet.
+"""The ranked findings of a period of a run, from all signatures.
 
 Ranking: every finding owns a share of the mean response time (each wait is counted once, see
 ``budget``), and the model says what part of the response would go if its limit were lifted.
@@ -24,7 +24,7 @@ NOTHING = "nothing-found"
 
 
 def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Finding]:
-    """Findings on ``slice_ids``, which should be slices under one change, as one stretch.
+    """Return findings on ``slice_ids``, slices under one change, taken as one period.
 
     Found first, rank 1 being the limit; then what was checked and cleared; then what could not be
     checked. Which proposals are allowed is for those to say who choose among them.
@@ -45,7 +45,7 @@ def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Findi
 
 
 def verdict(findings: Iterable[Finding]) -> dict[str, str]:
-    """The first finding's id and sentence; ``nothing-found`` when nothing holds the load back."""
+    """Return the first finding's ID and sentence, or ``nothing-found``."""
     for finding in findings:
         if finding.rank == 1:
             return {"finding": finding.id, "sentence": finding.sentence}
@@ -70,14 +70,14 @@ def _answer(signature: Signature, situation: Situation) -> Finding:
         causes=tuple(answer.causes),
         proposals=tuple(sorted(answer.proposals, key=lambda p: -p.predicted_ratio)),
         share=share,
-        weight=1.0 if answer.spoils else share * min(1.0, max(0.0, answer.liftable)),
+        weight=1.0 if answer.causes_distrust else share * min(1.0, max(0.0, answer.liftable)),
     )
 
 
 def _unseen(
     proposals: Iterable[Proposal], seen: list[tuple[str, dict[str, Any]]]
 ) -> tuple[Proposal, ...]:
-    """The proposals that no finding of a higher rank has made; they are added to ``seen``."""
+    """Return proposals that no higher-ranked finding has made; add them to ``seen``."""
     kept = []
     for proposal in proposals:
         key = (proposal.remedy_id, proposal.change.to_json())

@@ -24,7 +24,7 @@ Reason = Literal[
 ]
 
 DROP_SHARE = 0.2
-"""Of the median throughput: below it the load has all but stopped."""
+"""Share of the median throughput below which the load has almost stopped."""
 INTERVALS_MIN = 5
 SHORTEST_MS = 300.0
 """Shorter intervals, cut off at a slice's edge, have too few transactions to judge."""
@@ -44,7 +44,7 @@ EVENTS = ("checkpoint", "vacuum", "sql", "setting", "restart", "standby")
 
 @dataclass(frozen=True)
 class Drop:
-    """One stretch of nearly no throughput."""
+    """A period of nearly no throughput."""
 
     window_ms: Window
     lost: float
@@ -67,20 +67,20 @@ class Drop:
 
     @property
     def lasted_ms(self) -> int:
-        """How long."""
+        """Duration of the drop."""
         return self.window_ms[1] - self.window_ms[0]
 
 
 @dataclass(frozen=True)
 class Drops:
-    """The drops of a stretch of the run."""
+    """The drops of a period of the run."""
 
     all: tuple[Drop, ...]
     median_tps: float
     intervals: int
     lowest_tps: float
     expected: float
-    """Transactions that the whole stretch would have done at the median throughput."""
+    """Transactions that the whole period would have done at the median throughput."""
 
     @property
     def lost_share(self) -> float:
@@ -94,14 +94,14 @@ class Drops:
 
 
 def find_drops(s: Situation) -> Drops:
-    """The drops in ``s``. Raises Skip when it has too few intervals for a median."""
+    """Return the drops in ``s``; Skip if it has too few intervals for a median."""
     import numpy as np
 
     intervals = [i for i in s.run.intervals(s.slice_ids) if i.duration_ms >= SHORTEST_MS]
     clients_max = max((i.clients for i in intervals), default=0)
     settled = [i for i in intervals if i.clients >= RAMP_SHARE * clients_max]
     if len(settled) < INTERVALS_MIN:
-        raise Skip(f"{len(settled)} intervals are too few to tell a drop from the usual")
+        raise Skip(f"{len(settled)} intervals are too few to recognise a drop")
     rates = [i.throughput_tps for i in settled]
     median = float(np.median(rates))
     low = [i.throughput_tps < DROP_SHARE * median and not _at_rest(s, i, median) for i in settled]
@@ -139,7 +139,7 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: _Overlap) -> Dr
 
 
 class _Overlap:
-    """What was going on at a time, from the samples around it."""
+    """Server and host activity at a given time, from the samples around it."""
 
     def __init__(self, s: Situation) -> None:
         self._s = s
@@ -153,7 +153,7 @@ class _Overlap:
         return self._s.run.series("metric_host", self._s.slice_ids)
 
     def reason(self, window: Window) -> tuple[Reason, str]:
-        """The most direct thing that overlaps the window, and its number."""
+        """Return the most direct cause that overlaps the window, and its evidence."""
         checks: tuple[tuple[Reason, Callable[[Window], str | None]], ...] = (
             ("lock", self._lock),
             ("checkpoint sync", self._checkpoint),
@@ -203,7 +203,7 @@ class _Overlap:
         return f"{waiting:.1f} sessions waited for a lock{where}"
 
     def _checkpoint(self, window: Window) -> str | None:
-        """The checkpointer seen syncing, or a checkpoint's sync phase in the events."""
+        """Return evidence of a checkpoint's sync phase, from samples or events."""
         waits = self._waits
         inside = _inside(waits["at_ms"], window) & (waits["backend_type"] == "checkpointer")
         syncing = sum(
@@ -216,7 +216,7 @@ class _Overlap:
         return None
 
     def _writeback(self, window: Window) -> str | None:
-        """The kernel busy with dirty pages: many under writeback or gone, and tasks held up."""
+        """Return evidence of writeback by the kernel: dirty pages written, and stalled tasks."""
         host = self._host
         inside = _inside(host["at_ms"], _widened(window))
         if inside.sum() < 2:
@@ -252,7 +252,7 @@ def _inside(at_ms: Any, window: Window) -> Any:
 
 
 def _widened(window: Window) -> Window:
-    """A second more at both ends, for what is sampled once a second."""
+    """Return the window with a second more at both ends, for samples taken once a second."""
     return window[0] - 1000, window[1] + 1000
 
 

@@ -1,4 +1,4 @@
-"""What a run file holds of some of its slices, read once: the facts that diagnosis rests on.
+"""The facts about some slices of a run, read once from its run file.
 
 The slices should be under one and the same change; facts are taken over all of them together.
 A fact that the run does not hold raises ``Skip`` when it is read, so that a signature need not test
@@ -16,6 +16,7 @@ from pgdyno.diagnose._waits import IN_TRANSACTION, WaitClass, wait_class
 from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.diagnose.groups import GroupAccount, group_accounts
 from pgdyno.dimension import fields_with
+from pgdyno.probe.gaps import NOT_SAMPLED
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
 
@@ -117,11 +118,11 @@ class Facts:
         self.run = run
         self.slice_ids = slice_ids
 
-    # -- the stretch of the run ------------------------------------------------------------------
+    # -- the period of the run -------------------------------------------------------------------
 
     @cached_property
     def window_ms(self) -> Window:
-        """From the first slice's start to the last one's end."""
+        """Window from the first slice's start to the last one's end."""
         chosen = [part for part in self.run.slices() if part.id in set(self.slice_ids)]
         if not chosen:
             raise Skip("the run holds no such slice")
@@ -131,7 +132,7 @@ class Facts:
 
     @cached_property
     def change(self) -> Change:
-        """What the slices had different from the spec."""
+        """The change of the slices from the spec."""
         chosen = [part for part in self.run.slices() if part.id in set(self.slice_ids)]
         return Change.from_json(chosen[-1].change) if chosen else Change()
 
@@ -154,7 +155,7 @@ class Facts:
     def evidence(
         self, name: str, value: float | str | None, unit: str, threshold: str | None = None
     ) -> Evidence:
-        """One number over the whole stretch."""
+        """Evidence with one number for the whole period."""
         return Evidence(name, value, unit, threshold, self.window_ms)
 
     # -- what was configured ---------------------------------------------------------------------
@@ -166,7 +167,7 @@ class Facts:
         return ActiveSettings({**at_start, **self.change.settings})
 
     def can(self, capability: str) -> bool:
-        """Whether the server was built with ``capability``: lz4, zstd, …"""
+        """True if the server was built with ``capability``: lz4, zstd, …"""
         return bool(self.run.run.server.get("capabilities", {}).get(capability))
 
     @property
@@ -208,12 +209,12 @@ class Facts:
 
     @cached_property
     def accounts(self) -> list[GroupAccount]:
-        """How each client group fared, by the spec that was in force."""
+        """The account of each client group."""
         return group_accounts(self.run, self.slice_ids)
 
     @property
     def has_open_loop(self) -> bool:
-        """Whether any group's transactions come due by a rate."""
+        """True if any group has a fixed rate."""
         return any(account.arrival is not None for account in self.accounts)
 
     @property
@@ -229,7 +230,7 @@ class Facts:
         averages: dict[tuple[str, str], float] = {}
         sampled = self.run.waits(self.slice_ids)
         if not sampled:
-            raise Skip(self._why_missing("wait", "what sessions wait for was not sampled"))
+            raise Skip(self._why_missing("wait", NOT_SAMPLED["waits"]))
         for wait in sampled:
             if wait.backend_type == CLIENT_BACKEND and wait.state in IN_TRANSACTION:
                 idle = wait.state != "active"
@@ -262,7 +263,7 @@ class Facts:
         return self.sessions(*classes) / total if total > 0 else 0.0
 
     def top_event(self, name: WaitClass) -> tuple[str, float] | None:
-        """The most frequent wait event of a class, ``type:event``, with its average sessions."""
+        """Return the most frequent wait event of a class, ``type:event``, and its sessions."""
         of_class = {
             f"{kind}:{event}": average
             for (kind, event), average in self.by_event.items()
@@ -287,8 +288,10 @@ class Facts:
         return cpu if machine <= self.cores else self._within_quota(cpu)
 
     def _within_quota(self, machine: HostCpu) -> HostCpu:
-        """The CPU of a container that may use fewer cores than the machine has: what the load's
-        own processes use of them, split as the machine's time is."""
+        """Return the CPU usage of a container limited to fewer cores than the machine has.
+
+        It is the usage of the load's own processes, split like the machine's.
+        """
         used = min(self.own_cores or machine.busy, self.cores)
         system = used * machine.system_share
         return HostCpu(self.cores, used - system, system, 0.0, 0.0, self.cores - used)
@@ -347,12 +350,12 @@ class Facts:
     def runnable(self) -> float:
         """Client sessions that run or are ready to, on average.
 
-        Sampled sessions alone do not tell: one that was woken shows the wait that it was woken
-        from until it gets a core, so on busy cores those in the queue look as if they waited for
-        their client, or were idle. The kernel counts who is runnable; of those, pgdyno's and the
-        server's are taken to be as many as their part of the CPU time (equal weights get equal
-        time), less the generator and the process that reads the count. What is left can be no more
-        than the sessions in service that do not wait for something else.
+        Sampled sessions alone are not sufficient: a session that was woken shows its old wait event
+        until it gets a core, so on busy cores sessions in the run queue seem to wait for their
+        client, or to be idle. The kernel counts runnable processes; pgdyno's and the server's share
+        of them is assumed to be their share of the CPU time (equal weights get equal time), less
+        the generator and the process that reads the count. The rest is limited to the sessions in
+        service that do not wait for something else.
         """
         sampled, cpu = self.sessions("cpu"), self.cpu_if_recorded
         counts = self.run.series("metric_host", self.slice_ids)["procs_running"]
@@ -371,7 +374,7 @@ class Facts:
 
     @property
     def not_waiting(self) -> float:
-        """Connections at work but for those seen waiting for anything else than their client."""
+        """Working connections except those sampled as waiting for anything but their client."""
         return self.in_service - self.sessions_at_work + self.sessions("cpu", "client")
 
     @cached_property
@@ -398,7 +401,7 @@ class Facts:
             return None
 
     def _why_missing(self, probe: str, otherwise: str) -> str:
-        """What the probes said about why they did not run."""
+        """Return the reasons that the probes gave for not running."""
         for event in self.run.events("probe"):
             if event.detail.get("probe") == probe:
                 return f"{otherwise}: {event.detail.get('reason') or event.label}"

@@ -1,4 +1,4 @@
-"""From facts to the model that predicts."""
+"""The prediction model, fitted to the facts of some slices."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pgdyno.diagnose._facts import Facts, HostCpu
 from pgdyno.diagnose._model import ClosedLoop
 
 SPARE_SHARE = 0.1
-"""Of the host's cores idle: below it, a core that one program gets, another loses."""
+"""Idle share of the host's cores below which processes compete for CPU."""
 
 
 def fitted_loop(s: Facts, budget: LatencyBudget) -> ClosedLoop:
-    """The model of ``s``, whose time went as ``budget`` says.
+    """Return the model of ``s`` with the latency budget ``budget``.
 
     The CPU demand is what the server and the generator use; where processes cannot be seen, all
     that is busy is theirs; where the host cannot be seen either, sessions seen running stand in.

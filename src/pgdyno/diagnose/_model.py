@@ -1,6 +1,6 @@
-"""What a change would do to the throughput: a closed queueing model, fitted to what was measured.
+"""Prediction of a change's effect on throughput: a closed queueing model, fitted to measurements.
 
-A session in service is at one of these places, by the latency budget:
+A session in service is at one of these stations, by the latency budget:
 
     CPU       ``cores`` servers with one queue. The demand D is the CPU time per transaction of the
               server and of the generator on the same host.
@@ -8,9 +8,9 @@ A session in service is at one of these places, by the latency budget:
               and then for its own, so the delay per commit grows from one flush with one session
               towards two with many: F(m) = F(1) (2 - 1/m). Commits in company share a flush, so it
               does not queue (group commit).
-    row       a queue behind whoever holds the hot rows. From the measured waiters W the utilisation
+    row       a queue behind the holders of hot rows. From the measured waiters W the utilisation
               U of the row as a server follows by W = U^2 / (1 - U); holding overlaps with the other
-              places, so only the waiting counts as time.
+              stations, so only the waiting counts as time.
     shared    a delay that grows with the sessions: contention for locks in shared memory.
     data      a delay: reading and writing data files.
     rest      a delay that makes the model give the measured throughput at today's sessions. Where
@@ -67,7 +67,7 @@ class ClosedLoop:
     queue_now: float = 0.0
     """Sessions that ran or were ready to run on average, as measured."""
     saturated: bool = False
-    """Whether the cores are what the sessions queue for, so that they explain the throughput."""
+    """True if sessions queue for the cores, so that these explain the throughput."""
 
     @property
     def service_s(self) -> float:
@@ -75,8 +75,10 @@ class ClosedLoop:
         return self.sessions / self.throughput_tps
 
     def fitted(self) -> ClosedLoop:
-        """The same, made to give the measured throughput, if it would give more: by a demand for
-        CPU that is larger where the cores are saturated, else by ``rest_s``."""
+        """Return the model adjusted to the measured throughput if it predicts more.
+
+        It increases the demand for CPU if the cores are saturated, else ``rest_s``.
+        """
         if self.predict() <= self.throughput_tps:
             return self
         lo, hi = 0.0, 4.0 if self.saturated else self.service_s
@@ -122,7 +124,7 @@ class ClosedLoop:
         shared: float = 1.0,
         data: float = 1.0,
     ) -> float:
-        """``predict`` over what the model gives for today."""
+        """Return ``predict`` divided by the prediction without a change."""
         changed = self.predict(
             sessions=sessions, flush=flush, cpu=cpu, row=row, shared=shared, data=data
         )
@@ -141,7 +143,7 @@ class ClosedLoop:
         return used / self.throughput_tps
 
     def _hold_factor(self, flush: float, cpu: float) -> float:
-        """How much shorter rows are held: until the commit's flush has ended."""
+        """Return the factor of the time for which row locks are held, flush included."""
         held_s = self.cpu_s + self.flush_s
         return (self.cpu_s * cpu + self.flush_s * flush) / held_s if held_s > 0 else 1.0
 
@@ -171,7 +173,7 @@ class ClosedLoop:
         return throughput
 
     def _repairman(self, m: int, cpu_s: float, delay_s: float) -> float:
-        """The machine-repairman model's throughput; weights are kept as logarithms."""
+        """Return the machine-repairman model's throughput; weights are kept as logarithms."""
         import numpy as np
 
         demand_s = cpu_s / self._queue_cost(self.queue_now)

@@ -10,7 +10,7 @@ from pgdyno.diagnose.finding import Proposal
 from pgdyno.spec.change import Change
 
 WORTHWHILE_RATIO = 1.03
-"""Below this a prediction is not told from nothing: the effect that matters, in trials too."""
+"""Predicted effects below this are ignored; the smallest effect that matters, also in trials."""
 PROPOSALS_MAX = 3
 AS_GOOD = 0.92
 """A larger pool predicted this part of a smaller one's gain is proposed instead: the next peak of
@@ -64,7 +64,7 @@ def _worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
 
 
 def _shared_out(s: Situation, size: int) -> dict[str, int]:
-    """``size`` sessions among the groups by the sessions they keep busy, at least one each."""
+    """Divide ``size`` sessions among the groups by their busy sessions, at least one each."""
     in_service = sum(group.in_service for group in s.groups) or 1.0
     return {
         group.name: min(group.sessions_max, max(1, round(size * group.in_service / in_service)))

@@ -1,9 +1,9 @@
-"""What a signature is, and how the folder of signatures is read.
+"""The type of a signature, and the loading of all signatures.
 
 A signature is added by adding one file to ``signatures/`` with a ``SIGNATURE``; nothing else lists
-them. Its ``examine`` looks at a :class:`~pgdyno.diagnose._situation.Situation` and returns
-:class:`Found` or :class:`Cleared`; a ``Skip`` raised on the way, by it or by the situation, means
-that it could not be checked.
+them. Its ``examine`` takes a :class:`~pgdyno.diagnose._situation.Situation` and returns
+:class:`Found` or :class:`Cleared`; it, or the situation, raises ``Skip`` if the check is not
+possible.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Found:
     evidence: Sequence[Evidence]
     causes: Sequence[str] = ()
     proposals: Sequence[Proposal] = ()
-    spoils: bool = False
-    """Whether it makes every other finding doubtful, and so comes first."""
+    causes_distrust: bool = False
+    """True if it makes every other finding doubtful and is ranked first."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Signature:
 
 @cache
 def signatures() -> tuple[Signature, ...]:
-    """Every signature in the folder, by id."""
-    from pgdyno.diagnose import signatures as folder
+    """Return all signatures, ordered by ID."""
+    from pgdyno.diagnose import signatures as package
 
     found: dict[str, Signature] = {}
-    for module in pkgutil.iter_modules(folder.__path__):
-        signature = importlib.import_module(f"{folder.__name__}.{module.name}").SIGNATURE
+    for module in pkgutil.iter_modules(package.__path__):
+        signature = importlib.import_module(f"{package.__name__}.{module.name}").SIGNATURE
         if signature.id in found:
             raise ValueError(f'two signatures have the id "{signature.id}"')
         found[signature.id] = signature

@@ -41,7 +41,7 @@ _BY_TYPE: dict[str, WaitClass] = {
 
 
 def wait_class(state: str, wait_event_type: str, wait_event: str) -> WaitClass | None:
-    """The class of a client backend in ``state``; None when it is not in a transaction."""
+    """Return the class of a client backend in ``state``; None outside a transaction."""
     if state not in IN_TRANSACTION:
         return None
     if state.startswith("idle"):

@@ -26,7 +26,7 @@ from pgdyno.stats.changes import SEGMENT_MIN
 from pgdyno.stats.steady import DRIFT_MATTERS
 
 SUDDEN_SHARE = 0.5
-"""Of a change of level that the seconds next to it must show; otherwise it is a slow drift."""
+"""Share of a level change that the adjacent seconds must show; otherwise it is a slow drift."""
 WAVES = ("burst", "sine", "day")
 """Shapes of arrivals whose rate never stays the same."""
 PLANNED_EVENTS = ("sql", "setting", "restart")
@@ -43,12 +43,12 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
-        """What changed, without the time."""
+        """Text of the change, without its time."""
         went = "fell" if self.after_tps < self.before_tps else "rose"
         return f"throughput {went} from {figure(self.before_tps)} to {figure(self.after_tps)} tps"
 
     def to_json(self) -> dict[str, Any]:
-        """As results have it."""
+        """Return the form in results."""
         return {
             "at_s": round(self.at_ms / 1000, 1),
             "before_tps": round(self.before_tps, 2),
@@ -68,7 +68,7 @@ class Course:
     median_tps: float
 
     def drop_sentence(self, drop: Drop) -> str:
-        """What dropped for how long and what overlapped it, without the time."""
+        """Text of the drop with its duration and cause, without its time."""
         beside = [*drop.events, drop.detail] if drop.explained or not drop.events else drop.events
         overlap = f"overlapped with {'; '.join(beside)}" if drop.overlapped else drop.detail
         return (
@@ -77,7 +77,7 @@ class Course:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As results have it."""
+        """Return the form in results."""
         return {
             "changes": [change.to_json() for change in self.changes],
             "changes_absent": self.changes_absent or None,
@@ -96,7 +96,7 @@ class Course:
 
 
 def course_of(run: RunFile, slice_ids: list[int]) -> Course:
-    """The course of throughput over the measured slices of a single run."""
+    """Return the course of throughput over the measured slices of a single run."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None or not slice_ids:
         absent = f"not looked for: {void or 'nothing was measured'}"
@@ -106,7 +106,7 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
         drops = find_drops(Situation(run, slice_ids))
     except Skip as reason:
         drops = Drops((), 0.0, 0, 0.0, 0.0)
-        drops_absent = f"too short to tell: {reason}"
+        drops_absent = f"too short to judge: {reason}"
     else:
         searched_ms = 1000 * drops.expected / drops.median_tps if drops.median_tps else 0.0
         whole_ms = sum(interval.duration_ms for interval in run.intervals(slice_ids))
@@ -115,7 +115,7 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
 
 
 def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str]:
-    """The changes, and if there are none what that rests on."""
+    """Return sentences for the changes, or for their absence."""
     plan = _Plan(run)
     if plan.wave:
         return [], f"not looked for: the rate changes by plan ({plan.wave})"
@@ -125,7 +125,7 @@ def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str
     if not long_enough:
         longest = max((len(period) for period in periods), default=0)
         return [], (
-            f"too short to tell: the longest period under one load has {longest} intervals,"
+            f"too short to judge: the longest period under one load has {longest} intervals,"
             f" {POINTS_MIN} are needed"
         )
     found = [change for period in long_enough for change in _changes_in(period)]
@@ -135,7 +135,7 @@ def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str
 
 
 def _none_found(searched_ms: float, whole_ms: float) -> str:
-    """That nothing was found, and in which part of the time if it is not nearly all."""
+    """Return the sentence for no change, with the part of the time examined if not nearly all."""
     if searched_ms >= 0.9 * whole_ms:
         return "none was found"
     searched_s, whole_s = searched_ms / 1000, whole_ms / 1000
@@ -172,7 +172,7 @@ def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interv
 
 
 class _Plan:
-    """When a run's load, or its server, was to change."""
+    """Return the times at which the spec changes the load or the server."""
 
     def __init__(self, run: RunFile) -> None:
         self._run = run

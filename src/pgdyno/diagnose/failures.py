@@ -1,4 +1,4 @@
-"""How many transactions failed in some slices, of what, and whether that is more than is allowed.
+"""Failed transactions of some slices by SQLSTATE, against the allowed share.
 
 Errors that a script expects are within what was done, and so are transactions that were tried again
 and then succeeded.
@@ -24,7 +24,7 @@ class Failures:
 
     @property
     def share(self) -> float:
-        """Of those that ended; 0 when none did."""
+        """Share of the finished transactions; 0 if none finished."""
         return self.count / self.ended if self.ended else 0.0
 
     @property
@@ -39,7 +39,7 @@ class Failures:
         return f"{self.count:,} of {self.ended:,} ({percent(self.share)}){error}"
 
     def to_json(self) -> dict[str, Any]:
-        """As results have it."""
+        """Return the form in results."""
         return {
             "count": self.count,
             "share": round(self.share, 6),
@@ -49,7 +49,7 @@ class Failures:
 
 
 def failures(run: RunFile, slice_ids: Collection[int] | None) -> Failures:
-    """What failed in the slices, or in the whole run."""
+    """Return the failures in the slices, or in the whole run."""
     ledger = run.ledger(slice_ids)
     top = None
     if ledger.failed:
@@ -59,17 +59,17 @@ def failures(run: RunFile, slice_ids: Collection[int] | None) -> Failures:
 
 
 def failures_max(run: RunFile) -> FailuresMax:
-    """How many the run's spec allows."""
+    """Return the failures that the run's spec allows."""
     return FailuresMax.parse(str((run.run.spec.get("load") or {}).get("max_failures", DEFAULT)))
 
 
 def too_many(failed: Failures, limit: FailuresMax) -> bool:
-    """Whether more failed than is allowed."""
+    """True if more failed than allowed."""
     return not limit.allows(failed.count, failed.ended)
 
 
 def not_comparable(a: Failures, b: Failures, limit: FailuresMax) -> str | None:
-    """Why two sides cannot be compared: more failed of one than of the other; None if they can.
+    """Return the reason if failures make two sides incomparable, else None.
 
     What fails costs the server other work than what succeeds, so that neither side's figures say
     what the other's would.
@@ -82,5 +82,5 @@ def not_comparable(a: Failures, b: Failures, limit: FailuresMax) -> str | None:
 
 
 def percent(share: float) -> str:
-    """A share, finely enough that one failure is not nothing."""
+    """Format a share with enough digits that one failure does not show as 0."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

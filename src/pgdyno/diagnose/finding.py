@@ -1,4 +1,4 @@
-"""What a diagnosis says: findings with their evidence, their edges and their proposed remedies."""
+"""The types of a diagnosis: findings with evidence, causes and proposals."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Skip(Exception):
 
 @dataclass(frozen=True)
 class Evidence:
-    """One named number that a finding rests on."""
+    """A named number that supports a finding."""
 
     name: str
     value: float | str | None
     unit: str
     """"share" (0 to 1), "ms", "tps", "count", "bytes", "bytes/s", "cores", … or ""."""
     threshold: str | None = None
-    """What the value was held against, as a reader would say it: "at least 30 %"."""
+    """Threshold for the value, as text: "at least 30 %"."""
     window_ms: Window | None = None
-    """From and to, in milliseconds since the run's start."""
+    """Start and end, in milliseconds since the run's start."""
 
     def to_row(self) -> dict[str, Any]:
-        """A JSON-ready form."""
+        """Return the row as JSON values."""
         return {
             "name": self.name,
             "value": self.value,
@@ -49,11 +49,10 @@ class Proposal:
     predicted_ratio: float
     why: str
     cycle_s: float | None = None
-    """For what works through checkpoints: seconds from one to the next as it is. A slice that is to
-    show the change spans two of them."""
+    """Seconds between checkpoints, for a change that works through them: a slice spans two."""
 
     def to_row(self) -> dict[str, Any]:
-        """A JSON-ready form."""
+        """Return the row as JSON values."""
         return {
             "remedy_id": self.remedy_id,
             "change": self.change.to_json(),
@@ -64,7 +63,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Finding:
-    """A signature's answer on a stretch of a run."""
+    """A signature's answer on a period of a run."""
 
     id: str
     status: Status
@@ -74,7 +73,7 @@ class Finding:
     """0 to 1: how sure the signature is that this is not one of its false positives."""
     evidence: tuple[Evidence, ...] = ()
     false_positives: str = ""
-    """What would make the finding wrong."""
+    """Circumstances that would make the finding wrong."""
     causes: tuple[str, ...] = ()
     """Ids of the findings of which this one is a symptom."""
     proposals: tuple[Proposal, ...] = ()

@@ -1,4 +1,4 @@
-"""How each client group fared: its ledger, its rate asked and held, its connections.
+"""The account of each client group: ledger, intended and reached rate, connections.
 
 Read from the run file alone, for the result, the summary and the page alike.
 """
@@ -26,32 +26,32 @@ class Connects:
     """At the end."""
     made: int
     again: int
-    """Of these, instead of a lost one."""
+    """Connections made to replace a lost one."""
     failed: int
 
     @property
     def matter(self) -> bool:
-        """Whether there is more to tell than that each client connected when it began."""
+        """True if connections were lost, failed or made often after the start."""
         return self.made > self.open or self.failed > 0 or self.made >= CONNECTS_MIN
 
 
 @dataclass(frozen=True)
 class GroupAccount:
-    """One client group over some slices."""
+    """A client group over some slices."""
 
     name: str
     clients: int
     clients_connected: int
     """The most that had a connection at the same time; of a pool, those that it could serve."""
     spec: Mapping[str, Any]
-    """As the resolved spec has it."""
+    """The group in the resolved spec."""
     seconds: float
     ledger: Ledger
     connects: Connects
 
     @property
     def idle(self) -> bool:
-        """Whether its clients only hold connections."""
+        """True if its clients only hold connections."""
         return bool(self.spec.get("idle"))
 
     @property
@@ -79,7 +79,7 @@ class GroupAccount:
 
     @property
     def rate_held(self) -> bool:
-        """Whether what came due was begun, in an open loop; a closed one holds what it asks."""
+        """True if an open loop sent all due transactions; always true for a closed loop."""
         if self.arrival is None:
             return True
         grown = self.ledger.backlog - self.ledger.carried_in
@@ -88,7 +88,7 @@ class GroupAccount:
 
 
 def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> list[GroupAccount]:
-    """The client groups of ``run``, in the spec's order."""
+    """Return the client groups of ``run``, in the spec's order."""
     specs = {group["name"]: group for group in run.run.spec.get("clients") or []}
     seconds = run.seconds(slice_ids)
     rows = run.group_intervals(slice_ids)
@@ -128,7 +128,7 @@ def _connected(rows: Sequence[GroupInterval], spec: Mapping[str, Any]) -> int:
 
 
 def open_loop_sentence(account: GroupAccount) -> str:
-    """What became of the rate that was asked for, in one line; '' for a closed loop.
+    """Return a sentence about the intended and reached rate; '' for a closed loop.
 
     "asked 5,000/s, held 3,120/s; 18,800 transactions waited at the end"
     """

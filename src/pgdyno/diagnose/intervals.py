@@ -17,8 +17,10 @@ _TAKEN_LAST = ("clients", "connections", "backlog")
 
 
 def timed(intervals: Sequence[Interval]) -> list[Interval]:
-    """``intervals`` of one series, the short ones merged with a neighbour in their slice, or left
-    out where they have none."""
+    """Return the intervals of one series without short ones.
+
+    A short interval is merged with a neighbour in its slice, or omitted if it has none.
+    """
     if not intervals:
         return []
     least_ms = SHORT_SHARE * median(each.duration_ms for each in intervals)

@@ -1,4 +1,4 @@
-"""What was not pgdyno's doing: load of others on the server that is measured.
+"""Load of other clients on the measured server.
 
 Two shares, each of others' and pgdyno's together, and the larger one counts:
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 FOUND_SHARE = 0.1
-"""Of sessions at work or of rows written, from which on others' load is a finding."""
-SPOILT_SHARE = 1 / 3
-"""Of either, above which the measurement is not trusted."""
+"""Share of working sessions or written rows from which other load is a finding."""
+DISTRUST_SHARE = 1 / 3
+"""Share of either above which the measurement is not trusted."""
 ROWS_S_MIN = 100.0
-"""Rows per second that others write at least; fewer are nothing beside any load worth measuring."""
+"""Rows per second written by others below which the load is negligible."""
 _NAMED_MAX = 3
 _WRITES = ("tup_inserted", "tup_updated", "tup_deleted")
 
 
 @dataclass(frozen=True)
 class Database:
-    """What others did in one database."""
+    """Other load in one database."""
 
     name: str
     at_work: float
@@ -45,7 +45,7 @@ class ForeignLoad:
     """Load of others over some slices."""
 
     databases: tuple[Database, ...]
-    """Those in which something happened, the busiest first."""
+    """Databases with other load, the busiest first."""
     own_at_work: float
     own_rows_written_s: float
 
@@ -66,12 +66,12 @@ class ForeignLoad:
 
     @property
     def sessions_share(self) -> float:
-        """Of the sessions at work, the part that is others'."""
+        """Share of the working sessions that are others'."""
         return _part(self.at_work, self.own_at_work)
 
     @property
     def rows_share(self) -> float:
-        """Of the rows written, the part that is others'."""
+        """Share of the written rows that are others'."""
         written = self.rows_written_s
         return _part(written, self.own_rows_written_s) if written >= ROWS_S_MIN else 0.0
 
@@ -81,13 +81,13 @@ class ForeignLoad:
         return max(self.sessions_share, self.rows_share)
 
     @property
-    def spoils(self) -> bool:
-        """Whether it is so much that the measurement cannot be trusted."""
-        return self.share > SPOILT_SHARE
+    def causes_distrust(self) -> bool:
+        """True if it is so much that the measurement cannot be trusted."""
+        return self.share > DISTRUST_SHARE
 
     @property
     def sentence(self) -> str:
-        """What a finding says of it, and why a measurement is not trusted."""
+        """Sentence for the finding and for the distrust."""
         if self.sessions_share >= self.rows_share:
             what = f"{percent(self.sessions_share)} of the server's sessions at work"
         else:
@@ -97,7 +97,7 @@ class ForeignLoad:
 
 
 def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None:
-    """What others did on the server over these slices; None where that was not recorded."""
+    """Return the other load on the server over these slices; None if not recorded."""
     seconds = run.seconds(slice_ids)
     looks = len(run.series("metric_database", slice_ids)["at_ms"])
     if seconds <= 0 or looks < 2 or not _has_answers(run):
@@ -118,7 +118,7 @@ def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None
 
 
 def _has_answers(run: RunFile) -> bool:
-    """Whether the server was asked and answered; files of older versions lack the table."""
+    """True if other load was sampled; files of older versions lack the table."""
     unasked = any(event.detail.get("probe") == "foreign" for event in run.events("probe"))
     return run.has_table("metric_foreign") and not unasked
 
@@ -134,7 +134,7 @@ def _database(
     active_ms = rises["active_time_ms"]
     return Database(
         name,
-        # Sessions are sampled where the statistics do not tell whose the time was.
+        # Sessions are sampled, because the statistics do not attribute time to clients.
         at_work if active_ms is None else max(at_work, active_ms / 1000 / seconds),
         (rises["transactions"] or 0.0) / seconds,
         (rises["rows_written"] or 0.0) / seconds,

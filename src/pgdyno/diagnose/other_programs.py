@@ -1,4 +1,4 @@
-"""What was not pgdyno's doing: CPU that other programs took on the server's machine.
+"""CPU usage of other programs on the server's machine.
 
     others = busy (user and system) - server's processes - pgdyno's - the kernel's threads and
              interrupts
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 FOUND_SHARE = 0.1
-"""Of the cores, from which on other programs are a finding."""
-_SPOILT_SHARE = 1 / 3
-"""Of the cores, above which the measurement is not trusted unless the spec says otherwise."""
+"""Share of the cores from which other programs are a finding."""
+DISTRUST_SHARE = 1 / 3
+"""Default share of the cores above which the measurement is not trusted."""
 _SECONDS_MIN = 1.0
-"""CPU is counted in ticks and read once a second: a shorter stretch tells nothing."""
+"""Minimum period: CPU time is counted in ticks and read once a second."""
 _NAMED_SHARE = 0.02
 _NAMED_MAX = 3
 _POOLERS = frozenset({"pgbouncer", "pgpool", "odyssey", "pgcat", "pgagroal", "pgdog"})
-"""What a load through a pooler has on its way, by the command's name."""
+"""Command names of poolers, which are part of the load."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program of others: all processes of one name."""
+    """A program of others: all processes of one name."""
 
     name: str
     processes: int
@@ -49,15 +49,15 @@ class OtherPrograms:
     """CPU that was neither the server's nor pgdyno's, in cores."""
 
     cores: float
-    """That there are for the server."""
+    """Cores available to the server."""
     used: float
-    """By others, of the cores that the server would have had."""
+    """Cores used by other programs."""
     limit_share: float
-    """Of the cores, above which the measurement is not trusted."""
+    """Share of the cores above which the measurement is not trusted."""
     kernel: float
-    """By the kernel's threads and interrupts, which are blamed on nobody."""
+    """Cores used by kernel threads and interrupts, which are attributed to no program."""
     programs: tuple[Program, ...]
-    """Those that could be seen, the busiest first."""
+    """Visible programs, the busiest first."""
 
     @property
     def share(self) -> float:
@@ -65,8 +65,8 @@ class OtherPrograms:
         return self.used / self.cores
 
     @property
-    def spoils(self) -> bool:
-        """Whether it is so much that the measurement cannot be trusted."""
+    def causes_distrust(self) -> bool:
+        """True if it is so much that the measurement cannot be trusted."""
         return self.share > self.limit_share
 
     @property
@@ -89,7 +89,7 @@ class OtherPrograms:
 
     @property
     def sentence(self) -> str:
-        """What a finding says of them, and why a measurement is not trusted."""
+        """Sentence for the finding and for the distrust."""
         return (
             f"{percent(self.share)} of the server's {counted(self.cores, 'core', 'cores')}"
             f" {'is' if self.cores == 1 else 'are'} busy with other programs"
@@ -98,8 +98,10 @@ class OtherPrograms:
 
 
 def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | None:
-    """Who else used the server's machine over these slices; None where that was not recorded, or
-    where they lasted too short a time to tell."""
+    """Return the CPU usage of other programs over these slices.
+
+    None if it was not recorded, or if the slices are too short.
+    """
     seconds = run.seconds(slice_ids)
     if seconds < _SECONDS_MIN:
         return None
@@ -120,7 +122,7 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
     others = max(used - ours - kernel - of_poolers, sum(each.cores for each in programs))
     if allowed < machine:
         others = min(others, allowed - idle - ours)
-    limit = float(run.run.spec.get("load", {}).get("max_other_programs", _SPOILT_SHARE))
+    limit = float(run.run.spec.get("load", {}).get("max_other_programs", DISTRUST_SHARE))
     return OtherPrograms(allowed, max(0.0, others), limit, kernel, programs)
 
 

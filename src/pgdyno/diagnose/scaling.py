@@ -30,7 +30,7 @@ class Scaling:
     """The curve of one run, and its knee if it has one."""
 
     means_tps: Mapping[int, float]
-    """By number of clients, ascending."""
+    """Points by number of clients, ascending."""
     fit: Knee | None
     """None: too few numbers of clients, or no curve of the law."""
 
@@ -47,7 +47,7 @@ class Scaling:
 
     @property
     def sentence(self) -> str:
-        """Where throughput stops growing with clients, and how sure that is."""
+        """Sentence about the knee of throughput against clients, with its certainty."""
         span = f"{min(self.means_tps):,} to {counted(self.clients_max, 'client', 'clients')}"
         if self.fit is None and len(self.means_tps) < POINTS_MIN:
             return f"not looked for: {len(self.means_tps)} numbers of clients, {POINTS_MIN} needed"
@@ -68,7 +68,7 @@ class Scaling:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As results have it."""
+        """Return the form in results."""
         within, fit = self.knee_clients, self.fit
         hi = fit.knee_ci95[1] if fit else math.inf
         return {
@@ -86,7 +86,7 @@ class Scaling:
 
 
 def scaling_of(run: RunFile) -> Scaling | None:
-    """The curve of a single run; None if its clients do not vary by a ramp or steps."""
+    """Return the curve of a single run; None if its clients do not vary by a ramp or steps."""
     load = run.run.spec.get("load") or {}
     varied = bool(load.get("steps")) or parse_duration_ms(load.get("ramp") or "0s") > 0
     idle = any(group.get("idle") for group in run.run.spec.get("clients") or [])

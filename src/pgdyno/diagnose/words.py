@@ -15,10 +15,10 @@ def figure(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 0 to 1 as ``62 %``."""
+    """Format a share of 0 to 1 as ``62 %``."""
     return f"{figure(share * 100)} %"
 
 
 def counted(number: float, one: str, many: str) -> str:
-    """``1 core``, ``2 cores``."""
+    """Format a count: ``1 core``, ``2 cores``."""
     return f"{figure(number)} {one if number == 1 else many}"

@@ -133,7 +133,7 @@ class Transition:
     spec_after: Spec
     """The spec with ``after``, in the same way."""
     needs: Mapping[str, Need] = field(default_factory=dict)
-    """By dimension, without those that need nothing."""
+    """Needs by dimension, without dimensions that need nothing."""
 
     def __bool__(self) -> bool:
         """Return whether there is anything to do."""

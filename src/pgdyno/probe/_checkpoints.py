@@ -42,7 +42,7 @@ class ActivePeriod:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint; times on the monotonic clock."""
+    """A checkpoint; times on the monotonic clock."""
 
     began_ns: int
     ended_ns: int

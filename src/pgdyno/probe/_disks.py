@@ -24,7 +24,7 @@ OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class Mount:
-    """One mounted file system."""
+    """A mounted file system."""
 
     device: str
     """'major:minor'."""

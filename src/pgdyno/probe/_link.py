@@ -58,7 +58,7 @@ class Connectable(Protocol):
 
 
 class Link:
-    """One connection for probes, for one thread at a time."""
+    """A connection for probes, for one thread at a time."""
 
     def __init__(self, conninfo: Connectable, missing: Missing) -> None:
         self._conninfo = conninfo
@@ -129,7 +129,7 @@ class Link:
     def disconnect_if_stuck(self) -> None:
         """End a fetch that has had no answer for too long, from another thread.
 
-        Otherwise a server that is stopped or unreachable would block the caller for ever.
+        Otherwise a server that is stopped or unreachable would block the caller forever.
         """
         since_s, connection = self._busy_since_s, self._connection
         if since_s is None or connection is None or time.monotonic() - since_s < STUCK_S:

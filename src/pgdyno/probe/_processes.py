@@ -65,7 +65,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Process:
-    """One process at one time, identified by ``parent`` and ``started``."""
+    """A process at one time, identified by ``parent`` and ``started``."""
 
     parent: int
     started: int

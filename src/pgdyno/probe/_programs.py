@@ -32,7 +32,7 @@ _INTERRUPTS: tuple[Whose, str] = ("kernel", "(interrupts)")
 
 @dataclass(frozen=True)
 class Seen:
-    """One process at one time."""
+    """A process at one time."""
 
     parent: int
     started: int

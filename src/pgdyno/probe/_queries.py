@@ -17,7 +17,7 @@ FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
 
 @dataclass(frozen=True)
 class Query:
-    """One probe's SQL and the major versions of the server that it is for."""
+    """A probe's SQL and the major versions of the server that it is for."""
 
     name: str
     first: int

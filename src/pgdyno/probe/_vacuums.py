@@ -21,7 +21,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Vacuum:
-    """One vacuum of one relation; ``began_ns`` is monotonic, as first seen.
+    """A vacuum of one relation; ``began_ns`` is monotonic, as first seen.
 
     ``duration_ms`` is None when it was too short to be seen: it ended before ``began_ns`` and after
     the previous sample.

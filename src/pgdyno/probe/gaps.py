@@ -14,7 +14,7 @@ from typing import Literal
 from pgdyno.record import Recorder
 
 Probe = Literal["server", "waits"]
-WHAT: dict[Probe, str] = {
+NOT_SAMPLED: dict[Probe, str] = {
     "server": "the server's views were not read",
     "waits": "wait events were not sampled",
 }
@@ -60,7 +60,7 @@ class Gaps:
     def sentences(self) -> list[str]:
         """Return a sentence for each probe with gaps within slices."""
         return [
-            f"{WHAT[probe]} for {lost_ms / 1000:.1f} s: {self._reasons[probe]}"
+            f"{NOT_SAMPLED[probe]} for {lost_ms / 1000:.1f} s: {self._reasons[probe]}"
             for probe, lost_ms in self._lost_ms.items()
         ]
 

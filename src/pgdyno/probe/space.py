@@ -11,13 +11,20 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from pgdyno.probe._disks import mount_of, wal_directory
 from pgdyno.record import Recorder
-from pgdyno.stats.filling import Space, forecast, steady_growth, wal_wanted
+from pgdyno.stats.filling import (
+    Space,
+    disk_name,
+    forecast,
+    full_soon,
+    steady_growth,
+    wal_wanted,
+)
 
 WARN_SECONDS = 60.0
 """Time within which a disk that will be full causes a warning."""
@@ -26,8 +33,21 @@ _REMEMBERED = 12
 _MB = 1e6
 
 
+@dataclass(frozen=True)
+class DiskSpace:
+    """The space on a file system that contains data, WAL or both: a row of metric_space."""
+
+    holds: str
+    """``data``, ``wal`` or ``data,wal``."""
+    filesystem: str
+    size_bytes: int
+    free_bytes: int
+    wal_dir_bytes: int | None
+    """Size of the WAL; ``None`` on a disk without it."""
+
+
 class SpaceSampler:
-    """Write metric_space, and warns once of each file system that is about to be full."""
+    """Sampler of metric_space, with one warning for each file system that is about to be full."""
 
     def __init__(
         self,
@@ -41,58 +61,55 @@ class SpaceSampler:
         self._data_dir = data_dir
         self._max_wal_size_bytes = max_wal_size_bytes
         self._warn = warn
-        self._seen: dict[str, deque[tuple[float, dict[str, Any]]]] = {}
+        self._seen: dict[str, deque[tuple[float, DiskSpace]]] = {}
         self._warned: set[str] = set()
 
     def sample(self) -> None:
         """Take one sample. Raises OSError when the data directory is not accessible."""
         now_s = time.monotonic()
-        rows = sample_space(self._data_dir)
-        self._recorder.add_rows("metric_space", rows)
-        for row in rows:
-            seen = self._seen.setdefault(row["holds"], deque(maxlen=_REMEMBERED))
-            if seen and seen[-1][1]["size_bytes"] != row["size_bytes"]:
+        disks = sample_space(self._data_dir)
+        self._recorder.add_rows("metric_space", [asdict(disk) for disk in disks])
+        for disk in disks:
+            seen = self._seen.setdefault(disk.holds, deque(maxlen=_REMEMBERED))
+            if seen and seen[-1][1].size_bytes != disk.size_bytes:
                 seen.clear()  # The WAL has moved to another disk.
-            seen.append((now_s, row))
-            self._warn_if_filling(row["holds"])
+            seen.append((now_s, disk))
+            self._warn_if_filling(disk)
 
-    def _warn_if_filling(self, holds: str) -> None:
-        seen = self._seen[holds]
-        row = seen[-1][1]
-        filling = forecast(self._space(holds), self._max_wal_size_bytes)
-        if holds in self._warned or filling is None or filling.seconds > WARN_SECONDS:
+    def _warn_if_filling(self, disk: DiskSpace) -> None:
+        filling = forecast(self._space(disk.holds), self._max_wal_size_bytes)
+        if disk.holds in self._warned or filling is None or filling.seconds > WARN_SECONDS:
             return
-        self._warned.add(holds)
-        what = " and ".join("WAL" if role == "wal" else role for role in holds.split(","))
+        self._warned.add(disk.holds)
         text = (
-            f"the disk of the {what} ({row['filesystem']}) will be full in about"
-            f" {filling.seconds:.0f} s at this rate: {row['free_bytes'] / _MB:,.0f} of"
-            f" {row['size_bytes'] / _MB:,.0f} MB are free"
+            f"{full_soon(disk_name(disk.holds, disk.filesystem), filling.seconds)}:"
+            f" {disk.free_bytes / _MB:,.0f} of {disk.size_bytes / _MB:,.0f} MB are free"
         )
         self._warn(f"warning: {text}")
-        self._recorder.add_event("warning", f"{what} disk about to fill", {"message": text})
+        label = f"{disk_name(disk.holds).removeprefix('the disk of the ')} disk about to fill"
+        self._recorder.add_event("warning", label, {"message": text})
 
     def _space(self, holds: str) -> Space:
         seen = self._seen[holds]
-        row = seen[-1][1]
+        latest = seen[-1][1]
         times_s = [at_s for at_s, _ in seen]
-        used = [each["size_bytes"] - each["free_bytes"] for _, each in seen]
-        wal = [each["wal_dir_bytes"] or 0 for _, each in seen]
+        used = [each.size_bytes - each.free_bytes for _, each in seen]
+        wal = [each.wal_dir_bytes or 0 for _, each in seen]
         wal_growth = steady_growth(times_s, wal)
         known = self._max_wal_size_bytes
         return Space(
-            size_bytes=row["size_bytes"],
-            free_bytes=row["free_bytes"],
+            size_bytes=latest.size_bytes,
+            free_bytes=latest.free_bytes,
             growth_bytes_s=steady_growth(times_s, used),
-            wal_dir_bytes=row["wal_dir_bytes"],
+            wal_dir_bytes=latest.wal_dir_bytes,
             wal_growth_bytes_s=wal_growth,
             wal_bytes_s=wal_growth,
             wal_wanted_bytes=None if known is None else wal_wanted(known),
         )
 
 
-def sample_space(data_dir: Path) -> list[dict[str, Any]]:
-    """Return rows for metric_space: one for each file system, with data, WAL or both.
+def sample_space(data_dir: Path) -> list[DiskSpace]:
+    """Return the space of each file system that contains data, WAL or both.
 
     Without access to the WAL directory, its file system is omitted. Raises OSError when the data
     directory is not accessible.
@@ -102,22 +119,22 @@ def sample_space(data_dir: Path) -> list[dict[str, Any]]:
         wal_bytes = _wal_bytes(wal_dir)
         same = wal_dir.stat().st_dev == data_dir.stat().st_dev
     except OSError:
-        return [_row("data", data_dir, None)]
+        return [_disk_space("data", data_dir, None)]
     if same:
-        return [_row("data,wal", data_dir, wal_bytes)]
-    return [_row("data", data_dir, None), _row("wal", wal_dir, wal_bytes)]
+        return [_disk_space("data,wal", data_dir, wal_bytes)]
+    return [_disk_space("data", data_dir, None), _disk_space("wal", wal_dir, wal_bytes)]
 
 
-def _row(holds: str, path: Path, wal_bytes: int | None) -> dict[str, Any]:
+def _disk_space(holds: str, path: Path, wal_bytes: int | None) -> DiskSpace:
     stat = os.statvfs(path)
-    return {
-        "holds": holds,
-        "filesystem": _kind(path, path.stat().st_dev),
-        "size_bytes": stat.f_blocks * stat.f_frsize,
+    return DiskSpace(
+        holds,
+        filesystem=_kind(path, path.stat().st_dev),
+        size_bytes=stat.f_blocks * stat.f_frsize,
         # Blocks reserved for root are not free for a server.
-        "free_bytes": stat.f_bavail * stat.f_frsize,
-        "wal_dir_bytes": wal_bytes,
-    }
+        free_bytes=stat.f_bavail * stat.f_frsize,
+        wal_dir_bytes=wal_bytes,
+    )
 
 
 @cache

@@ -35,7 +35,7 @@ WAL_WRITE = _set("IO", "WALWrite", "WALInitWrite")
 SYNC_REPLICATION = _set("IPC", "SyncRep") | _set("LWLock", "SyncRep")
 """Waiting for a standby to confirm a commit."""
 CHECKPOINT_SYNC = _set("IO", "DataFileSync", "SLRUSync")
-"""What the checkpointer waits for in its sync phase."""
+"""Wait events of the checkpointer's sync phase."""
 CHECKPOINT_PACE = _set("Timeout", "CheckpointWriteDelay")
 """The checkpointer sleeping between writes to spread them."""
 SYNC_QUEUE = _set("Timeout", "RegisterSyncRequest") | _set("LWLock", "CheckpointerComm")

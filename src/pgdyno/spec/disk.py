@@ -40,15 +40,15 @@ class DiskPlan:
 
     kind: DiskKind
     size_bytes: int | None = None
-    """Of tmpfs and of disks in an image; ``None``: chosen when the disk is opened."""
+    """Size of tmpfs or of an image; ``None``: chosen when the disk is opened."""
     path: Path | None = None
-    """For plain: the parent directory; ``None``: the cluster's own directory."""
+    """Parent directory of a plain disk; ``None``: the cluster's own directory."""
     flush_ms: float = 0.0
-    """For slow: minimum duration of a flush."""
+    """Minimum duration of a flush of a slow disk."""
     write_bytes_per_s: int | None = None
-    """For slow: maximum write rate."""
+    """Maximum write rate of a slow disk."""
     fs: FileSystem = "ext4"
-    """For disks in an image."""
+    """File system of a disk in an image."""
 
     @property
     def emulated(self) -> bool:

@@ -17,7 +17,7 @@ class FailuresMax:
     """A limit of failed transactions: exactly one of ``share`` and ``count``."""
 
     share: float | None = None
-    """Of the transactions that ended, 0 to 1."""
+    """Share of the finished transactions, 0 to 1."""
     count: int | None = None
 
     @classmethod

@@ -15,7 +15,7 @@ DEFAULT_SCRIPT = "tpcb-like"
 
 
 class ScriptPart(Part):
-    """One script of a mix: a file or a built-in one, and its weight."""
+    """A script of a mix: a file or a built-in one, and its weight."""
 
     file: str | None = None
     text: str | None = Field(

@@ -167,7 +167,7 @@ class WorkloadSpec(Part):
 
 
 class LoadStep(Part):
-    """From ``at`` on, every group runs ``share`` of its clients."""
+    """A step of a profile: from ``at`` on, every group runs ``share`` of its clients."""
 
     at_ms: Duration = Field(alias="at")
     share: float = Field(gt=0, le=1)

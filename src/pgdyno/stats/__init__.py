@@ -10,10 +10,10 @@ from pgdyno.stats._pairs import (
     NoiseFloor,
     Verdict,
     decide,
+    needs_more_pairs,
     noise_floor,
     paired_effect,
     pairs_needed,
-    wants_more,
 )
 from pgdyno.stats._ranks import mann_whitney
 from pgdyno.stats.changes import change_points
@@ -42,9 +42,9 @@ __all__ = [
     "knee",
     "mann_whitney",
     "mean_with_interval",
+    "needs_more_pairs",
     "noise_floor",
     "paired_effect",
     "pairs_needed",
     "steady_from",
-    "wants_more",
 ]

@@ -136,7 +136,7 @@ def decide(
     return Verdict("inconclusive", more, f"inconclusive: {measured}; {rest}")
 
 
-def wants_more(
+def needs_more_pairs(
     effect: Effect,
     *,
     effect_matters: float = EFFECT_MATTERS,

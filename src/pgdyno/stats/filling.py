@@ -49,6 +49,27 @@ class Filling:
     why: Why
 
 
+def disk_name(holds: str, filesystem: str = "") -> str:
+    """Return the name of a disk that ``holds`` data and WAL: ``the disk of the WAL (ext4)``."""
+    contents = " and ".join("WAL" if each == "wal" else each for each in holds.split(","))
+    return f"the disk of the {contents}" + (f" ({filesystem})" if filesystem else "")
+
+
+def full_soon(disk: str, seconds: float) -> str:
+    """Return the clause for a disk that will be full, by its name."""
+    if seconds < 600:
+        return f"{disk} will be full in about {seconds:.0f} s at this rate"
+    return f"{disk} will be full in {seconds / 60:.0f} min at this rate"
+
+
+def wal_beyond_disk(space_bytes: float, max_wal_size: str) -> str:
+    """Return the sentence for a WAL that may become larger than the space for it."""
+    return (
+        f"the WAL has {space_bytes / (1 << 20):,.0f} MB of disk space, and may grow beyond"
+        f" max_wal_size = {max_wal_size} before a checkpoint removes any of it"
+    )
+
+
 def wal_wanted(
     max_wal_size_bytes: float,
     *,

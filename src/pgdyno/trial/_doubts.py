@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.diagnose.other_load import foreign_load
 from pgdyno.diagnose.other_programs import other_programs
 from pgdyno.diagnose.words import percent
-from pgdyno.probe.gaps import WHAT, Probe
+from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile
 
 GAPS_SHARE_MAX = 0.1
@@ -25,12 +25,12 @@ def doubts(run: RunFile) -> list[str]:
 
 def _of_programs(run: RunFile, slice_ids: list[int]) -> list[str]:
     others = other_programs(run, slice_ids)
-    return [others.sentence] if others is not None and others.spoils else []
+    return [others.sentence] if others is not None and others.causes_distrust else []
 
 
 def _of_load(run: RunFile, slice_ids: list[int]) -> list[str]:
     load = foreign_load(run, slice_ids)
-    return [load.sentence] if load is not None and load.spoils else []
+    return [load.sentence] if load is not None and load.causes_distrust else []
 
 
 def _of_gaps(run: RunFile, slice_ids: list[int]) -> list[str]:
@@ -45,12 +45,13 @@ def _of_gaps(run: RunFile, slice_ids: list[int]) -> list[str]:
     reasons: dict[Probe, str] = {}
     for event in run.events("probe"):
         probe, away_ms = event.detail.get("probe"), event.detail.get("away_ms")
-        if probe in WHAT and away_ms is not None:
+        if probe in NOT_SAMPLED and away_ms is not None:
             gap = event.at_ms - away_ms, event.at_ms
             lost_ms[probe] = lost_ms.get(probe, 0.0) + sum(_overlap(gap, span) for span in spans)
             reasons[probe] = event.detail.get("reason") or event.label
     return [
-        f"{WHAT[probe]} for {percent(ms / measured_ms)} of the measured time: {reasons[probe]}"
+        f"{NOT_SAMPLED[probe]} for {percent(ms / measured_ms)} of the measured time:"
+        f" {reasons[probe]}"
         for probe, ms in lost_ms.items()
         if ms > GAPS_SHARE_MAX * measured_ms
     ]

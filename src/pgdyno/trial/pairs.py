@@ -28,8 +28,8 @@ from pgdyno.stats import (
     NoiseFloor,
     Verdict,
     decide,
+    needs_more_pairs,
     paired_effect,
-    wants_more,
 )
 from pgdyno.stats.words import kept, ratio_words
 from pgdyno.trial.question import Question
@@ -274,7 +274,7 @@ def _enough(
     effect = _effect(sides, measure)
     predicted = question.predicted_ratio if measure == "throughput" else None
     matters = EFFECT_MATTERS if measure == "throughput" else LATENCY_MATTERS
-    if not wants_more(effect, effect_matters=matters, predicted_ratio=predicted):
+    if not needs_more_pairs(effect, effect_matters=matters, predicted_ratio=predicted):
         return True
     return time.monotonic() + question.pair_seconds > deadline_s
 

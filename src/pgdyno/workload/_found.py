@@ -30,7 +30,7 @@ class FoundTable:
     name: str
     schema: str
     kind: str
-    """As in ``pg_class.relkind``."""
+    """Value of ``pg_class.relkind``."""
     comment: str | None
     keyed: bool
     """True if it has a primary key."""

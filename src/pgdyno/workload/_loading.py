@@ -25,7 +25,7 @@ _SCRIPT_BYTES_MAX = 16 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
 """Percent of the transactions of ``mixed``."""
 ENGINE_VARIABLES = {"scale", "client_id", "random_seed", "default_seed", "txn"}
-"""Variables that the engine sets for every client."""
+"""Variables that the engine sets for each client."""
 
 
 _IDLE = Workload("idle", [WeightedScript("idle", "select 1;", "idle", 1)], Tables.NONE)

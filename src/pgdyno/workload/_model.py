@@ -23,7 +23,7 @@ class Tables(Enum):
 
 @dataclass(frozen=True)
 class WeightedScript:
-    """One script of a mix."""
+    """A script of a mix."""
 
     name: str
     """Its name in results; distinct within a workload."""

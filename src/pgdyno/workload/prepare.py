@@ -26,14 +26,14 @@ from pgdyno.workload._pgbench import Making
 from pgdyno.workload._queries import setup_errors
 from pgdyno.workload._setup import run_setup
 from pgdyno.workload._table_lock import TableLock
-from pgdyno.workload.room import Room, room_for
+from pgdyno.workload.table_space import TableSpace, space_for_tables
 
 if TYPE_CHECKING:
     from pgdyno.spec.model import WorkloadSpec
 
 Progress = Callable[[str, int, int], None]
 """Called with a label, the amount done and the total amount."""
-CheckRoom = Callable[[Room], None]
+CheckTableSpace = Callable[[TableSpace], None]
 """Called before tables are made; raises SetupError if they would not fit."""
 
 
@@ -56,7 +56,7 @@ def prepare(
     progress: Progress,
     *,
     hold: ExitStack | None = None,
-    check_room: CheckRoom = lambda _: None,
+    check_table_space: CheckTableSpace = lambda _: None,
 ) -> Prepared:
     """Make the workloads' tables if required, otherwise use the existing ones.
 
@@ -72,7 +72,9 @@ def prepare(
     with ExitStack() as own:
         stack = own if hold is None else hold
         if Tables.PGBENCH in kinds or (wanted.initialize and Tables.MIXED not in kinds):
-            _Pgbench(conninfo, wanted, progress, prepared, check_room).prepare(distinct, stack)
+            _Pgbench(conninfo, wanted, progress, prepared, check_table_space).prepare(
+                distinct, stack
+            )
         if Tables.MIXED in kinds:
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
@@ -97,7 +99,7 @@ class _Pgbench:
     wanted: WorkloadSpec
     progress: Progress
     prepared: Prepared
-    check_room: CheckRoom
+    check_table_space: CheckTableSpace
 
     def prepare(self, workloads: Iterable[Workload], stack: ExitStack) -> None:
         lock = stack.enter_context(TableLock(self.conninfo))
@@ -136,8 +138,8 @@ class _Pgbench:
         if self._to_make(found):
             if self.wanted.initialize:
                 self._check_droppable(found)
-            self.check_room(
-                room_for(lock.conn, self.wanted.scale, self.wanted.init, found.values())
+            self.check_table_space(
+                space_for_tables(lock.conn, self.wanted.scale, self.wanted.init, found.values())
             )
             making = Making(lock.conn, self.wanted.scale, self.wanted.init, self.progress)
             making.make(vacuum=self.wanted.vacuum != "none")

@@ -13,7 +13,7 @@ The first change of a page after a checkpoint writes the whole page into the WAL
 A larger distance is proposed where max_wal_size brings the checkpoints, before checkpoint_timeout
 and within ``INTERVAL_S`` (pg_gather calls under 10 minutes too frequent).
 
-A stretch shorter than a checkpoint cycle sees either the storm or the calm, not their mean, so the
+A period shorter than a checkpoint cycle sees either the storm or the calm, not their mean, so the
 distance is worked out from the rate instead of counted.
 """
 
@@ -47,7 +47,7 @@ _GB = 1 << 30
 
 @dataclass(frozen=True)
 class _Pace:
-    """How WAL comes about: per second, per record, and until the next checkpoint."""
+    """WAL generation: per second, per record, and until the next checkpoint."""
 
     bytes_s: float
     images: float
@@ -64,12 +64,12 @@ class _Pace:
 
     @property
     def many_images(self) -> bool:
-        """Whether many records carry an image."""
+        """True if many records contain a full-page image."""
         return self.images_per_record >= IMAGES_PER_RECORD
 
     @property
     def much_of_wal(self) -> bool:
-        """Whether images are a great part of the bytes."""
+        """True if full-page images are a large part of the bytes."""
         return self.image_share >= IMAGE_BYTES_SHARE
 
     @property
@@ -82,7 +82,7 @@ class _Pace:
 
     @property
     def by_size(self) -> bool:
-        """Whether max_wal_size brings the next checkpoint, and soon."""
+        """True if max_wal_size triggers the next checkpoint soon."""
         latest = min(INTERVAL_S, self.timeout_s or INTERVAL_S)
         return self.interval_s is not None and self.interval_s < latest
 
@@ -141,7 +141,7 @@ def _sentence(pace: _Pace) -> str:
 
 
 def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
-    """What was looked at. A finding has the thresholds that it met, a cleared one all of them."""
+    """Return the evidence; a finding has the thresholds that it met, a cleared one all of them."""
 
     def bar(met: bool, threshold: str) -> str | None:
         return threshold if met or not pace.found else None
@@ -273,7 +273,7 @@ def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
 SIGNATURE = Signature(
     id="checkpoint-fpi",
     false_positives=(
-        "a stretch that begins right after a checkpoint and ends before most pages were imaged"
+        "a period that begins right after a checkpoint and ends before most pages were imaged"
         " shows more images than the mean over a checkpoint cycle; a bulk load changes each page"
         " once, whatever the checkpoints do"
     ),

@@ -32,7 +32,7 @@ LAG_SHARE = 0.25
 
 @dataclass(frozen=True)
 class _Thread:
-    """One thread of the generator, in parts of the time that the stretch lasted."""
+    """A thread of the generator; times are shares of the period."""
 
     busy: float
     queued: float
@@ -43,7 +43,7 @@ class _Thread:
 
     @property
     def saturated(self) -> bool:
-        """Whether it is its own work that keeps it from sending."""
+        """True if its own work delays sending."""
         return self.wanted >= WANTED and self.busy >= self.queued
 
 
@@ -72,7 +72,7 @@ def examine(s: Situation) -> Found | Cleared:
         liftable=1.0,
         confidence=0.9 if worst.saturated else 0.7,
         evidence=evidence,
-        spoils=True,
+        causes_distrust=True,
     )
 
 

@@ -75,7 +75,7 @@ def _idle_share(s: Situation) -> float | None:
 
 
 def _cores_taken(s: Situation) -> bool:
-    """Whether the cores are busy, and with this load: others' business does not clear a pool."""
+    """True if this load keeps the cores busy; other programs' load does not count."""
     idle = _idle_share(s)
     return idle is not None and idle < IDLE_SHARE and s.runnable >= RUNNABLE_PER_CORE * s.cores
 

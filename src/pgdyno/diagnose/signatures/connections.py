@@ -46,7 +46,7 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def crowded(s: Situation) -> bool:
-    """Whether more sessions can run than the cores can serve."""
+    """True if more sessions can run than the cores can serve."""
     if s.sessions("shared") >= 1.0 and s.part("shared") >= SHARED_SHARE:
         return True
     busy = s.cpu_if_recorded is None or s.cpu.busy_share >= BUSY_SHARE

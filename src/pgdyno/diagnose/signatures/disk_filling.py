@@ -1,16 +1,16 @@
 """A disk about to be full: of WAL, which ends the server with a PANIC, or of data.
 
-Triggers, see ``pgdyno.stats.filling`` for how they are worked out:
+Triggers, computed by ``pgdyno.stats.filling``:
 
-- the WAL's disk has less room than the WAL may come to take by ``max_wal_size`` (or by what is
-  written between two timed checkpoints, if that is less), and WAL is being written;
-- the WAL has grown past ``max_wal_size`` and goes on growing: something keeps it;
-- what is not WAL grows steadily, and the disk is full within ``HORIZON_S`` (30 minutes: a test is
-  short beside what it stands for), or it is fuller than ``USED_SHARE``.
+- the WAL's disk has less space than the WAL may need by ``max_wal_size`` (or by the WAL written
+  between two timed checkpoints, if that is less), and WAL is being written;
+- the WAL has grown beyond ``max_wal_size`` and keeps growing: something keeps it;
+- the data grows steadily, and the disk is full within ``HORIZON_S`` (30 minutes, because a test is
+  short compared with production), or it is fuller than ``USED_SHARE``.
 
 Thresholds: the WAL's margin is an eighth of ``max_wal_size`` and two segments, as that is a soft
-limit; 95 % of a disk is where most monitoring calls it critical. The WAL of a steady server is used
-again and again, so that its disk may well be full to nine tenths for ever.
+limit; most monitoring calls a disk critical at 95 %. A steady server recycles its WAL segments, so
+its disk may be 90 % full permanently.
 """
 
 from __future__ import annotations
@@ -23,36 +23,38 @@ from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
-from pgdyno.stats.filling import Filling, Space, forecast, steady_growth, wal_wanted
+from pgdyno.stats.filling import (
+    Filling,
+    Space,
+    disk_name,
+    forecast,
+    full_soon,
+    steady_growth,
+    wal_beyond_disk,
+    wal_wanted,
+)
 
 HORIZON_S = 1800.0
 USED_SHARE = 0.95
 _SEGMENT_BYTES = 16 << 20
 _WAL_PART = 0.7
-"""Of the WAL's room that max_wal_size is proposed to be."""
+"""Proposed max_wal_size as a share of the space for WAL."""
 
 
 @dataclass(frozen=True)
 class _Disk:
-    """One file system, and when it will be full."""
+    """A file system, with the predicted time at which it is full."""
 
-    roles: frozenset[str]
-    filesystem: str
+    name: str
     space: Space
     filling: Filling | None
-
-    @property
-    def name(self) -> str:
-        what = " and ".join("WAL" if role == "wal" else role for role in sorted(self.roles))
-        kind = f" ({self.filesystem})" if self.filesystem else ""
-        return f"the disk of the {what}{kind}"
 
     @property
     def used_share(self) -> float:
         return 1.0 - self.space.free_bytes / self.space.size_bytes
 
     @property
-    def wal_room_bytes(self) -> float:
+    def wal_space_bytes(self) -> float:
         return self.space.free_bytes + (self.space.wal_dir_bytes or 0.0)
 
     @property
@@ -64,15 +66,15 @@ class _Disk:
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at each file system that holds data or WAL."""
+    """Examine each file system that contains data or WAL."""
     disks = _disks(s)
     evidence = [item for disk in disks for item in _evidence(s, disk)]
     filling = [disk for disk in disks if disk.about_to_fill]
     if not filling:
         fullest = max(disks, key=lambda disk: disk.used_share)
         return Cleared(
-            f"{fullest.name} is {percent(fullest.used_share)} full, and nothing that was seen"
-            " fills it",
+            f"{fullest.name} is {percent(fullest.used_share)} full, and no growth that would fill"
+            " it was measured",
             evidence,
         )
     first = min(filling, key=lambda disk: disk.filling.seconds if disk.filling else 0.0)
@@ -114,11 +116,11 @@ def _disk(s: Situation, holds: str) -> _Disk:
         wal_wanted_bytes=wanted,
     )
     filling = forecast(space, s.settings.size_bytes("max_wal_size"))
-    return _Disk(frozenset(holds.split(",")), str(rows["filesystem"][-1]), space, filling)
+    return _Disk(disk_name(holds, str(rows["filesystem"][-1])), space, filling)
 
 
 def _wal_pace(s: Situation) -> tuple[float, float | None]:
-    """WAL per second, and the bytes that it may come to take; None if that cannot be told."""
+    """Return the WAL rate and the maximum space for WAL, in bytes; None if unknown."""
     try:
         bytes_s = s.wal.bytes / s.seconds
     except Skip:
@@ -137,20 +139,15 @@ def _wal_pace(s: Situation) -> tuple[float, float | None]:
 
 def _sentence(s: Situation, disk: _Disk) -> str:
     assert disk.filling is not None
-    seconds = disk.filling.seconds
-    soon = f"in about {figure(seconds)} s" if seconds < 600 else f"in {figure(seconds / 60)} min"
-    full = f"{disk.name} is full {soon} at this rate"
+    full = full_soon(disk.name, disk.filling.seconds)
     match disk.filling.why:
         case "max_wal_size":
-            return (
-                f"{full}, and the server ends with a PANIC: the WAL has"
-                f" {_mb(disk.wal_room_bytes)} there, and may grow past max_wal_size ="
-                f" {s.settings.text('max_wal_size')} before a checkpoint lets any of it go"
-            )
+            cause = wal_beyond_disk(disk.wal_space_bytes, str(s.settings.text("max_wal_size")))
+            return f"{full}, and the server ends with a PANIC: {cause}"
         case "kept":
             return (
                 f"{full}, and the server ends with a PANIC: the WAL has grown to"
-                f" {_mb(disk.space.wal_dir_bytes or 0.0)}, past max_wal_size, so something keeps"
+                f" {_mb(disk.space.wal_dir_bytes or 0.0)}, beyond max_wal_size, so something keeps"
                 " it: a replication slot, an archiver that fails, or wal_keep_size"
             )
         case "growth":
@@ -184,26 +181,26 @@ def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
     if space.wal_wanted_bytes is not None:
         evidence.append(
             s.evidence(
-                "room that the WAL may come to need",
+                "space that the WAL may need",
                 space.wal_wanted_bytes,
                 "bytes",
-                f"more than the {_mb(disk.wal_room_bytes)} that there are for it",
+                f"more than the {_mb(disk.wal_space_bytes)} available",
             )
         )
     return evidence
 
 
 def _proposals(disk: _Disk) -> list[Proposal]:
-    """A max_wal_size that fits, where that is what is wrong; it makes nothing faster."""
+    """Return a smaller max_wal_size if that is the cause; it makes nothing faster."""
     if disk.filling is None or disk.filling.why != "max_wal_size":
         return []
-    segments = max(2, int(disk.wal_room_bytes * _WAL_PART / _SEGMENT_BYTES))
+    segments = max(2, int(disk.wal_space_bytes * _WAL_PART / _SEGMENT_BYTES))
     return [
         Proposal(
             "wal-within-disk",
             Change(settings={"max_wal_size": format_size(segments * _SEGMENT_BYTES)}),
             1.0,
-            "a checkpoint would let WAL go before the disk is full",
+            "a checkpoint would remove WAL before the disk is full",
         )
     ]
 

@@ -32,7 +32,7 @@ _ENDS = ("commit", "end")
 
 @dataclass(frozen=True)
 class _Queue:
-    """What metric_lock saw: who stands in line, where, and what the one in front was doing."""
+    """Samples of metric_lock: waiters, their rows, and the state of the holder."""
 
     behind_one_max: float
     relation: str | None
@@ -66,7 +66,7 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _of_scale(s: Situation, relation: str | None) -> str:
-    """A word where it is the scale of pgbench's tables that makes the row hot."""
+    """Return a note if the scale of pgbench's tables makes the row hot."""
     table = (relation or "").rpartition(".")[2]
     rows_each = _ROWS_PER_SCALE.get(table)
     scale = int(s.run.run.spec.get("workload", {}).get("scale") or 0)
@@ -104,7 +104,7 @@ def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
 
 
 def _statement(s: Situation) -> str | None:
-    """The statement seen waiting for a row most often."""
+    """Return the statement sampled most often as waiting for a row."""
     for wait in s.run.waits(s.slice_ids):  # the most frequent first
         of_row = wait_class(wait.state, wait.wait_event_type, wait.wait_event) == "row"
         if wait.backend_type == CLIENT_BACKEND and of_row and wait.statement:

@@ -1,7 +1,7 @@
 """Other load: the server works for others than pgdyno's clients while it is measured.
 
 Trigger: of the sessions at work, or of the rows written, at least ``FOUND_SHARE`` are others'.
-Above ``SPOILT_SHARE`` they spoil what else is found, and the measurement is not trusted.
+Above ``DISTRUST_SHARE`` other findings are doubtful, and the measurement is not trusted.
 
 Thresholds: as for other programs. WAL is not counted by database, so rows written stand in for it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Skip
-from pgdyno.diagnose.other_load import FOUND_SHARE, SPOILT_SHARE, ForeignLoad, foreign_load
+from pgdyno.diagnose.other_load import DISTRUST_SHARE, FOUND_SHARE, ForeignLoad, foreign_load
 from pgdyno.diagnose.words import figure, percent
 
 
@@ -29,12 +29,12 @@ def examine(s: Situation) -> Found | Cleared:
         liftable=0.0,
         confidence=0.9,
         evidence=evidence,
-        spoils=load.spoils,
+        causes_distrust=load.causes_distrust,
     )
 
 
 def _evidence(s: Situation, load: ForeignLoad) -> list[Evidence]:
-    bar = f"at least {percent(FOUND_SHARE)}; above {percent(SPOILT_SHARE)} nothing is trusted"
+    bar = f"at least {percent(FOUND_SHARE)}; above {percent(DISTRUST_SHARE)} nothing is trusted"
     return [
         s.evidence("others' sessions / sessions at work", load.sessions_share, "share", bar),
         s.evidence("rows that others write / rows written", load.rows_share, "share", bar),

@@ -1,7 +1,7 @@
 """Other programs: something else on the server's machine takes the CPU that is measured.
 
 Trigger: programs that are neither the measured server's nor pgdyno's use at least ``FOUND_SHARE``
-of the cores. Above ``load.max_other_programs`` they spoil what else is found, and the measurement
+of the cores. Above ``load.max_other_programs`` other findings are doubtful, and the measurement
 is not trusted.
 
 Thresholds: a tenth is several times what the kernel's two ways of counting CPU time (by tick for
@@ -42,7 +42,7 @@ def examine(s: Situation) -> Found | Cleared:
         liftable=0.0,
         confidence=0.9 if others.unseen < others.used / 2 else 0.7,
         evidence=evidence,
-        spoils=others.spoils,
+        causes_distrust=others.causes_distrust,
     )
 
 

@@ -37,7 +37,7 @@ _OLD_TLS = ("TLSv1", "TLSv1.1")
 
 @dataclass(frozen=True)
 class Host:
-    """One server of a list."""
+    """A server of a list."""
 
     host: str
     """Name or socket directory."""

@@ -42,7 +42,7 @@ Source = Literal["wheel", "system", "given"]
 
 @dataclass(frozen=True)
 class Installation:
-    """One directory of PostgreSQL binaries."""
+    """A directory of PostgreSQL binaries."""
 
     bindir: Path
     version_num: int

@@ -14,7 +14,7 @@ _PID_FILE_STATUS_LINE = 7  # LOCK_FILE_LINE_PM_STATUS, counted from 0
 
 
 class Postmaster(Guarded):
-    """One postmaster from launch to exit."""
+    """A postmaster from launch to exit."""
 
     def wait_ready(self, data_dir: Path, seconds_max: float = math.inf) -> bool:
         """Wait until the server accepts connections; ``False`` if it ends or takes too long.

@@ -23,7 +23,7 @@ _STOP_S_MAX = 300.0
 
 
 class Guarded:
-    """One process from launch to exit."""
+    """A process from launch to exit."""
 
     def __init__(self, command: Sequence[str], log_path: Path, account: Account | None) -> None:
         self._name = Path(command[0]).name

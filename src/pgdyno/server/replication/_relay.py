@@ -26,7 +26,7 @@ _CONNECT_S_MAX = 10.0
 
 @dataclass
 class _Direction:
-    """One direction of one connection, with the data received and not yet forwarded."""
+    """A direction of one connection, with the data received and not yet forwarded."""
 
     source: socket.socket
     sink: socket.socket

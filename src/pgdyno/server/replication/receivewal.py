@@ -32,7 +32,7 @@ _PARTIAL = ".partial"
 
 
 class WalReceiver:
-    """One pg_receivewal of a primary; ``name`` is its application_name and its slot's name."""
+    """A pg_receivewal of a primary; ``name`` is its application_name and its slot's name."""
 
     def __init__(self, primary: Cluster, name: str, *, delay_ms: float = 0.0) -> None:
         self.primary = primary

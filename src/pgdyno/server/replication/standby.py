@@ -59,7 +59,7 @@ _OWN = {
 
 
 class Standby:
-    """One standby. ``create`` makes one; ``destroy`` removes it and its slot."""
+    """A standby. ``create`` makes one; ``destroy`` removes it and its slot."""
 
     def __init__(self, primary: Cluster, name: str, cluster: Cluster, relay: Relay | None) -> None:
         """Internal; use ``create``."""

@@ -67,7 +67,7 @@ def without_time_limits(conninfo: ConnInfo, **pins: str) -> ConnInfo:
 
 
 class PersistentSession:
-    """One session, which reconnects when it is lost. Not thread-safe."""
+    """A session, which reconnects when it is lost. Not thread-safe."""
 
     def __init__(self, conninfo: ConnInfo, name: str, *, patience_s: float = 10.0) -> None:
         self._conninfo = conninfo

@@ -37,7 +37,7 @@ MARK = "pgdyno.undo"
 
 @dataclass
 class ChangedSetting:
-    """One setting that pgdyno has changed, or is about to."""
+    """A setting that pgdyno has changed, or is about to."""
 
     before: str | None
     """Former value of ALTER SYSTEM; ``None`` if unset."""

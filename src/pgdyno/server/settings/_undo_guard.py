@@ -21,7 +21,7 @@ _detached: list[subprocess.Popen[bytes]] = []
 
 
 class UndoGuard:
-    """One guardian, from its start to its end."""
+    """A guardian, from its start to its end."""
 
     def __init__(self, conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> None:
         """Start it and wait until it has its session; SetupError if that fails."""

@@ -38,7 +38,7 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting as pg_settings describes it in a new connection."""
+    """A setting as pg_settings describes it in a new connection."""
 
     name: str
     value: str

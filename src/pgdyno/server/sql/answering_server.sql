@@ -1,5 +1,5 @@
--- Which server answers, through which of its processes, and where it listens. What needs rights
--- comes from pg_settings, which leaves the row out where a function would raise.
+-- The server's identity, the answering backend, and the server's addresses. Restricted settings come
+-- from pg_settings, which omits the row where a function would raise an error.
 select pg_backend_pid() as backend_pid,
        current_database() as database,
        extract(epoch from pg_postmaster_start_time())::text || ' '

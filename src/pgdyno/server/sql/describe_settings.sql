@@ -1,4 +1,4 @@
--- What the server says about each of the named settings, as this connection sees them.
+-- The named settings, as this connection sees them.
 select name, setting, unit, vartype, min_val, max_val, enumvals, context, source, pending_restart
   from pg_settings
  where name = any (%(names)s::text[])

@@ -1,6 +1,6 @@
--- Settings that the files would have otherwise than they are in force, as far as texts can tell, with
--- what the files would have. reset_val is what the session began with. Where something outweighs the
--- files in this session, it cannot be seen what the others have.
+-- Settings whose text in the files differs from the value in force, with the files' value. reset_val
+-- is the session's value at its start. Settings that something else overrides in this session are
+-- excluded, because their value in other sessions is not visible.
 with filed as (
     select distinct on (lower(name)) lower(name) as name, setting
       from pg_file_settings

@@ -1,4 +1,4 @@
--- What keeps the files, or a line of them, from being loaded. That a restart is needed is no error.
+-- Errors that prevent the files, or a line of them, from being loaded. A required restart is none.
 select coalesce(f.sourcefile || ', line ' || f.sourceline, 'the files'), concat_ws(': ', f.name, f.error)
   from pg_file_settings f
        left join pg_settings p on lower(p.name) = lower(f.name)

@@ -1,4 +1,4 @@
--- Settings of libraries that are not loaded, which the files would have otherwise.
+-- Settings of libraries that are not loaded, whose value in the files differs from the session's.
 with filed as (
     select distinct on (lower(name)) lower(name) as name, setting
       from pg_file_settings

@@ -1,5 +1,5 @@
--- True if the receiver named %(name)s streams and has flushed, and replayed if %(replayed)s, all up
--- to %(target)s.
+-- True if the receiver named %(name)s streams and has flushed (with %(replayed)s, also replayed)
+-- WAL up to %(target)s.
 select coalesce(bool_or(
          state = 'streaming'
          and flush_lsn >= %(target)s::pg_lsn

@@ -1,4 +1,5 @@
--- Who holds the advisory lock of this key in this database. A bigint key is in two halves there.
+-- The session that holds the advisory lock %(key)s in this database. pg_locks shows a bigint key in
+-- two halves.
 select l.pid, coalesce(a.application_name, '') as name, coalesce(a.usename, '') as role,
        coalesce(host(a.client_addr), '') as address,
        to_char(a.backend_start at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') as since

@@ -1,2 +1,2 @@
--- True if others than superusers may give the server the mark.
+-- True if roles other than superusers may set the mark.
 select exists (select from pg_parameter_acl where parname = 'pgdyno.undo')

@@ -1,3 +1,3 @@
--- True if pg_file_settings may be read, which only superusers may unless somebody granted it.
+-- True if the role may read pg_file_settings; by default only superusers may.
 select has_table_privilege('pg_file_settings', 'select')
    and has_function_privilege('pg_show_all_file_settings()', 'execute')

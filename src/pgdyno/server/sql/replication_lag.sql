@@ -1,4 +1,4 @@
--- How far the receiver named %(name)s is behind; no row while it is not connected.
+-- The lag of the receiver named %(name)s; no row while it is not connected.
 select state,
        sync_state,
        greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn), 0)::bigint,

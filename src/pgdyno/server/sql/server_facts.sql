@@ -1,5 +1,5 @@
--- One row about the server itself. Columns that need rights come from pg_settings, which leaves the
--- row out where a function would raise.
+-- One row about the server. Restricted columns come from pg_settings, which omits the row where a
+-- function would raise an error.
 select current_setting('server_version') as version,
        current_setting('server_version_num')::int as version_num,
        current_setting('is_superuser') = 'on' as superuser,

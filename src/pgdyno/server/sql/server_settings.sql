@@ -1,4 +1,4 @@
--- Every setting that is not at its built-in default, and those that a write-heavy run turns on.
+-- Settings that differ from their built-in default, and those that matter to a write-heavy run.
 select name, current_setting(name)
   from pg_settings
  where name = any (%(names)s::text[])

@@ -28,7 +28,7 @@ _SORT_BYTES = 2 << 20
 
 
 @dataclass(frozen=True)
-class Room:
+class TableSpace:
     """Space needed for making pgbench's tables."""
 
     scale: int
@@ -51,17 +51,17 @@ class Room:
         return self.scale * self.branch_wal_bytes
 
 
-def room_for(
+def space_for_tables(
     conn: psycopg.Connection, scale: int, init: InitSpec, dropped: Collection[FoundTable]
-) -> Room:
+) -> TableSpace:
     """Return the space needed for ``init`` at ``scale`` in the database of ``conn``."""
     heap = _HEAP_BYTES * 100 // init.fillfactor
     keys = _INDEX_BYTES + _SORT_BYTES if "p" in init.steps else 0
     names = {"schemas": [each.schema for each in dropped], "names": [each.name for each in dropped]}
-    row = conn.execute(query("room"), {**names, "tablespace": init.tablespace}).fetchone()
+    row = conn.execute(query("table_space"), {**names, "tablespace": init.tablespace}).fetchone()
     assert row is not None
     freed, location = row
-    return Room(
+    return TableSpace(
         scale,
         heap + keys,
         0 if init.unlogged_tables else heap + (_INDEX_BYTES if keys else 0),

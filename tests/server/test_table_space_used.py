@@ -11,7 +11,7 @@ from pgdyno.server import Cluster
 from pgdyno.spec.tables import InitSpec
 from pgdyno.workload._found import find_pgbench
 from pgdyno.workload._pgbench import Making
-from pgdyno.workload.room import room_for
+from pgdyno.workload.table_space import space_for_tables
 
 pytestmark = pytest.mark.server
 SCALE = 3
@@ -28,15 +28,15 @@ def empty(pg: Cluster) -> Iterator[psycopg.Connection]:
 
 
 def test_the_estimate_covers_what_is_made_and_little_more(empty: psycopg.Connection) -> None:
-    room = room_for(empty, SCALE, InitSpec(), ())
-    assert (room.freed_bytes, room.location) == (0, None)
+    needed = space_for_tables(empty, SCALE, InitSpec(), ())
+    assert (needed.freed_bytes, needed.location) == (0, None)
     before = _wal(empty)
     Making(empty, SCALE, InitSpec(), lambda *_: None).make()
     written = _wal(empty) - before
     found = find_pgbench(empty)
-    again = room_for(empty, SCALE, InitSpec(), found.values())
-    assert 0.8 * room.table_bytes < again.freed_bytes <= room.table_bytes
-    assert 0.7 * room.wal_bytes < written < 1.3 * room.wal_bytes
+    again = space_for_tables(empty, SCALE, InitSpec(), found.values())
+    assert 0.8 * needed.table_bytes < again.freed_bytes <= needed.table_bytes
+    assert 0.7 * needed.wal_bytes < written < 1.3 * needed.wal_bytes
 
 
 def _wal(connection: psycopg.Connection) -> float:
