@@ -100,10 +100,10 @@ def test_what_cannot_be_told(pgdyno: Pgdyno) -> None:
                 """\
 error: none has no story
 
-hint: its chapters are [[story]] tables, as in scenarios/wal-on-ram.toml
+hint: a story has [[story]] tables, one for each chapter, as in scenarios/wal-on-ram.toml
 """,
             ),
-            (1, "", "error: there is no chapter 3: 2 in all\n"),
+            (1, "", "error: no chapter 3: the story has 2\n"),
             (
                 1,
                 "",

@@ -10,7 +10,7 @@ from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Ve
 from pgdyno.errors import UsageError
 from pgdyno.spec import spec_from_fields
 from pgdyno.story._luck import luck
-from pgdyno.story._telling import _as_expected
+from pgdyno.story._running import as_expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_ending_as_expected(expect: Any, endings: dict[str, str], met: bool | No
     if expect is None:
         del chapter["expect"]
     (read,) = spec_from_fields({"story": [chapter]}).story
-    assert _as_expected(read, endings) is met
+    assert as_expected(read, endings) is met
 
 
 def cut(variant: str, outcome: Outcome, **facts: Any) -> Cut:
@@ -73,7 +73,9 @@ def test_a_rescue_that_did_nothing_is_seen() -> None:
     assert said.startswith("quiet/promote: the last checkpoint covered everything")
     by_itself = cut("stopped/resetwal", "clean", **much)
     (said,) = luck(drill(by_itself, cut("stopped/copy-back", "clean", **much)))
-    assert said.startswith("stopped/copy-back: pg_resetwal alone, without the standby, did as well")
+    assert said.startswith(
+        "stopped/copy-back: pg_resetwal alone, without the standby, succeeded as well"
+    )
 
 
 def test_a_copy_of_a_standby_s_wal_that_was_not_yet_corrupt() -> None:

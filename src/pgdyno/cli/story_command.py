@@ -16,7 +16,7 @@ from pgdyno.cli.output import print_result
 from pgdyno.errors import PgdynoError, left_by
 
 if TYPE_CHECKING:
-    from pgdyno.results.story import StoryResult, ToldChapter
+    from pgdyno.results.story import FinishedChapter, StoryResult
     from pgdyno.spec import Spec
 
 HELP_ORDER = 70
@@ -40,14 +40,14 @@ def command(**given: Any) -> None:
     from pgdyno.conduct import read_spec_or_run
     from pgdyno.report import stdout_console
     from pgdyno.report.terminal.story import print_chapter
-    from pgdyno.story import check_outcomes, tell
+    from pgdyno.story import check_outcomes, run_story
 
     spec, text = read_spec_or_run(given["spec_path"], story=True)
     base = run_path(given["output"], spec.name)
     output = _Output(spec, given["output_format"], base, page_path(None, base))
     try:
         with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
-            for chapter in tell(
+            for chapter in run_story(
                 spec,
                 spec_text=text,
                 watcher=watcher,
@@ -76,7 +76,7 @@ class _Output:
     format: str
     base: Path
     page: Path
-    chapters: list[ToldChapter] = field(default_factory=list)
+    chapters: list[FinishedChapter] = field(default_factory=list)
     _written: Path | None = None
 
     def finish(self) -> None:
@@ -98,7 +98,7 @@ class _Output:
         return story_result(self.spec, self.chapters, self._written)
 
 
-def _write_page(chapters: Sequence[ToldChapter], page: Path) -> Path:
+def _write_page(chapters: Sequence[FinishedChapter], page: Path) -> Path:
     from pgdyno.record import RunFile
     from pgdyno.report import write_story
 

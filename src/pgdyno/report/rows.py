@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.results.investigate import InvestigateResult
     from pgdyno.results.price import Price, PriceResult
-    from pgdyno.results.story import ToldChapter
+    from pgdyno.results.story import FinishedChapter
 
 Row = dict[str, Any]
 
@@ -112,7 +112,7 @@ def cut_rows(run: RunFile) -> Iterator[Row]:
         yield from (cut.to_row() for cut in drill.cuts)
 
 
-def chapter_rows(chapters: Sequence[ToldChapter]) -> Iterator[Row]:
+def chapter_rows(chapters: Sequence[FinishedChapter]) -> Iterator[Row]:
     """Yield one row per outcome of the chapters of a story."""
     for chapter in chapters:
         for variant, ending in chapter.endings.items():

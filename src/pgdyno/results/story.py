@@ -19,7 +19,7 @@ class Compared(Part):
     effect: Effect | None
 
 
-class ToldChapter(Chapter):
+class FinishedChapter(Chapter):
     """A chapter with its run file and its figures"""
 
     run_file: str
@@ -27,7 +27,7 @@ class ToldChapter(Chapter):
     kind: Literal["comparison", "drill"]
     sentences: tuple[str, ...]
     distrust: tuple[str, ...]
-    """Why the figures cannot be relied on; empty where they can"""
+    """The reasons why the figures cannot be trusted; empty if there are none"""
     facts: Compared | Summary
 
 
@@ -37,6 +37,6 @@ class StoryResult(Part):
     schema_version: Literal[1]
     story: str
     """The spec's name"""
-    chapters: tuple[ToldChapter, ...]
+    chapters: tuple[FinishedChapter, ...]
     page: str
-    """The page of all chapters"""
+    """The HTML page of all chapters"""

@@ -1,6 +1,6 @@
-"""Stories: the chapters of a spec, carried out one after the other, and where luck had a part."""
+"""Stories: the chapters of a spec, run in order, and the luck in their outcomes."""
 
 from pgdyno.story._result import check_outcomes, story_result
-from pgdyno.story._telling import tell
+from pgdyno.story._running import run_story
 
-__all__ = ["check_outcomes", "story_result", "tell"]
+__all__ = ["check_outcomes", "run_story", "story_result"]

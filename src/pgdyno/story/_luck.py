@@ -1,7 +1,7 @@
-"""Where a drill that went well proves less than it seems to: what had no part in its good end.
+"""Luck in a drill that went well: causes of its good end that may be absent the next time.
 
-Every sentence rests on the drill's own cuts: on a rescue that did nothing and did as well, on how
-much WAL there was to lose, on how far behind the standby was.
+Each sentence is derived from the drill's own cuts: a rescue without the standby that succeeded as
+well, the amount of WAL that could be lost, the delay of the standby.
 """
 
 from __future__ import annotations
@@ -9,47 +9,53 @@ from __future__ import annotations
 from pgdyno.drill.model import Cut, DrillResult
 
 SMALL_WAL_BYTES = 64 << 10
-"""A checkpoint's own records and a snapshot: nothing that a client did."""
-NOT_A_RESCUE = "resetwal"
+"""WAL of a checkpoint and a snapshot, without any write of a client."""
+NO_RESCUE = "resetwal"
+"""The variant that starts the server without the standby."""
 
 
 def luck(result: DrillResult) -> list[str]:
-    """Sentences about the cuts that ended well, or better than they had to; none: no luck seen."""
+    """Return sentences about cuts that ended well, or better than could be relied on."""
     found: dict[str, list[str]] = {}
     by_name = {cut.variant: cut for cut in result.cuts}
     for cut in result.cuts:
         if cut.outcome in ("clean", "lost") and cut.facts.get("promised"):
-            for sentence in (*_covered(cut), *_needless(cut, by_name), *_untouched(cut)):
+            for sentence in (*_no_wal(cut), *_no_standby(cut, by_name), *_no_new_page(cut)):
                 variants = found.setdefault(sentence, [])
                 if cut.variant not in variants:
                     variants.append(cut.variant)
     return [f"{', '.join(variants)}: {sentence}" for sentence, variants in found.items()]
 
 
-def _covered(cut: Cut) -> list[str]:
-    """The last checkpoint had everything."""
+def _no_wal(cut: Cut) -> list[str]:
+    """Return a sentence if the last checkpoint covered everything."""
     wal = cut.facts.get("wal_since_checkpoint_bytes")
     if wal is None or wal > SMALL_WAL_BYTES:
         return []
-    return ["the last checkpoint covered everything, so that there was no WAL to bring back"]
+    return ["the last checkpoint covered everything, so no WAL was needed"]
 
 
-def _needless(cut: Cut, by_name: dict[str, Cut]) -> list[str]:
-    """Doing without the standby did as well."""
+def _no_standby(cut: Cut, by_name: dict[str, Cut]) -> list[str]:
+    """Return a sentence if the rescue without the standby succeeded as well."""
     way = cut.variant.rpartition("/")[0]
-    other = by_name.get(f"{way}/{NOT_A_RESCUE}".removeprefix("/"))
+    other = by_name.get(f"{way}/{NO_RESCUE}".removeprefix("/"))
     if other is None or other.outcome != "clean" or cut.outcome != "clean":
         return []
-    return ["pg_resetwal alone, without the standby, did as well: this cannot tell them apart"]
+    return [
+        "pg_resetwal alone, without the standby, succeeded as well, so this does not show that the"
+        " standby helped"
+    ]
 
 
-def _untouched(cut: Cut) -> list[str]:
-    """WAL of a standby that was behind, and no page of the primary from beyond it yet."""
+def _no_new_page(cut: Cut) -> list[str]:
+    """Return a sentence if the standby was behind and no page of the primary was newer than its
+    WAL."""
     behind = max(cut.facts.get("behind_bytes", {}).values(), default=0) or 0
     copied = cut.variant.endswith("copy-back")
     if not copied or cut.outcome != "lost" or behind <= SMALL_WAL_BYTES:
         return []
     return [
-        "the standby was behind, and no page from beyond its WAL had been written yet: a moment"
-        " later the copy would have been corrupt, and would have started all the same"
+        "the standby was behind, and the primary had not yet written a page newer than the"
+        " standby's WAL; a moment later the copy would have been corrupt, and the server would have"
+        " started without an error"
     ]

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import ThresholdError, TrustError
-from pgdyno.results.story import StoryResult, ToldChapter
+from pgdyno.results.story import FinishedChapter, StoryResult
 from pgdyno.spec import Spec
 
 SCHEMA_VERSION = 1
 
 
 def story_result(
-    spec: Spec, chapters: Sequence[ToldChapter], page: Path | None = None
+    spec: Spec, chapters: Sequence[FinishedChapter], page: Path | None = None
 ) -> StoryResult:
     """Return the result of the chapters that were finished; without ``page``, it has no page."""
     fields: dict[str, Any] = {
@@ -27,7 +27,7 @@ def story_result(
     return StoryResult.model_construct(**fields)
 
 
-def check_outcomes(chapters: Sequence[ToldChapter]) -> None:
+def check_outcomes(chapters: Sequence[FinishedChapter]) -> None:
     """Raise TrustError for a chapter that cannot be trusted, ThresholdError for an unexpected
     outcome."""
     for chapter in chapters:

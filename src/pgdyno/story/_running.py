@@ -1,0 +1,253 @@
+"""The chapters of a story, run in order: each a comparison or a drill with its own run file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.conduct import Watcher, open_session
+from pgdyno.conduct.repeating import recorded_fields
+from pgdyno.dimension import change_of, spec_with
+from pgdyno.drill.fault import find_fault
+from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.running import check_drill, run_drill
+from pgdyno.drill.trust import untrusted
+from pgdyno.drill.words import in_words
+from pgdyno.errors import UsageError
+from pgdyno.investigate import compare
+from pgdyno.record import RunFile
+from pgdyno.results import chapter as results
+from pgdyno.results import store
+from pgdyno.results.compare import CompareResult
+from pgdyno.results.drill import Summary
+from pgdyno.results.story import Compared, FinishedChapter
+from pgdyno.spec import Change, Spec
+from pgdyno.spec.story import Chapter
+from pgdyno.spec.units import format_duration
+from pgdyno.story._luck import luck
+from pgdyno.trial.trust import check_something_succeeded
+from pgdyno.workload import with_texts
+
+HARMED = ("lost", "refused", "corrupt")
+_WORST_FIRST: tuple[results.Ending, ...] = ("no-fault", "corrupt", "refused", "lost", "clean")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a chapter."""
+
+    kind: Literal["comparison", "drill"]
+    endings: dict[str, results.Ending]
+    """By variant of the fault, the worst of its cuts; '' if there is only one."""
+    sentences: tuple[str, ...]
+    luck: tuple[str, ...]
+    distrust: tuple[str, ...]
+    facts: Compared | Summary
+
+
+@dataclass(frozen=True)
+class ChapterRun:
+    """A chapter to run: its number from 1, its specs and its run file."""
+
+    number: int
+    chapter: Chapter
+    story: Spec
+    """The spec of the whole story."""
+    changed: Spec
+    """The story's spec with the chapter's changes."""
+    spec_text: str
+    path: Path
+    watcher: Watcher
+
+    @cached_property
+    def plain(self) -> Spec:
+        """The story's spec without its chapters."""
+        return self.story.model_copy(update={"story": []})
+
+    def run(self) -> FinishedChapter:
+        """Run the comparison or the drill, and record it."""
+        outcome = self._compare() if self.chapter.fault is None else self._drill()
+        return FinishedChapter(
+            **dict(self._result(outcome)),
+            run_file=str(self.path),
+            trustworthy=not outcome.distrust,
+            kind=outcome.kind,
+            sentences=outcome.sentences,
+            distrust=outcome.distrust,
+            facts=outcome.facts,
+        )
+
+    def _compare(self) -> Outcome:
+        budget = ("--budget", format_duration(self.chapter.budget_ms))
+        with open_session(
+            self.plain,
+            run=self.path,
+            command="compare",
+            spec_text=self.spec_text,
+            watcher=self.watcher,
+            asked=(*_change_options(self.chapter), *budget),
+        ) as session:
+            result = compare(
+                session,
+                chapter_change(self.chapter),
+                title=self.chapter.title,
+                budget_s=self.chapter.budget_ms / 1000,
+            )
+            outcome = _compared(result)
+            recorded = result.model_copy(update={"chapter": self._recorded(outcome)})
+            store(session.recorder, recorded)
+            check_something_succeeded(session.reader())
+        return outcome
+
+    def _drill(self) -> Outcome:
+        options = _drill_options(self.chapter, self.story)
+        variant = ("--variant", options.variant) if options.variant else ()
+        seed = () if self.story.load.seed is None else ("--seed", str(options.seed))
+        result = run_drill(
+            self.changed,
+            options,
+            watcher=self.watcher,
+            run=self.path,
+            command="drill",
+            spec_text=self.spec_text,
+            asked=("--fault", options.fault, *variant, "--cuts", str(options.cuts), *seed),
+            extra=lambda drill: {"chapter": self._recorded(_drilled(drill))},
+        )
+        return _drilled(result)
+
+    def _recorded(self, outcome: Outcome) -> results.RecordedChapter:
+        return results.RecordedChapter(
+            **dict(self._result(outcome)), of=recorded_fields(self.story)
+        )
+
+    def _result(self, outcome: Outcome) -> results.Chapter:
+        """Return the chapter as its run file and the story's result have it."""
+        chapter = self.chapter
+        return results.Chapter(
+            number=self.number,
+            title=chapter.title,
+            remark=chapter.remark,
+            endings=outcome.endings,
+            luck=outcome.luck,
+            expected=chapter.expect,
+            as_expected=as_expected(chapter, outcome.endings),
+        )
+
+
+def run_story(
+    spec: Spec,
+    *,
+    spec_text: str,
+    watcher: Watcher,
+    path_of: Callable[[int], Path],
+    only: int | None = None,
+) -> Iterator[FinishedChapter]:
+    """Run the chapters of ``spec``, or ``only`` one, and yield each when it has ended.
+
+    ``path_of`` returns the run file of a chapter by its number, from 1. All chapters are checked
+    before the first one begins. Raises UsageError.
+    """
+    chapters = dict(enumerate(spec.story, start=1))
+    if not chapters:
+        raise UsageError(
+            f"{spec.name} has no story",
+            code="no-story",
+            hint="a story has [[story]] tables, one for each chapter, as in"
+            " scenarios/wal-on-ram.toml",
+        )
+    if only is not None and only not in chapters:
+        raise UsageError(f"no chapter {only}: the story has {len(chapters)}", code="no-chapter")
+    spec = with_texts(spec)
+    changed = {number: _changed_spec(spec, chapter) for number, chapter in chapters.items()}
+    for number, chapter in chapters.items():
+        if only in (None, number):
+            watcher.step(f"chapter {number} of {len(chapters)}: {chapter.title}")
+            path = path_of(number)
+            yield ChapterRun(number, chapter, spec, changed[number], spec_text, path, watcher).run()
+
+
+def _changed_spec(story: Spec, chapter: Chapter) -> Spec:
+    """Return the story's spec with the chapter's changes. Raises UsageError."""
+    plain = story.model_copy(update={"story": []})
+    changed = spec_with(plain, chapter_change(chapter), where=f'chapter "{chapter.title}"')
+    if chapter.fault is not None:
+        check_drill(changed, _drill_options(chapter, story), find_fault(chapter.fault))
+    return changed
+
+
+def chapter_change(chapter: Chapter) -> Change:
+    """Return the change that a chapter makes to the story's spec."""
+    return change_of(settings=chapter.settings, keys=chapter.vary)
+
+
+def _drill_options(chapter: Chapter, story: Spec) -> DrillOptions:
+    assert chapter.fault is not None
+    return DrillOptions(
+        fault=chapter.fault,
+        variant=chapter.variant,
+        cuts=chapter.cuts,
+        seed=1 if story.load.seed is None else story.load.seed,
+    )
+
+
+def _change_options(chapter: Chapter) -> list[str]:
+    """Return the options of ``pgdyno compare`` for a chapter's change."""
+    words = []
+    for option, values in (("--set", chapter.settings), ("--vary", chapter.vary)):
+        for name, value in values.items():
+            words += [option, f"{name}={value}"]
+    return words
+
+
+def _compared(result: CompareResult) -> Outcome:
+    return Outcome(
+        kind="comparison",
+        endings={"": result.decision},
+        sentences=(result.sentence,),
+        luck=(),
+        distrust=result.distrust,
+        facts=Compared(throughput_tps=result.throughput_tps, effect=result.effect),
+    )
+
+
+def _drilled(result: DrillResult) -> Outcome:
+    return Outcome(
+        kind="drill",
+        endings=_endings(result),
+        sentences=tuple(in_words(cut) for cut in result.cuts),
+        luck=tuple(luck(result)),
+        distrust=_distrust(result),
+        facts=result.summary(),
+    )
+
+
+def _distrust(result: DrillResult) -> tuple[str, ...]:
+    with RunFile(result.run_file) as run:
+        problem = untrusted(result, run)
+    return (problem.message,) if problem else ()
+
+
+def _endings(result: DrillResult) -> dict[str, results.Ending]:
+    """Return the worst outcome of each variant's cuts."""
+    found: dict[str, results.Ending] = {}
+    for cut in result.cuts:
+        known = found.get(cut.variant, "clean")
+        found[cut.variant] = min(known, cut.outcome, key=_WORST_FIRST.index)
+    return found
+
+
+def as_expected(chapter: Chapter, endings: Mapping[str, str]) -> bool | None:
+    """Return whether the chapter ended as expected; ``None`` if nothing was expected."""
+    if chapter.expect is None:
+        return None
+    expected = chapter.expect
+    if not isinstance(expected, dict):
+        expected = dict.fromkeys(endings, expected)
+    return all(_fits(ending, endings.get(variant)) for variant, ending in expected.items())
+
+
+def _fits(expected: str, ending: str | None) -> bool:
+    return ending in HARMED if expected == "harmed" else ending == expected
