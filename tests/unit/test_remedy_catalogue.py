@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pgdyno.story._telling import chapter_change
 
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.faults import fault_names
@@ -22,7 +23,6 @@ from pgdyno.results.investigate import InvestigateResult, Step, TriedRemedy
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
-from pgdyno.story._telling import chapter_change
 from pgdyno.trial.compare import compare_question
 from pgdyno.trial.question import Question
 

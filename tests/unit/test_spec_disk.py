@@ -120,13 +120,15 @@ def test_in_words() -> None:
 
 
 def test_emulated_in_words() -> None:
-    plain = {"disk": {"data": "plain", "wal": "data"}}
-    tmpfs, slow = ({"spec": {"disk.wal": text}} for text in ("tmpfs:1GB", "slow:flush=2ms"))
-    assert emulated_in_words(plain, [{}, tmpfs]) is None
-    assert emulated_in_words(plain, [{}, tmpfs, slow]) == (
+    plain, tmpfs, slow = (
+        {"disk": {"data": "plain", "wal": text}} for text in ("data", "tmpfs:1GB", "slow:flush=2ms")
+    )
+    assert emulated_in_words([plain, tmpfs]) is None
+    assert emulated_in_words([plain, tmpfs, slow, slow]) == (
         "WAL on an emulated slow disk (a flush takes 2 ms)"
     )
-    assert emulated_in_words({"disk": {"data": "blackout", "wal": "data"}}, [tmpfs]) == (
+    recorded, beside = ({"disk": {"data": "blackout", "wal": wal}} for wal in ("data", "tmpfs:1GB"))
+    assert emulated_in_words([recorded, beside]) == (
         "data and WAL on an emulated disk that records every write"
         " or data on an emulated disk that records every write"
     )

@@ -21,6 +21,7 @@ from pgdyno.stats import (
     paired_effect,
     pairs_needed,
 )
+from pgdyno.stats.words import more_pairs_words
 
 Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Logarithms of the speed of n slices in a row, as the machine alone varies it."""
@@ -218,7 +219,7 @@ def test_sentences_say_what_was_measured() -> None:
         "no difference: 1.00x [0.99, 1.02] in 6 pairs, all within ±3.0 %"
     )
     verdict = decide(effect_of(0.9, 1.1), None)
-    assert f"about {verdict.pairs_needed} more pairs would tell" in verdict.sentence
+    assert more_pairs_words(verdict.pairs_needed or 0) in verdict.sentence
 
 
 @settings(max_examples=200)

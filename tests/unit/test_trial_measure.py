@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import noise_floor, paired_effect
-from pgdyno.trial.pairs import Noise, Question, _measure_of, _Side, _verdict, same_rate
+from pgdyno.trial.pairs import Noise, _measure_of, _Side, _verdict, same_rate
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}
 CLOSED = {"name": "closed"}
@@ -16,7 +16,7 @@ IDLE = {"name": "idle", "idle": True}
 
 
 @pytest.mark.parametrize(
-    ("groups", "done", "grown", "measure"),
+    ("groups", "done", "backlog_growth", "measure"),
     [
         ([OPEN], 1000, 0, "latency_p99"),
         ([OPEN, IDLE], 995, 0, "latency_p99"),
@@ -28,12 +28,12 @@ IDLE = {"name": "idle", "idle": True}
     ],
 )
 def test_latency_only_where_all_rates_are_held(
-    groups: list[dict[str, Any]], done: int, grown: int, measure: str
+    groups: list[dict[str, Any]], done: int, backlog_growth: int, measure: str
 ) -> None:
     spec = spec_from_fields({"clients": groups})
     sides = {
         "a": _Side(intended=1000, done=1000),
-        "b": _Side(intended=1000, done=done, grown=grown),
+        "b": _Side(intended=1000, done=done, backlog_growth=backlog_growth),
     }
     assert _measure_of(spec, sides) == measure
 
@@ -57,9 +57,9 @@ def test_a_shorter_tail_at_a_held_rate_is_better_and_says_why() -> None:
         (Change(settings={"work_mem": "8MB"}), True),
         (Change(spec={"load.protocol": "simple"}), True),
         (Change(rate={"clients": 2.0}), False),
-        (Change(spec={"clients.arrival.burst.rate": "900"}), False),
+        (Change(spec={"clients.arrival.rate": "900"}), False),
     ],
 )
 def test_whether_both_sides_ask_for_the_same_rate(change: Change, same: bool) -> None:
-    question = Question(kind="compare", title="", a=Change(), b=change, seconds=1)
-    assert same_rate(question) == same
+    spec = spec_from_fields({"clients": [{"arrival": {"rate": 100}}]})
+    assert same_rate(spec, Change(), change) == same

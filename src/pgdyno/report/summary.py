@@ -26,8 +26,8 @@ from pgdyno.results import Result, load
 from pgdyno.results.investigate import InvestigateResult, RemedyPrice
 from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec.change import Change
-from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats.words import change_words, effect_words, ratio_words
+from pgdyno.trial.result import emulated_disks
 
 NOT_MEASURED = "not measured"
 
@@ -119,7 +119,7 @@ class RunSummary:
     @property
     def emulated(self) -> str | None:
         """Which emulated disks figures come from, of the spec or of a change; None: none."""
-        return emulated_in_words(self.info.spec, (part.change for part in self._run.slices()))
+        return emulated_disks(self._run)
 
     @cached_property
     def result(self) -> Result | None:

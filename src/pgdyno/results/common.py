@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema
 
 SCHEMA_VERSION = 2
 """Of the results of run, compare and investigate, and of what a command without result prints."""
@@ -156,7 +156,7 @@ class ErrorCount(Part):
     """An error by SQLSTATE and position in the script"""
 
     sqlstate: str
-    group: str
+    group: str = Field(validation_alias=AliasChoices("group", "client_group"))
     script: str
     file: str
     line: int | None

@@ -189,31 +189,21 @@ def in_words(spec: Mapping[str, Any]) -> list[str]:
     return [f"{what} {_located(plan)}" for what, plan in _disks(spec) if plan != DiskPlan("plain")]
 
 
-def emulated_in_words(
-    spec: Mapping[str, Any], changes: Iterable[Mapping[str, Any]] = ()
-) -> str | None:
-    """Describe the emulated disks that a run was measured on; ``None`` if there were none.
-
-    ``changes`` are those of its slices, as JSON; they may have moved the WAL.
-    """
-    found: dict[str, None] = {}
-    moves = {change.get("spec", {}).get("disk.wal") for change in changes} - {None}
-    for wal in (None, *sorted(moves)):
-        moved = spec if wal is None else {**spec, "disk": {**_texts(spec), "wal": wal}}
-        for what, plan in _disks(moved):
-            if plan.emulated:
-                found[f"{what} {_located(plan)}"] = None
+def emulated_in_words(specs: Iterable[Mapping[str, Any]]) -> str | None:
+    """Describe the emulated disks in ``specs``; ``None`` if there are none."""
+    found = {
+        f"{what} {_located(plan)}": None
+        for spec in specs
+        for what, plan in _disks(spec)
+        if plan.emulated
+    }
     return " or ".join(found) or None
-
-
-def _texts(spec: Mapping[str, Any]) -> dict[str, str]:
-    texts = spec.get("disk")
-    return {role: str(text) for role, text in texts.items()} if isinstance(texts, Mapping) else {}
 
 
 def _disks(spec: Mapping[str, Any]) -> list[tuple[str, DiskPlan]]:
     """Return the disks with their content; empty if another version wrote them differently."""
-    texts = _texts(spec)
+    disk = spec.get("disk")
+    texts = {role: str(text) for role, text in disk.items()} if isinstance(disk, Mapping) else {}
     try:
         data, wal = disk_plan(texts.get("data", "plain")), wal_plan(texts.get("wal", "data"))
     except ValueError:

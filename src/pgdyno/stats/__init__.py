@@ -1,6 +1,7 @@
-"""Statistics of measurements: pairs, noise, steadiness, changes, scaling. Pure functions of arrays.
+"""Statistics of measurements: pairs, noise, steadiness, changes, scaling.
 
-The replicate is the pair of slices, not the second. Nothing here knows of servers or files.
+Pure functions of arrays, without servers or files. The replicate is the pair of slices, not the
+second.
 """
 
 from pgdyno.stats._pairs import (

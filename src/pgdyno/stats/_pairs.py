@@ -1,12 +1,12 @@
-"""What pairs of slices say: the effect with its interval, the noise floor, the verdict.
+"""Statistics of pairs of slices: the effect with its interval, the noise floor, the verdict.
 
-An effect is a ratio b/a, so all is reckoned on its logarithm: doubling and halving are equally far
-from no effect, and swapping a and b turns every number into its reciprocal.
+An effect is a ratio b/a and is computed on its logarithm: doubling and halving are equally far from
+no effect, and swapping a and b turns every ratio into its reciprocal.
 
-Why Student's t: the order within a pair is random, so whatever the machine does to a pair (a dip
+Intervals are Student's t. The order within a pair is random, so a disturbance of the machine (a dip
 to half speed, a drift) is as likely to favour a as b. Under that symmetry Student's t keeps its
-level also for heavy tails, being merely conservative there (B. Efron, "Student's t-test under
-symmetry conditions", JASA 64, 1969). tests/unit/test_stats_pairs.py simulates it.
+level also for heavy tails, where it is conservative (B. Efron, "Student's t-test under symmetry
+conditions", JASA 64, 1969). tests/unit/test_stats_pairs.py simulates it.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno._engine import student_t_quantile
-from pgdyno.stats.words import effect_words, kept, percent_words
+from pgdyno.stats.words import effect_words, kept, more_pairs_words, percent_words
 
 CONFIDENCE = 0.95
 PAIRS_MIN = 6
-"""Two-sided, five pairs can never reach 5 % by their signs alone (2 / 2⁵); six can."""
+"""The signs of five pairs cannot reach 5 % in a two-sided test (2 / 2⁵); those of six can."""
 
 EFFECT_MATTERS = 0.03
-"""The smallest effect worth a change, unless the user says otherwise."""
+"""The smallest effect that is worth a change, by default."""
 
 PREDICTED_SHARE = 0.25
-"""An effect predicted beforehand need not be known closer than to a quarter of itself."""
+"""Required precision of an effect predicted before the trial, as a share of the effect."""
 
-PAIRS_MOST = 9999
-"""More pairs than this nobody will run."""
+PAIRS_MAX = 9999
+"""The largest number of pairs that is suggested."""
 
 Outcome = Literal["better", "worse", "no difference", "inconclusive", "not comparable"]
-"""The last is not for pairs to say: one side did other work than the other."""
+"""Not comparable is not decided from pairs: too many transactions failed on one side."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What identical slices differ by: the 95 % interval of their ratio."""
+    """The difference between identical slices: the 95 % interval of their ratio."""
 
     lo: float
     hi: float
@@ -65,16 +65,16 @@ class NoiseFloor:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a trial says about a change."""
+    """The verdict of a trial about a change."""
 
     outcome: Outcome
     pairs_needed: int | None
-    """About how many further pairs would settle it; None if settled, or if no number would."""
+    """Approximate number of further pairs for a decision; None if decided, or if too many."""
     sentence: str
 
 
 def paired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
-    """Effect of b over a from values measured in pairs: a[i] and b[i] side by side.
+    """Return the effect of b over a from values measured in pairs, a[i] with b[i].
 
     Interval: mean ± t(0.975, n-1) s / √n of the log ratios, exponentiated. ValueError for fewer
     than two pairs, unequal lengths, or a value that is not positive and finite.
@@ -92,13 +92,13 @@ def paired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
 
 
 def noise_floor(a: Sequence[float], b: Sequence[float]) -> NoiseFloor:
-    """The noise floor from pairs of identical slices. ValueError as in ``paired_effect``.
+    """Return the noise floor from pairs of identical slices. ValueError as in ``paired_effect``.
 
-    ``half_width`` reaches to the interval's farther end: no smaller difference between identical
-    slices is ruled out, so no smaller effect is called one.
+    ``half_width`` is the distance to the interval's farther end: identical slices may differ by
+    that much, so no smaller effect counts.
     """
     effect = paired_effect(a, b)
-    # From the bounds as they are kept, of which reports reckon it again.
+    # Computed from the rounded bounds, as in reports.
     half_width = max(1 / kept(effect.lo), kept(effect.hi)) - 1
     return NoiseFloor(effect.lo, effect.hi, half_width)
 
@@ -110,10 +110,10 @@ def decide(
     effect_matters: float = EFFECT_MATTERS,
     higher_is_better: bool = True,
 ) -> Verdict:
-    """What the effect amounts to.
+    """Return the verdict about the effect.
 
-    - no difference: the whole interval lies within ±max(effect_matters, noise). That a difference
-      is too small to matter is shown by the interval, never by the lack of significance.
+    - no difference: the whole interval lies within ±max(effect_matters, noise). The interval shows
+      that a difference is too small to matter; a lack of significance does not.
     - better, worse: the interval excludes 1, and the effect exceeds the noise floor.
     - inconclusive: anything else.
     """
@@ -129,10 +129,10 @@ def decide(
         outcome: Outcome = "better" if (mean > 0) == higher_is_better else "worse"
         beyond = f"; identical slices differ by up to {percent_words(math.expm1(floor))}"
         return Verdict(outcome, None, f"{outcome}: {measured}{beyond if noise else ''}")
-    # Narrower by enough, the interval would exclude 1, or come to lie within the bound.
+    # An interval of this half-width would exclude 1, or lie within the bound.
     target = max(abs(mean) if abs(mean) > floor else 0.0, bound - abs(mean))
     more = pairs_needed(effect.log_sd, target, pairs_done=effect.pairs)
-    rest = f"about {more} more pairs would tell" if more else "more pairs would hardly tell"
+    rest = more_pairs_words(more) if more else "more pairs are unlikely to decide it"
     return Verdict("inconclusive", more, f"inconclusive: {measured}; {rest}")
 
 
@@ -143,11 +143,12 @@ def needs_more_pairs(
     pairs_min: int = PAIRS_MIN,
     predicted_ratio: float | None = None,
 ) -> bool:
-    """Whether to measure further pairs. Looks at the interval's width alone, never at where it
-    lies: stopping because a result looks significant would make it so too often.
+    """Return whether to measure further pairs.
 
-    The width that suffices is the effect that matters or, for an effect predicted before the
-    trial began (``predicted_ratio``), a quarter of that, whichever is larger.
+    Depends only on the width of the interval, not on its position: stopping as soon as a result
+    looks significant would produce too many significant results. The required width is the effect
+    that matters or, for an effect predicted before the trial (``predicted_ratio``), a quarter of
+    the prediction, whichever is larger.
     """
     if effect.pairs < pairs_min:
         return True
@@ -158,14 +159,14 @@ def needs_more_pairs(
 
 
 def pairs_needed(log_sd: float, log_half_width: float, *, pairs_done: int = 0) -> int | None:
-    """How many pairs beyond ``pairs_done`` bring the interval's half-width down to the one given.
+    """Return the pairs needed beyond ``pairs_done`` for an interval of the given half-width.
 
     The smallest n with t(0.975, n-1) log_sd / √n ≤ log_half_width, found by bisection since the
-    t quantile depends on n as well. At least 1; None if ``PAIRS_MOST`` would not do.
+    t quantile depends on n as well. At least 1; None if ``PAIRS_MAX`` are too few.
     """
-    if log_half_width <= 0 or _half_width(log_sd, PAIRS_MOST) > log_half_width:
+    if log_half_width <= 0 or _half_width(log_sd, PAIRS_MAX) > log_half_width:
         return None
-    too_few, enough = 1, PAIRS_MOST
+    too_few, enough = 1, PAIRS_MAX
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
         if _half_width(log_sd, middle) <= log_half_width:

@@ -1,4 +1,4 @@
-"""Whether one of two small samples tends to be larger: Mann and Whitney's test of ranks."""
+"""Mann and Whitney's rank test: whether one of two small samples tends to be larger."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import cache
 from statistics import NormalDist
 
 EXACT_MAX = (8, 100)
-"""As long as the smaller and the larger sample are no larger and no value occurs twice, all orders
-are counted. Beyond, the normal approximation is close enough."""
+"""Largest sizes of the smaller and the larger sample for which all orders are counted, if no value
+occurs twice. Otherwise the normal approximation is close enough."""
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
-    """Two-sided p of both samples coming from one distribution (H. B. Mann and D. R. Whitney, "On a
-    test of whether one of two random variables is stochastically larger than the other", Annals of
-    Mathematical Statistics 18, 1947). 1 where all values are the same.
+    """Return the two-sided p-value of both samples having one distribution (H. B. Mann and D. R.
+    Whitney, "On a test of whether one of two random variables is stochastically larger than the
+    other", Annals of Mathematical Statistics 18, 1947). 1 where all values are the same.
 
     ValueError for an empty sample.
     """
     if not a or not b:
-        raise ValueError("a test of ranks needs values on both sides")
+        raise ValueError("a rank test needs values on both sides")
     larger = sum((x > y) + (x == y) / 2 for x in a for y in b)
     farther = max(larger, len(a) * len(b) - larger)
     ties = Counter([*a, *b])
@@ -34,17 +34,18 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def _exact(farther: int, few: int, many: int) -> float:
-    """Share of all orders of both samples in which at least ``farther`` pairs are the right way."""
+    """Return the share of all orders of both samples with at least ``farther`` pairs in which the
+    first is larger."""
     ways = _ways(few, many)
     return sum(ways[farther:]) / sum(ways)
 
 
 @cache
 def _ways(few: int, many: int) -> tuple[int, ...]:
-    """By number of pairs in which the first is larger, the orders that have so many.
+    """Return the number of orders by the number of pairs in which the first is larger.
 
-    Taking the largest value away leaves the same question with one value less: it was larger than
-    all ``many`` others, or than none of the ``few``.
+    Without the largest value the problem has one value less: the value was larger than all ``many``
+    others, or than none of the ``few``.
     """
     if few == 0 or many == 0:
         return (1,)
@@ -56,7 +57,7 @@ def _ways(few: int, many: int) -> tuple[int, ...]:
 
 
 def _normal(farther: float, few: int, many: int, ties: Counter[float]) -> float:
-    """The normal approximation, corrected for ties and for counting in whole steps."""
+    """Return the normal approximation, corrected for ties and for continuity."""
     size = few + many
     tied = sum(count**3 - count for count in ties.values()) / (size * (size - 1))
     deviation = math.sqrt(few * many / 12 * (size + 1 - tied))

@@ -1,4 +1,4 @@
-"""Where a series changes its level."""
+"""Change points: the positions at which a series changes its level."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pgdyno.stats.steady import winsorized
 
 P_MAX = 0.001
 SEGMENT_MIN = 5
-"""Fewer values have no level of their own."""
+"""Minimum number of values that make a level."""
 
 
 def change_points(
@@ -22,13 +22,14 @@ def change_points(
     p_max: float = P_MAX,
     segment_min: int = SEGMENT_MIN,
 ) -> list[int]:
-    """Indices at which a new level begins, in order.
+    """Return the indices at which a new level begins, in order.
 
     Bisection by the largest t statistic, as Hunter does in place of E-divisive so that the answer
     is the same each time (M. Fleming et al., "Hunter: using change point detection to hunt for
-    performance regressions", ICPE 2023), with three differences: outliers are drawn in, the
+    performance regressions", ICPE 2023), with three differences: outliers are winsorized, the
     statistic is discounted for autocorrelation, and its p-value is multiplied by the number of
-    places tried (Bonferroni). Points that no longer stand out between their neighbours are dropped.
+    positions tried (Bonferroni). Points that are not significant between their neighbours are
+    dropped.
     """
     values = np.asarray(series, dtype=float)
     share = _independent_share(values)
@@ -54,18 +55,18 @@ def _bisect(
         return []
     segment = winsorized(values[start:end])
     sizes = np.arange(segment_min, len(segment) - segment_min + 1)
-    place = int(sizes[np.argmax(_t_statistics(segment, sizes))])
-    if len(sizes) * _p_value(segment, place, share) > p_max:
+    position = int(sizes[np.argmax(_t_statistics(segment, sizes))])
+    if len(sizes) * _p_value(segment, position, share) > p_max:
         return []
-    point = start + place
+    point = start + position
     return [*_bisect(values, start, point, rule), point, *_bisect(values, point, end, rule)]
 
 
 def _independent_share(values: NDArray[np.float64]) -> float:
-    """Independent values per value, (1 - φ) / (1 + φ) for AR(1) noise.
+    """Return the independent values per value, (1 - φ) / (1 + φ) for AR(1) noise.
 
     φ comes from differences over one and two steps, whose variances are 2σ²(1 - φ) and
-    2σ²(1 - φ²): unlike the autocorrelation they hardly feel the changes of level that are sought.
+    2σ²(1 - φ²): unlike the autocorrelation they depend little on changes of level.
     """
     if len(values) < 4:
         return 1.0
@@ -75,11 +76,11 @@ def _independent_share(values: NDArray[np.float64]) -> float:
 
 
 def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """|t| of the two-sample test with pooled variance, for each size of the left part."""
+    """Return |t| of the two-sample test with pooled variance, for each size of the left part."""
     size = len(segment)
     centred = segment - segment.mean()
     sums = np.cumsum(centred)[sizes - 1]
-    # Both parts' means follow from one sum, since the whole adds up to zero.
+    # The means of both parts follow from one sum, since the centred values add up to zero.
     between = sums**2 * size / (sizes * (size - sizes))
     within = np.maximum(float(centred @ centred) - between, 0.0)
     tiny = 1e-18 * max(float(segment @ segment), 1e-300)
@@ -87,8 +88,9 @@ def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDA
     return np.where(between <= tiny, 0.0, result)
 
 
-def _p_value(segment: NDArray[np.float64], place: int, share: float) -> float:
-    """Two-sided p of a change of level at ``place``, ``share`` of the values being independent."""
-    statistic = float(_t_statistics(segment, np.array([place]))[0])
+def _p_value(segment: NDArray[np.float64], position: int, share: float) -> float:
+    """Return the two-sided p-value of a change of level at ``position``; ``share`` of the values
+    are independent."""
+    statistic = float(_t_statistics(segment, np.array([position]))[0])
     freedom = max(share * len(segment) - 2, 1.0)
     return 2 * student_t_cdf(freedom, -statistic * math.sqrt(share))

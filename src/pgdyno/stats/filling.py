@@ -1,11 +1,11 @@
-"""When a disk will be full, from how it fills: WAL is recycled, data is not.
+"""Forecast of when a disk will be full: WAL is recycled, data is not.
 
-A server's ``pg_wal`` grows until a checkpoint lets segments go, and from then on they are used
-again: growth up to about ``max_wal_size`` is no trend. It is a danger only where the disk ends
-before that, or where the WAL has grown past it because something keeps it (a slot, an archiver that
-fails, ``wal_keep_size``). PostgreSQL begins a checkpoint after max_wal_size / (1 +
-checkpoint_completion_target) of WAL, or at checkpoint_timeout, and ``max_wal_size`` is no hard
-limit (its documentation, "WAL configuration"); hence the margin.
+A server's ``pg_wal`` grows until a checkpoint releases segments, which are then recycled: growth up
+to about ``max_wal_size`` is no trend. It is a problem only if the disk is smaller than that, or if
+the WAL is larger because something retains it (a slot, a failing archiver, ``wal_keep_size``).
+PostgreSQL begins a checkpoint after max_wal_size / (1 + checkpoint_completion_target) of WAL, or at
+checkpoint_timeout, and ``max_wal_size`` is a soft limit (its documentation, "WAL configuration");
+hence the margin.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ _KEPT_FACTOR = 1.25
 _KEPT_BYTES = 64 << 20
 _GROWTH_BYTES_S_MIN = 64 << 10
 
-Why = Literal["max_wal_size", "kept", "growth"]
+Cause = Literal["max_wal_size", "kept", "growth"]
 
 
 @dataclass(frozen=True)
 class Space:
-    """A file system that holds data, WAL or both, as it was at the end of a stretch of time."""
+    """A file system with data, WAL or both, at the end of a period."""
 
     size_bytes: float
     free_bytes: float
     growth_bytes_s: float
-    """Of all that is on it; see :func:`steady_growth`."""
+    """Of all files on it; see :func:`steady_growth`."""
     wal_dir_bytes: float | None = None
-    """What the WAL takes; ``None`` where there is none on it, or it cannot be looked at."""
+    """Size of the WAL; ``None`` if it is on another file system, or cannot be read."""
     wal_growth_bytes_s: float = 0.0
     """Of ``wal_dir_bytes``."""
     wal_bytes_s: float = 0.0
     """WAL written, into new segments or recycled ones."""
     wal_wanted_bytes: float | None = None
-    """What the WAL may come to take; see :func:`wal_wanted`."""
+    """Space that the WAL may need; see :func:`wal_wanted`."""
 
 
 @dataclass(frozen=True)
 class Filling:
-    """A file system that will be full, if all goes on as it did."""
+    """A file system that will be full if the trend continues."""
 
     seconds: float
-    why: Why
+    why: Cause
 
 
 def disk_name(holds: str, filesystem: str = "") -> str:
@@ -77,9 +77,9 @@ def wal_wanted(
     timeout_s: float | None = None,
     completion_target: float | None = None,
 ) -> float:
-    """Bytes that the WAL may come to take, with a margin.
+    """Return the bytes that the WAL may need, with a margin.
 
-    Less than max_wal_size where at ``bytes_s`` the timeout brings checkpoints sooner.
+    Less than max_wal_size if at ``bytes_s`` the timeout triggers checkpoints earlier.
     """
     wanted = max_wal_size_bytes
     if bytes_s is not None and timeout_s is not None and completion_target is not None:
@@ -88,9 +88,9 @@ def wal_wanted(
 
 
 def steady_growth(times_s: Sequence[float], used: Sequence[float]) -> float:
-    """Units per second by which ``used`` grew in both halves of the time, the lesser of the two.
+    """Return the growth of ``used`` per second: the smaller rate of the two halves of the time.
 
-    Nothing for what grew in one half only, or is seen at fewer than four moments.
+    0 if it grew in one half only, or if there are fewer than four values.
     """
     if len(used) < 4:
         return 0.0
@@ -103,7 +103,7 @@ def steady_growth(times_s: Sequence[float], used: Sequence[float]) -> float:
 
 
 def forecast(space: Space, max_wal_size_bytes: float | None) -> Filling | None:
-    """How soon the file system will be full; ``None`` when nothing that was seen fills it."""
+    """Return when the file system will be full; ``None`` if no trend fills it."""
     found = [
         *_too_small_for_wal(space),
         *_wal_kept(space, max_wal_size_bytes),
@@ -136,7 +136,7 @@ def _growing(space: Space) -> list[Filling]:
     reserved = 0.0
     if space.wal_dir_bytes is not None and space.wal_wanted_bytes is not None:
         reserved = max(0.0, space.wal_wanted_bytes - space.wal_dir_bytes)
-    # The WAL may take what is reserved for it, though not sooner than it grows.
+    # The WAL may use the space reserved for it, but not before it has grown.
     seconds = max(
         (space.free_bytes - reserved) / growth,
         space.free_bytes / (growth + space.wal_growth_bytes_s),

@@ -1,4 +1,4 @@
-"""How throughput grows with clients, and where it stops: the Universal Scalability Law."""
+"""Growth of throughput with clients, and its limit: the Universal Scalability Law."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 POINTS_MIN = 4
-"""Three parameters need at least four numbers of clients to be fitted and not merely met."""
+"""A fit of three parameters needs at least four different numbers of clients."""
 
 ERROR_MAX = 0.25
-"""A curve that misses the measurements by more than this on average describes nothing."""
+"""Largest average relative error of a useful fit."""
 
 RESAMPLES = 400
-LEAST_FACTOR = 0.05
-"""A resampled throughput stays above zero."""
+FACTOR_MIN = 0.05
+"""Minimum factor of a resampled throughput, which must be positive."""
 
 
 @dataclass(frozen=True)
 class Knee:
-    """A fitted Universal Scalability Law and what follows from it."""
+    """A fitted Universal Scalability Law, with its knee and its peak."""
 
     single_tps: float
     """λ: throughput of one client alone."""
     contention: float
-    """σ: the share of work that goes one at a time."""
+    """σ: the share of work that is serialized."""
     coherence: float
-    """κ: what each pair of clients costs each other."""
+    """κ: the cost of each pair of clients to each other."""
     clients_at_knee: float
-    """Where the first client's pace, kept up by all, would meet the most that can be had."""
+    """The number of clients at which linear growth would reach the peak."""
     clients_at_peak: float | None
-    """Where throughput is greatest; None if it only levels off."""
+    """The number of clients with the highest throughput; None if it only levels off."""
     peak_tps: float
-    """The most that can be had; infinite if nothing limits."""
+    """The highest throughput; infinite without a limit."""
     relative_error: float
     """Root mean square of the relative misfit."""
     knee_ci95: tuple[float, float]
-    """95 % interval of ``clients_at_knee``; its upper end is infinite where none is in sight."""
+    """95 % interval of ``clients_at_knee``; its upper end may be infinite."""
 
     def throughput_tps(self, clients: float) -> float:
-        """X(N) = λ N / (1 + σ (N - 1) + κ N (N - 1))."""
+        """Return X(N) = λ N / (1 + σ (N - 1) + κ N (N - 1))."""
         return float(_usl(np.array([clients]), *self._parameters)[0])
 
     @property
@@ -51,15 +51,15 @@ class Knee:
 
 
 def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
-    """Fit of the Universal Scalability Law (N. J. Gunther, "Guerrilla Capacity Planning", Springer
+    """Fit the Universal Scalability Law (N. J. Gunther, "Guerrilla Capacity Planning", Springer
     2007, chapters 4 to 6) by least squares on the relative misfit, with σ and κ not negative.
 
-    None if there are fewer than four different numbers of clients with throughput above zero, or
-    if the curve misses them by more than 25 %.
+    Returns None if there are fewer than four different numbers of clients with throughput above
+    zero, or if the average relative error is more than 25 %.
     """
     counts, measured = (np.asarray(values, dtype=float) for values in (clients, throughput))
     if counts.shape != measured.shape:
-        raise ValueError("as many throughputs as numbers of clients are needed")
+        raise ValueError("expected as many throughputs as numbers of clients")
     usable = (counts > 0) & (measured > 0) & np.isfinite(measured)
     counts, measured = counts[usable], measured[usable]
     if len(np.unique(counts)) < POINTS_MIN:
@@ -77,14 +77,15 @@ def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
 def _knee_ci95(
     counts: NDArray[np.float64], measured: NDArray[np.float64], fitted: tuple[float, float, float]
 ) -> tuple[float, float]:
-    """Percentiles of the knee over refits to resampled residuals (B. Efron and R. Tibshirani, "An
-    Introduction to the Bootstrap", 1993, chapter 9), widened for the three parameters fitted."""
+    """Return percentiles of the knee over fits to resampled residuals (B. Efron and R. Tibshirani,
+    "An Introduction to the Bootstrap", 1993, chapter 9), widened for the three parameters
+    fitted."""
     curve = _usl(counts, *fitted)
     freedom = max(len(counts) - len(fitted), 1)
     residuals = (measured / curve - 1) * math.sqrt(len(counts) / freedom)
     drawn = np.random.default_rng(0).choice(residuals, (RESAMPLES, len(counts)))
     knees = []
-    for resampled in curve * np.maximum(1 + drawn, LEAST_FACTOR):
+    for resampled in curve * np.maximum(1 + drawn, FACTOR_MIN):
         single, *others = _fit(counts, resampled)
         knees.append(_peak(single, *others)[1] / single)
     ordered = sorted(knees)
@@ -92,11 +93,11 @@ def _knee_ci95(
 
 
 def _fit(counts: NDArray[np.float64], measured: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Linear least squares: N / X(N) = (1 + σ (N - 1) + κ N (N - 1)) / λ, weighted by its measured
-    value, so that all misfits are relative.
+    """Return (λ, σ, κ) by linear least squares on N / X(N) = (1 + σ (N - 1) + κ N (N - 1)) / λ.
 
-    σ and κ are not negative: of the fits with either, both or none of them, the closest that keeps
-    to that is the answer, as a convex problem has it.
+    The equation is weighted by its measured value, so that errors are relative. σ and κ must not be
+    negative: of the fits with either, both or none of them, the best valid one is the solution,
+    since the problem is convex.
     """
     pace = measured / counts
     terms = np.column_stack([np.ones_like(counts), counts - 1, counts * (counts - 1)])
@@ -109,7 +110,7 @@ def _fit(counts: NDArray[np.float64], measured: NDArray[np.float64]) -> tuple[fl
         misfit = float(np.sum((weighted @ fitted - 1) ** 2))
         if fitted[0] > 0 and (fitted >= 0).all() and misfit < least:
             best, least = fitted, misfit
-    # What a straight line leaves is rounding.
+    # Values this small are rounding errors.
     one, contention, coherence = (0.0 if x < 1e-9 * best[0] else float(x) for x in best)
     return 1 / one, contention / one, coherence / one
 
@@ -122,7 +123,8 @@ def _usl(
 
 
 def _peak(single: float, contention: float, coherence: float) -> tuple[float | None, float]:
-    """(N*, X(N*)) with N* = √((1 - σ) / κ); without κ the ceiling is λ/σ, never reached."""
+    """Return (N*, X(N*)) with N* = √((1 - σ) / κ); without κ, the limit λ/σ, which is not
+    reached."""
     if coherence > 0 and contention < 1:
         at_peak = max(1.0, math.sqrt((1 - contention) / coherence))
         return at_peak, float(_usl(np.array([at_peak]), single, contention, coherence)[0])

@@ -1,4 +1,4 @@
-"""When a run has warmed up, and the mean of a series whose values depend on each other."""
+"""End of the warm-up of a run, and the mean of an autocorrelated series."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from pgdyno._engine import student_t_quantile
 
 POINTS_MIN = 16
-"""Fewer values cannot show both a warm-up and what follows."""
+"""Minimum number of values that can show both a warm-up and a steady part."""
 
 DRIFT_MATTERS = 0.10
-"""A level that wanders by less is steady enough to be measured in pairs."""
+"""A level that drifts by less is steady enough for measurements in pairs."""
 
 BLOCKS = 4
 BLOCK_ERRORS = 5.0
-"""Block means of independent values range over two standard errors, seldom over five."""
+"""Block means of independent values usually span two standard errors, rarely five."""
 
 OUTLIER_SDS = 5.0
-"""Values farther from the median than this many robust deviations count as that far."""
+"""Values farther from the median than this many robust deviations are moved to that distance."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class Estimate:
 
 
 def steady_from(series: Sequence[float] | NDArray[np.float64]) -> int | None:
-    """Index from which a series sampled at equal steps is steady; None if it never is.
+    """Return the index from which an equally spaced series is steady; None if it never is.
 
-    The start is cut where the standard error of the rest is least (MSER: K. P. White, "An effective
-    truncation heuristic for bias reduction in simulation output", Simulation 69, 1997), within
-    5 %, and at most in the middle. The rest is steady if the means of its four quarters agree:
-    within 10 % of the level, or within what independent values would differ by. A warm-up may
-    never end (Barrett et al., "Virtual machine warmup blows hot and cold", OOPSLA 2017). Fewer than
-    16 values: None.
+    The start is cut off at the index with the smallest standard error of the rest (MSER: K. P.
+    White, "An effective truncation heuristic for bias reduction in simulation output", Simulation
+    69, 1997), within 5 %, and at most in the middle. The rest is steady if the means of its four
+    quarters agree within 10 % of the level, or within the difference expected of independent
+    values. A warm-up may never end (Barrett et al., "Virtual machine warmup blows hot and cold",
+    OOPSLA 2017). Fewer than 16 values: None.
     """
     values = winsorized(np.asarray(series, dtype=float))
     size = len(values)
@@ -59,7 +59,7 @@ def steady_from(series: Sequence[float] | NDArray[np.float64]) -> int | None:
 
 
 def mean_with_interval(series: Sequence[float] | NDArray[np.float64]) -> Estimate:
-    """Mean of a stationary series with a t interval on its effective sample size.
+    """Return the mean of a stationary series with a t interval for its effective sample size.
 
     ValueError for an empty series.
     """
@@ -75,7 +75,7 @@ def mean_with_interval(series: Sequence[float] | NDArray[np.float64]) -> Estimat
 
 
 def effective_size(series: Sequence[float] | NDArray[np.float64]) -> float:
-    """How many independent values are worth as much as this series: n over the integrated
+    """Return the equivalent number of independent values: n over the integrated
     autocorrelation time, cut off by the initial positive sequence of C. J. Geyer, "Practical
     Markov chain Monte Carlo", Statistical Science 7, 1992. Between 1 and n.
     """
@@ -95,7 +95,7 @@ def effective_size(series: Sequence[float] | NDArray[np.float64]) -> float:
 
 
 def winsorized(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``values`` with outliers drawn in to five robust standard deviations (1.4826 MAD)."""
+    """Return ``values`` with outliers moved to five robust standard deviations (1.4826 MAD)."""
     if not len(values):
         return values
     centre = np.median(values)

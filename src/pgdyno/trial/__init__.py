@@ -1,1 +1,1 @@
-"""Trials: pairs of slices that answer one question, and whether the answer can be trusted."""
+"""Trials: pairs of slices that answer one question, and checks of the answer's trustworthiness."""

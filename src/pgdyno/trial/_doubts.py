@@ -1,4 +1,4 @@
-"""Why a measurement cannot be trusted for what happened beside it: a sentence for each reason."""
+"""Reasons to distrust a measurement: other programs, other load, and gaps of the probes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile
 
 GAPS_SHARE_MAX = 0.1
-"""Of the measured time, that a probe may have no answer for: a signature needs a share of 15 % of
-something to be found, and what nobody looked at may hold less than that."""
+"""Largest share of the measured time for which a probe may have no data. A signature needs a share
+of at least 15 %, so a shorter gap cannot hide one."""
 _NOT_MEASURED = frozenset({"ramp"})
-"""Kinds of slices that no figure rests on."""
+"""Kinds of slices that are in no figure."""
 
 
 def doubts(run: RunFile) -> list[str]:
-    """The reasons, over all that was measured; empty when there are none."""
+    """Return the reasons, over all measured slices; empty if there are none."""
     measured = [part.id for part in run.slices() if part.kind not in _NOT_MEASURED]
     if not measured:
         return []
@@ -34,7 +34,7 @@ def _of_load(run: RunFile, slice_ids: list[int]) -> list[str]:
 
 
 def _of_gaps(run: RunFile, slice_ids: list[int]) -> list[str]:
-    """Probes that had no answer for too large a part of what was measured."""
+    """Return a sentence for each probe without data for too much of the measured time."""
     spans = [
         (part.started_ms, part.ended_ms)
         for part in run.slices()

@@ -1,10 +1,9 @@
-"""One question, one trial: is it better with this change? What ``pgdyno compare`` does."""
+"""The trial of ``pgdyno compare``: the effect of one change."""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.dimension import title_of
@@ -12,7 +11,7 @@ from pgdyno.errors import TrustError, UsageError
 from pgdyno.remedy import Circumstances, assess, circumstances
 from pgdyno.results import store
 from pgdyno.results.common import FailuresBySide, Measure, NoiseFloor
-from pgdyno.results.compare import BothSides, CompareResult, LatencyEffect
+from pgdyno.results.compare import BothSides, Catalogue, CompareResult, LatencyEffect
 from pgdyno.spec import Change
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN, noise_floor
@@ -39,8 +38,8 @@ def compare(
 
     ``title`` is by default that of the change.
     The noise floor is measured first, from pairs of identical slices; it may take at most half of
-    ``budget_s``. A result without a verdict says why. Raises what is missing for the trial before
-    the load begins.
+    ``budget_s``. A result without a verdict has the reason. If something that the trial needs is
+    missing, raises PgdynoError before the load begins.
     """
     began_s = time.monotonic()
     rng = random.Random(session.spec.load.seed)
@@ -59,9 +58,9 @@ def compare(
         answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
     except TrustError as problem:
         session.stop_load()
-        return _record(session, _no_answer(session, question, problem.message))
+        return _record(session, _without_verdict(session, question, problem.message))
     session.stop_load()
-    return _record(session, _told(session, answer, noise, question))
+    return _record(session, _with_verdict(session, answer, noise, question))
 
 
 def check_times(slice_ms: int | None, budget_ms: int) -> None:
@@ -83,7 +82,7 @@ def compare_question(
     seconds: float,
     pairs_max: int | None = None,
 ) -> Question:
-    """Whether it is better with ``change`` on a server that is as ``server`` says."""
+    """Return the question of the effect of ``change`` on a server described by ``server``."""
     return question_of(
         assess(change, server),
         kind="compare",
@@ -94,7 +93,7 @@ def compare_question(
 
 
 def slice_seconds(budget_s: float) -> float:
-    """Length of a slice so that the noise floor and one trial of six pairs fill the budget."""
+    """Return the length of a slice with which the noise floor and six pairs fill the budget."""
     slices = 2 * 2 * PAIRS_MIN
     return min(max(budget_s / slices - 1.0, _SLICE_SECONDS_MIN), _SLICE_SECONDS_MAX)
 
@@ -108,7 +107,7 @@ def measure_noise(
     change: Change | None = None,
     pairs_max: int = PAIRS_MIN,
 ) -> Noise:
-    """The A/A trial: how far identical slices under ``change`` lie apart, here and now."""
+    """Measure the noise floor: the difference between identical slices under ``change``."""
     session.watcher.phase("measuring the noise floor")
     same = change or Change()
     question = Question(
@@ -128,12 +127,12 @@ def measure_noise(
 
 
 def noise_of(noise: Noise, measure: Measure) -> NoiseFloor:
-    """The noise floor that verdicts about ``measure`` are held against."""
+    """Return the noise floor for verdicts about ``measure``, as results have it."""
     return NoiseFloor(of=measure, ci95=ci95(noise.of(measure)))
 
 
 def failures_by_side(answer: Answer) -> FailuresBySide:
-    """What failed in a trial's slices without the change and with it."""
+    """Return the failures in a trial's slices without and with the change."""
     return FailuresBySide(
         before=failures_of(answer.failures_a), after=failures_of(answer.failures_b)
     )
@@ -144,18 +143,19 @@ def _record(session: Session, result: CompareResult) -> CompareResult:
     return result
 
 
-def _asked(question: Question) -> dict[str, Any]:
-    """The change, and what the catalogue has of it."""
+def _catalogue(question: Question) -> Catalogue:
+    """Return the catalogue's assessment of the change, as results have it."""
     assert question.assessment is not None, "a comparison is of a change"
-    return {"change": question.b.to_json(), "catalogue": question.assessment.to_json()}
+    return Catalogue.model_validate(question.assessment.to_json())
 
 
-def _no_answer(session: Session, question: Question, why: str) -> CompareResult:
-    """The result of a comparison without a verdict: too many of its slices were void."""
+def _without_verdict(session: Session, question: Question, why: str) -> CompareResult:
+    """Return a result without a verdict, because too many slices were void."""
     run = session.reader()
     return CompareResult(
         **dict(head(run, [], no_verdict=why)),
-        **_asked(question),
+        change=question.b.to_json(),
+        catalogue=_catalogue(question),
         set_by=next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
         effect=None,
         latency_p99=None,
@@ -169,12 +169,15 @@ def _no_answer(session: Session, question: Question, why: str) -> CompareResult:
     )
 
 
-def _told(session: Session, answer: Answer, noise: Noise, question: Question) -> CompareResult:
+def _with_verdict(
+    session: Session, answer: Answer, noise: Noise, question: Question
+) -> CompareResult:
     withheld = answer.verdict.outcome == "not comparable"
     no_verdict = answer.verdict.sentence if withheld else None
     return CompareResult(
         **dict(head(session.reader(), [], no_verdict=no_verdict)),
-        **_asked(question),
+        change=question.b.to_json(),
+        catalogue=_catalogue(question),
         set_by=dict(answer.set_by),
         effect=effect_of(answer.throughput),
         latency_p99=LatencyEffect(

@@ -1,8 +1,8 @@
-"""A trial: pairs of slices, as it was (a) and changed (b), in random order within each pair.
+"""A trial: pairs of slices, unchanged (a) and changed (b), in random order within each pair.
 
 The replicate is the pair, not the second (Abedi & Brecht, ICPE 2017). At least six pairs are
-measured, then more while the interval is wider than the precision asked for and time is left; never
-fewer or more because of what they show. A pair with a void slice is measured again.
+measured, then more while the interval is wider than the required precision and time is left; their
+number never depends on the effect. A pair with a void slice is measured again.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.failures import Failures, failures, failures_max, not_comparable
+from pgdyno.dimension import spec_with
 from pgdyno.errors import TrustError
 from pgdyno.record.void import NOTHING_DONE
 from pgdyno.results.common import Measure
-from pgdyno.spec import Spec
+from pgdyno.spec import Change, Spec
 from pgdyno.stats import (
     EFFECT_MATTERS,
     PAIRS_MIN,
@@ -35,20 +36,20 @@ from pgdyno.stats.words import kept, ratio_words
 from pgdyno.trial.question import Question
 
 LATENCY_MATTERS = 0.10
-"""A change of p99 at a fixed rate that is worth knowing; tails are noisier than means."""
+"""The smallest change of p99 at a fixed rate that matters; tails are noisier than means."""
 RATE_SLACK = 0.01
-"""Part of what came due that may not be done although the rate is held."""
+"""Share of the intended transactions that may be missing while the rate still counts as held."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a trial found."""
+    """The answer of a trial."""
 
     trial_id: int
     throughput: Effect
     latency_p99: Effect
     measure: Measure
-    """What the verdict is about."""
+    """The figure that the verdict is about."""
     verdict: Verdict
     tps_a: tuple[float, ...]
     tps_b: tuple[float, ...]
@@ -81,28 +82,28 @@ class Answer:
 
 @dataclass(frozen=True)
 class Noise:
-    """How far identical slices lie apart, by either measure."""
+    """The noise floor of each measure."""
 
     throughput: NoiseFloor
     latency_p99: NoiseFloor
     measure: Measure
-    """What identical slices were compared by."""
+    """The figure that identical slices were compared by."""
 
     def of(self, measure: Measure) -> NoiseFloor:
-        """The floor for a verdict about ``measure``."""
+        """Return the floor for a verdict about ``measure``."""
         return self.throughput if measure == "throughput" else self.latency_p99
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """What one slice gave."""
+class _Measured:
+    """The figures of one slice."""
 
     slice_id: int
     seconds: float
     intended: int
     done: int
-    grown: int
-    """By how much more was due and not done at its end than at its start."""
+    backlog_growth: int
+    """Growth of the backlog between its start and its end."""
     latency_p99_ns: float
 
 
@@ -113,22 +114,25 @@ class _Side:
     latency_p99_ns: list[float] = field(default_factory=list)
     intended: int = 0
     done: int = 0
-    grown: int = 0
+    backlog_growth: int = 0
 
-    def take(self, piece: _Piece) -> None:
-        """Count a slice in."""
-        self.slices.append(piece.slice_id)
-        self.tps.append(piece.done / piece.seconds)
-        self.latency_p99_ns.append(piece.latency_p99_ns)
-        self.intended += piece.intended
-        self.done += piece.done
-        self.grown += piece.grown
+    def add(self, measured: _Measured) -> None:
+        """Add a slice."""
+        self.slices.append(measured.slice_id)
+        self.tps.append(measured.done / measured.seconds)
+        self.latency_p99_ns.append(measured.latency_p99_ns)
+        self.intended += measured.intended
+        self.done += measured.done
+        self.backlog_growth += measured.backlog_growth
 
-    def held(self, under_way: int) -> bool:
-        """Whether nearly all that came due was done; ``under_way`` can be at one moment."""
+    def held(self, clients: int) -> bool:
+        """Return whether the rate was held: nearly all intended transactions were done.
+
+        Each of the ``clients`` may have one transaction under way.
+        """
         slack = RATE_SLACK * self.intended
-        lost = self.intended - self.done - self.grown
-        return lost <= slack and self.grown <= max(under_way, slack)
+        missing = self.intended - self.done - self.backlog_growth
+        return missing <= slack and self.backlog_growth <= max(clients, slack)
 
 
 def run_trial(
@@ -139,10 +143,10 @@ def run_trial(
     deadline_s: float,
     rng: random.Random,
 ) -> Answer:
-    """Measure pairs until the interval is narrow enough or the deadline (monotonic) has come.
+    """Measure pairs until the interval is narrow enough or the deadline (monotonic) has passed.
 
     ``noise`` is the floor below which nothing is called an effect; ``None`` for the trial that
-    measures it. Raises TrustError when so many slices are void that there is no verdict.
+    measures it. Raises TrustError if so many slices are void that there is no verdict.
     """
     set_by = session.set_by(question.b.settings_differing_from(question.a))
     trial_id = session.recorder.add_trial(
@@ -157,15 +161,15 @@ def run_trial(
     voids: list[str] = []
     for number in count(1):
         try:
-            measured = _measure_pair(session, question, trial_id, number, rng)
+            pair = _measure_pair(session, question, trial_id, number, rng)
         except VoidSlice as void:
             voids.append(void.why)
-            if _out_of_patience(voids, question, deadline_s):
+            if _gives_up(voids, question, deadline_s):
                 break
             session.wait_served()
             continue
-        for side, piece in measured.items():
-            sides[side].take(piece)
+        for side, measured in pair.items():
+            sides[side].add(measured)
         pairs = number - len(voids)
         session.watcher.progress(question.title, pairs, max(PAIRS_MIN, pairs))
         measure = _measure_of(session.spec, sides)
@@ -183,7 +187,7 @@ def run_trial(
 
 
 class VoidSlice(Exception):
-    """A slice that decides nothing was measured."""
+    """Raised when a void slice was measured."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -192,34 +196,34 @@ class VoidSlice(Exception):
 
 def _measure_pair(
     session: Session, question: Question, trial_id: int, pair: int, rng: random.Random
-) -> dict[str, _Piece]:
-    """Both sides in random order; raises VoidSlice at the first that is void."""
+) -> dict[str, _Measured]:
+    """Measure both sides in random order. Raises VoidSlice at the first void slice."""
     return {
         side: _measure(session, question, trial_id=trial_id, pair=pair, side=side)
         for side in rng.sample(["a", "b"], 2)
     }
 
 
-def _out_of_patience(voids: list[str], question: Question, deadline_s: float) -> bool:
-    """Void pairs are repeated while time is left, and as often as a trial has pairs at least."""
+def _gives_up(voids: list[str], question: Question, deadline_s: float) -> bool:
+    """Return whether void pairs are no longer repeated: after the deadline and at least six."""
     return len(voids) >= PAIRS_MIN and time.monotonic() + question.pair_seconds > deadline_s
 
 
 def _too_many_void(question: Question, voids: list[str]) -> TrustError:
     reasons = Counter(voids).most_common()
-    told = "; ".join(f"{why} ({times}x)" if times > 1 else why for why, times in reasons)
+    words = "; ".join(f"{why} ({times}x)" if times > 1 else why for why, times in reasons)
     if all(why.startswith(NOTHING_DONE) for why in voids):
-        told += "; transactions that take so long need longer slices (--slice, --budget)"
+        words += "; transactions that take so long need longer slices (--slice, --budget)"
     return TrustError(
         f"{question.title}: {len(voids)} slices are void, and the {PAIRS_MIN} pairs that a verdict"
-        f" needs could not be measured: {told}",
+        f" needs could not be measured: {words}",
         code="void-slices",
     )
 
 
 def _measure(
     session: Session, question: Question, *, trial_id: int, pair: int, side: str
-) -> _Piece:
+) -> _Measured:
     bound = question.checkpoint_bound
     session.apply(question.a if side == "a" else question.b, checkpoint=bound)
     slice_id = session.slice(
@@ -235,29 +239,29 @@ def _measure(
         raise VoidSlice(why)
     ledger = run.ledger([slice_id])
     if not ledger.done:
-        # Nothing was due either, of a rate as low as that; it has no logarithm.
+        # At a very low rate no transaction was due; a throughput of 0 has no logarithm.
         raise VoidSlice(f"{NOTHING_DONE}, and nothing was due")
-    return _Piece(
+    return _Measured(
         slice_id=slice_id,
         seconds=run.seconds([slice_id]),
         intended=ledger.intended,
         done=ledger.done,
-        grown=ledger.backlog - ledger.carried_in,
+        backlog_growth=ledger.backlog - ledger.carried_in,
         latency_p99_ns=max(run.histogram("response", [slice_id]).percentile(99), 1),
     )
 
 
 def _measure_of(spec: Spec, sides: Mapping[str, _Side]) -> Measure:
-    """What the sides are to be compared by.
+    """Return the figure by which the sides are compared.
 
-    Where every group is an open loop and both sides held its rate, their throughput is equal by
-    construction, and latency at that rate is what differs. A rate that was not held is compared by
-    throughput: it is then what the server could do.
+    If every group is an open loop and both sides held its rate, their throughput is equal by
+    construction, and latency at that rate is compared. If a rate was not held, throughput is
+    compared: it is then the server's maximum.
     """
-    at_work = [group for group in spec.clients if not group.idle]
-    under_way = sum(group.count for group in at_work)
-    held = all(side.held(under_way) for side in sides.values())
-    fixed = all(group.open_loop for group in at_work)
+    working = [group for group in spec.clients if not group.idle]
+    clients = sum(group.count for group in working)
+    held = all(side.held(clients) for side in sides.values())
+    fixed = all(group.open_loop for group in working)
     return "latency_p99" if fixed and held else "throughput"
 
 
@@ -290,7 +294,8 @@ def _answer(
     measure = _measure_of(session.spec, sides)
     run = session.reader()
     failed_a, failed_b = failures(run, a.slices), failures(run, b.slices)
-    verdict = _verdict(_effect(sides, measure), noise, measure, same_rate=same_rate(question))
+    same = same_rate(session.spec, question.a, question.b)
+    verdict = _verdict(_effect(sides, measure), noise, measure, same_rate=same)
     if why := not_comparable(failed_a, failed_b, failures_max(run)):
         verdict = Verdict("not comparable", None, f"not comparable: {why}")
     return Answer(
@@ -311,11 +316,11 @@ def _answer(
     )
 
 
-def same_rate(question: Question) -> bool:
-    """Whether both sides ask for the same rate, so that holding it makes throughput equal."""
-    a, b = question.a, question.b
-    keys = {key for change in (a, b) for key in change.spec}
-    return a.rate == b.rate and not any("arrival" in key.split(".") for key in keys)
+def same_rate(spec: Spec, a: Change, b: Change) -> bool:
+    """Return whether both changes of ``spec`` have the same rates, so that throughput is equal if
+    the rates are held."""
+    arrivals = [[group.arrival for group in spec_with(spec, side).clients] for side in (a, b)]
+    return arrivals[0] == arrivals[1]
 
 
 def _verdict(

@@ -1,7 +1,7 @@
-"""The question of a trial: two changes, and what the catalogue knows of the difference.
+"""The question of a trial: two changes, and the catalogue's assessment of their difference.
 
-``investigate``, ``compare``, ``price`` and ``story`` all come to their questions by
-``question_of``, so that a change is measured in the same way whoever asks.
+``investigate``, ``compare``, ``price`` and ``story`` all use ``question_of``, so that all commands
+measure a change in the same way.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pgdyno.remedy import Assessment
 from pgdyno.spec import Change
 
 PAIRS_MAX = 60
-# What a slice costs beside its seconds: the change, settling, reading the probes at both edges.
 SLICE_OVERHEAD_SECONDS = 0.6
+"""Time of a slice in addition to its length: the change, a short wait, reading the probes twice."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a trial is to answer: does ``b`` differ from ``a``?"""
+    """The question of a trial: does ``b`` differ from ``a``?"""
 
     kind: str
     """noise, compare, price, remedy or recheck."""
@@ -30,21 +30,21 @@ class Question:
     seconds: float
     """Length of one slice."""
     predicted_ratio: float | None = None
-    """What was predicted beforehand; it sets how closely the effect need be known."""
+    """The ratio predicted before the trial; it sets the precision that is required."""
     pairs_max: int = PAIRS_MAX
     assessment: Assessment | None = None
-    """What the catalogue knows of the difference; ``None``: there is none."""
+    """The catalogue's assessment of the difference; ``None`` if the sides are identical."""
     labels: Mapping[str, Any] = field(default_factory=dict)
     """Further columns of the trial's row: step, finding, remedy, …"""
 
     @property
     def checkpoint_bound(self) -> bool:
-        """Whether slices begin right after a checkpoint and pay for the one that they leave due."""
+        """True if slices begin right after a checkpoint and include the next one."""
         return self.assessment is not None and self.assessment.checkpoint_bound
 
     @property
     def pair_seconds(self) -> float:
-        """What a pair takes, about."""
+        """Approximate time of a pair."""
         checkpoints = 1.0 if self.checkpoint_bound else 0.0
         return 2 * (self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints)
 
@@ -60,9 +60,9 @@ def question_of(
     pairs_max: int = PAIRS_MAX,
     labels: Mapping[str, Any] | None = None,
 ) -> Question:
-    """Does the change that was assessed make a difference on top of ``state``?
+    """Return the question of the effect of the assessed change on top of ``state``.
 
-    ``labels`` go before what the assessment says of remedy and class.
+    ``labels`` override the remedy and the class of the assessment.
     """
     remedy = assessment.remedy
     known = {

@@ -1,7 +1,8 @@
-"""Results of run, compare and investigate, made from their run files."""
+"""The parts that results of several commands share, and the result of run; from run files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,11 +12,13 @@ from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.failures import Failures, failures
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.diagnose.scaling import scaling_of
+from pgdyno.dimension import fields_with
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.results import common
 from pgdyno.results import run as results
+from pgdyno.spec import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import (
     POINTS_MIN,
@@ -36,8 +39,8 @@ _WHOLE_INTERVAL_MS = 900
 def run_result(
     run: RunFile, slice_ids: list[int], findings: Sequence[Finding]
 ) -> results.RunResult:
-    """The result of one run: throughput and latency over ``slice_ids``, as the groups and the
-    second ledger, which the groups' ledgers add up to; the first ledger is over all."""
+    """Return the result of ``pgdyno run``. Its figures are over ``slice_ids``, except the first
+    ledger, which is over the whole run; the ledgers of the groups add up to the second one."""
     return results.RunResult(
         **dict(head(run, findings)),
         verdict=_verdict(run, slice_ids, findings),
@@ -52,14 +55,14 @@ def run_result(
         groups=tuple(_group(run, slice_ids, each) for each in group_accounts(run, slice_ids)),
         statements=tuple(
             results.Statement(
-                group=s.client_group,
-                script=s.script,
-                statement=s.statement,
-                done=s.done,
-                failed=s.failed,
-                service_ms=latency(s.service),
+                group=row.client_group,
+                script=row.script,
+                statement=row.statement,
+                done=row.done,
+                failed=row.failed,
+                service_ms=latency(row.service),
             )
-            for s in run.statements(slice_ids)
+            for row in run.statements(slice_ids)
         ),
         errors=error_counts(run),
         generator=generator(run, slice_ids),
@@ -68,32 +71,14 @@ def run_result(
 
 
 def error_counts(run: RunFile) -> tuple[common.ErrorCount, ...]:
-    """What failed, by SQLSTATE and place in the script, the most frequent first."""
+    """Return the errors by SQLSTATE and position in the script, the most frequent first."""
     return tuple(
-        common.ErrorCount(
-            sqlstate=e.sqlstate,
-            group=e.client_group,
-            script=e.script,
-            file=e.file,
-            line=e.line,
-            statement=e.statement,
-            client=e.client,
-            count=e.count,
-            expected=bool(e.expected),
-            retried=bool(e.retried),
-            message=e.message,
-            detail=e.detail,
-            hint=e.hint,
-            context=e.context,
-            excerpt=e.excerpt,
-            advice=e.advice,
-        )
-        for e in run.errors()
+        common.ErrorCount.model_validate(row, from_attributes=True) for row in run.errors()
     )
 
 
 def _verdict(run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]) -> common.Verdict:
-    """The limit, or that there is no verdict: of a void slice."""
+    """Return the bottleneck, or the reason why a void slice has no verdict."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None:
         return common.Verdict(finding=None, sentence=f"no verdict: {void}")
@@ -101,16 +86,16 @@ def _verdict(run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]
 
 
 def limit_of(findings: Sequence[Finding]) -> common.Verdict:
-    """The first finding, or that there is none."""
+    """Return the verdict of a diagnosis: its first finding, if there is one."""
     return common.Verdict.model_validate(verdict(findings))
 
 
 def head(
     run: RunFile, findings: Sequence[Finding], *, no_verdict: str | None = None
 ) -> common.Head:
-    """What every result opens with: where it comes from and how far it can be relied on.
+    """Return the first members of a result: its origin, and reasons to distrust it.
 
-    ``no_verdict`` is why a trial came to none.
+    ``no_verdict`` is the reason why a trial has no verdict.
     """
     reasons = [*([no_verdict] if no_verdict else []), *distrust(run, findings)]
     return common.Head(
@@ -120,17 +105,24 @@ def head(
         trustworthy=not reasons,
         distrust=tuple(reasons),
         incidents=incidents_of(run),
-        emulated=emulated_in_words(run.run.spec, (part.change for part in run.slices())),
+        emulated=emulated_disks(run),
     )
 
 
+def emulated_disks(run: RunFile) -> str | None:
+    """Describe the emulated disks that a run's slices were measured on; ``None`` without any."""
+    changes = {json.dumps(part.change): part.change for part in run.slices()}
+    specs = (fields_with(run.run.spec, Change.from_json(change)) for change in changes.values())
+    return emulated_in_words([run.run.spec, *specs])
+
+
 def incidents_of(run: RunFile) -> tuple[common.Incident, ...]:
-    """What happened to the server during the run, in time order."""
+    """Return the incidents of the run, in time order."""
     return tuple(common.Incident.model_validate(each.to_json()) for each in incidents(run))
 
 
 def failures_of(failed: Failures) -> common.Failures:
-    """Failures as results have them."""
+    """Return failures as results have them."""
     return common.Failures.model_validate(failed.to_json())
 
 
@@ -141,14 +133,14 @@ def _latencies(run: RunFile, slice_ids: list[int], group: str | None = None) -> 
 
 
 def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> results.Group:
-    """How one client group fared over ``slice_ids``; the ledger too is of these slices alone."""
-    asked = account.asked_tps
+    """Return the figures and the ledger of a client group over ``slice_ids``."""
+    asked_tps = account.asked_tps
     return results.Group(
         group=account.name,
         clients=account.clients,
         clients_connected=account.clients_connected,
         loop="idle" if account.idle else "closed" if account.arrival is None else "open",
-        asked_tps=None if asked is None else round(asked, 2),
+        asked_tps=None if asked_tps is None else round(asked_tps, 2),
         throughput_tps=round(account.done_tps, 2),
         rate_held=account.rate_held,
         waiting_at_end=account.waiting,
@@ -176,9 +168,9 @@ def _connections(run: RunFile, slice_ids: list[int], account: GroupAccount) -> r
 
 
 def steadiness(run: RunFile, slice_ids: list[int]) -> str:
-    """Whether the throughput settled, and when, in a few words.
+    """Return when the throughput became steady, in a few words.
 
-    Judged on whole seconds; the first and last intervals of a slice may be shorter.
+    Uses whole seconds only; the first and last intervals of a slice may be shorter.
     """
     whole = [i for i in run.intervals(slice_ids) if i.duration_ms >= _WHOLE_INTERVAL_MS]
     if len(whole) < POINTS_MIN:
@@ -190,12 +182,12 @@ def steadiness(run: RunFile, slice_ids: list[int]) -> str:
 
 
 def whole_ledger(run: RunFile) -> common.LedgerColumns:
-    """The ledger over the whole run, ramp and trials included."""
+    """Return the ledger of the whole run, including ramp and trials."""
     return _columns(run.ledger(), "run")
 
 
 def _columns(ledger: Ledger, over: Literal["run", "measured"]) -> common.LedgerColumns:
-    """The columns, and over what they were counted: the whole run, or the slices measured."""
+    """Return the columns, with the period that they were counted over."""
     columns = (name for name in common.LedgerColumns.model_fields if name != "over")
     return common.LedgerColumns(
         over=over, **{column: int(getattr(ledger, column)) for column in columns}
@@ -203,15 +195,15 @@ def _columns(ledger: Ledger, over: Literal["run", "measured"]) -> common.LedgerC
 
 
 def latency(histogram: Histogram) -> common.Latency:
-    """Percentiles, maximum and mean in milliseconds, and how many samples they rest on.
+    """Return percentiles, maximum and mean in milliseconds, and the number of samples.
 
-    A percentile that so few samples cannot tell is null.
+    A percentile with too few samples is null.
     """
     return common.Latency.model_validate(Distribution.of(histogram).to_json())
 
 
 def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
-    """The generator's audit of itself over the slices."""
+    """Return the load generator's audit of itself over the slices."""
     rows = run.series("metric_generator", slice_ids)
     late = Histogram()
     for blob in rows["send_late_hist"]:
@@ -229,18 +221,18 @@ def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
 
 
 def _finding(finding: Finding) -> results.Finding:
-    """A finding as the result has it."""
+    """Return a finding as results have it."""
     row = finding.to_row()
     return results.Finding.model_validate({"id": row.pop("finding"), **row})
 
 
 def effect_of(effect: Effect) -> common.Effect:
-    """A paired effect: ratio with its 95 % interval."""
+    """Return a paired effect as results have it."""
     return common.Effect(throughput_ratio=kept(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
 
 
 def ci95(bounds: Effect | NoiseFloor) -> tuple[float, float]:
-    """A 95 % interval of ratios."""
+    """Return the rounded 95 % interval of a ratio."""
     return kept(bounds.lo), kept(bounds.hi)
 
 

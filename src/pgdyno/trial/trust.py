@@ -1,6 +1,6 @@
-"""Whether a measurement can be trusted: one small check for each reason that it cannot.
+"""Checks of a measurement's trustworthiness: one function for each reason to distrust it.
 
-What a check says stands in the result, in the summary and on the page, and the exit status is 4.
+The reasons are in the result, in the summary and on the page, and the exit status is 4.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Check = Callable[[RunFile, Sequence[Finding]], Iterator[str]]
 
 
 def distrust(run: RunFile, findings: Sequence[Finding]) -> list[str]:
-    """Why the measurement cannot be trusted; empty when it can."""
+    """Return the reasons why the measurement cannot be trusted; empty if there are none."""
     return [reason for check in CHECKS for reason in check(run, findings)]
 
 
 def check_something_succeeded(run: RunFile) -> None:
-    """Raise RunError when nothing succeeded of what was tried, however long that was."""
+    """Raise RunError if no transaction succeeded."""
     failure = complete_failure(run)
     if failure is not None:
         raise failure
 
 
 def _void_slices(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
-    """Of a trial they were measured again; a single run has but one."""
+    """Check only a single run: a trial measures void slices again."""
     for each in run.slices(kind="run"):
         if each.void is not None:
             yield each.void
@@ -47,7 +47,7 @@ def _nothing_done(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
     if run.ledger().done == 0:
         first = next(iter(run.errors()), None)
         why = f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
-        yield f"no transaction was done{why}"
+        yield f"no transaction was completed{why}"
 
 
 def _ledger(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
@@ -65,18 +65,18 @@ def _build(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
         yield "the load engine is a debug build"
 
 
-def _besides(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+def _doubts(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
     yield from doubts(run)
 
 
 CHECKS: tuple[Check, ...] = (
-    *(_void_slices, _nothing_done, _failures, _ledger, _generator, _build, _besides),
+    *(_void_slices, _nothing_done, _failures, _ledger, _generator, _build, _doubts),
 )
 
 
 def _measured(run: RunFile) -> dict[str, list[Slice]]:
-    """The slices that figures rest on, by side. What fails under a remedy that is being tried
-    speaks against the remedy, not against the measurement."""
+    """Return the slices that figures are made of, by side. Failures under a remedy that is being
+    tried count against the remedy, not against the measurement."""
     sound = [each for each in run.slices() if each.void is None and each.kind != "ramp"]
     compared = {trial.id for trial in run.trials() if trial.kind == "compare"}
     plain = [each for each in sound if each.side != "b"]

@@ -18,6 +18,7 @@ from pgdyno.report.words import numbers
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
+from pgdyno.stats.words import more_pairs_words
 
 GROUPS_NAMED_MAX = 3
 """More client groups than this are counted and not named."""
@@ -283,7 +284,7 @@ def decision_words(attempt: Attempt) -> str:
         return f"rejected: {attempt.trial.sentence}"
     if decision == "rejected" and verdict and verdict != "better":
         needed = attempt.trial.pairs_needed
-        more = f", about {needed} more pairs would tell" if needed else ""
+        more = f", {more_pairs_words(needed)}" if needed else ""
         return f"rejected: {verdict}{more}"
     if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
         cost = "costs nothing that was seen" if decision == "kept" else "at this cost"
