@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate._choose import candidates
+from pgdyno.investigate._proposals import assessed_proposals
 from pgdyno.investigate.observe import _safer_first
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.durability import DurabilityClass
@@ -26,13 +26,13 @@ def found(name: str, *proposals: Proposal) -> Finding:
 
 def test_the_remedy_of_a_lower_class_is_tried_first_for_the_same_finding() -> None:
     flush = found("commit-flush", SYNC_OFF, DELAY)
-    ids = [each.remedy.id for each in candidates([flush], Change(), spec_from_fields({}))]
+    ids = [each.remedy.id for each in assessed_proposals([flush], Change(), spec_from_fields({}))]
     assert ids == ["commit-delay", "synchronous-commit-off"]
 
 
 def test_between_findings_the_larger_gain_still_comes_first() -> None:
     findings = [found("commit-flush", SYNC_OFF, DELAY), found("client-pool", POOL)]
-    ids = [each.remedy.id for each in candidates(findings, Change(), spec_from_fields({}))]
+    ids = [each.remedy.id for each in assessed_proposals(findings, Change(), spec_from_fields({}))]
     assert ids == ["commit-delay", "pool-size", "synchronous-commit-off"]
 
 
@@ -42,7 +42,7 @@ def test_what_may_lose_all_is_proposed_only_where_it_is_allowed(
 ) -> None:
     flush = _safer_first(found("commit-flush", SYNC_OFF, FSYNC), allow)
     assert ("fsync-off" in {each.remedy_id for each in flush.proposals}) is listed
-    tried = [each.remedy.id for each in candidates([flush], Change(), spec_from_fields({}))]
+    tried = [each.remedy.id for each in assessed_proposals([flush], Change(), spec_from_fields({}))]
     assert ("fsync-off" in tried) is listed
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate._choose import Bounds, candidates, guarded_settings, obstacle
-from pgdyno.investigate._loop import _decision
+from pgdyno.investigate._decisions import decision_of
+from pgdyno.investigate._proposals import Limits, assessed_proposals, guarded_settings, obstacle
 from pgdyno.remedy import catalogue
 from pgdyno.report.words.sentences import prediction
 from pgdyno.spec import Change, spec_from_fields
@@ -36,14 +36,16 @@ STORM = Finding(
 
 
 def test_what_guards_the_server_comes_first_though_it_buys_nothing() -> None:
-    found = candidates([STORM, FILLING], Change(), spec_from_fields({}))
+    found = assessed_proposals([STORM, FILLING], Change(), spec_from_fields({}))
     assert [each.remedy.id for each in found] == ["wal-within-disk", "checkpoint-distance"]
-    assert candidates([FILLING], SMALL, spec_from_fields({})) == [], "it is in force"
+    assert assessed_proposals([FILLING], SMALL, spec_from_fields({})) == [], "it is in force"
 
 
 def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
-    held = guarded_settings(candidates([STORM, FILLING], Change(), spec_from_fields({})))
-    assert held == {"max_wal_size": "not measured: disk filling wants max_wal_size = 272MB"}
+    held = guarded_settings(assessed_proposals([STORM, FILLING], Change(), spec_from_fields({})))
+    assert held == {
+        "max_wal_size": "not measured: max_wal_size = 272MB is needed because of disk-filling"
+    }
 
 
 @pytest.mark.parametrize(
@@ -56,9 +58,9 @@ def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
     ],
 )
 def test_it_is_kept_unless_it_costs_something(outcome: str, decision: str) -> None:
-    (guard,) = candidates([FILLING], Change(), spec_from_fields({}))
+    (guard,) = assessed_proposals([FILLING], Change(), spec_from_fields({}))
     answer: Any = SimpleNamespace(verdict=SimpleNamespace(outcome=outcome))
-    assert _decision(guard, answer) == decision
+    assert decision_of(guard, answer) == decision
 
 
 def test_a_promise_that_is_no_throughput() -> None:
@@ -78,11 +80,11 @@ def test_tables_of_a_users_server_are_not_altered() -> None:
         rank=1,
         proposals=(Proposal("fillfactor", loose, 1.5, "room on the page"),),
     )
-    (candidate,) = candidates([finding], Change(), spec_from_fields({}))
-    bounds = Bounds(allow="D3", may_apply=True)
+    (candidate,) = assessed_proposals([finding], Change(), spec_from_fields({}))
+    bounds = Limits(allow="D3", may_apply=True)
     theirs: Any = SimpleNamespace(target=SimpleNamespace(ours=False))
     assert obstacle(candidate, theirs, bounds) == (
-        "not measured: it alters tables, and those of this server stay as they are"
+        "not measured: it alters tables, and tables of this server are not altered"
     )
     ours: Any = SimpleNamespace(target=SimpleNamespace(ours=True))
     assert obstacle(candidate, ours, bounds) is None

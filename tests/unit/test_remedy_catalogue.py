@@ -13,8 +13,8 @@ from pgdyno.story._telling import chapter_change
 
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.faults import fault_names
-from pgdyno.investigate._choose import candidates
 from pgdyno.investigate._loop import remedy_question
+from pgdyno.investigate._proposals import assessed_proposals
 from pgdyno.price._gain import price_question
 from pgdyno.price.candidates import of_change
 from pgdyno.price.remedies import candidates_of
@@ -158,7 +158,7 @@ def questions(change: Change, spec: Spec, remedy: str) -> dict[str, Question]:
     """What each command would ask of ``change``; ``remedy`` is what a finding proposes it as."""
     server = circumstances(spec)
     finding = Finding("a", "found", "", proposals=(Proposal(remedy, change, 1.5, ""),))
-    (proposed,) = candidates([finding], Change(), spec, server)
+    (proposed,) = assessed_proposals([finding], Change(), spec, server)
     priced = of_change(change, server)
     asked = {
         "investigate": remedy_question(proposed, Change(), slice_s=1, step=1),

@@ -1,7 +1,7 @@
-"""The loop of the main job, and its two smaller siblings: one diagnosed run, one comparison.
+"""The procedures of ``pgdyno run``, ``compare`` and ``investigate``.
 
-``observe`` is one run with its diagnosis; ``compare`` answers one question with a trial of pairs;
-``investigate`` goes on from a diagnosis to remedies, proving each by a trial.
+``observe`` runs a spec and diagnoses it; ``compare`` measures the effect of one change in a trial;
+``investigate`` repeats diagnosis and trials of remedies.
 """
 
 from pgdyno.investigate._loop import investigate

@@ -1,10 +1,11 @@
-"""The main job: load, diagnose, try the most promising remedy, keep or reject, and again.
+"""The loop of ``pgdyno investigate``: load, diagnose, try the most promising remedy, keep or
+reject.
 
-Every remedy is proved by a trial against the state that it would change. What is kept changes what
-limits the server next, so each kept step is followed by a fresh diagnosis on the trial's own
-slices; and what one step gained, a later one may turn into a loss, so before the end each kept
-remedy is taken back in turn and stays only if it still earns its place. Remedies above the
-durability budget are measured against the final state and offered with their price, never kept.
+Every remedy is proved by a trial against the state that it would change. A kept remedy may change
+the bottleneck, so the slices of its trial are diagnosed again. A later step may turn the gain of an
+earlier one into a loss, so before the end each kept remedy is taken back in turn and kept only if
+it still gains. Remedies above the durability limit are measured against the final state and offered
+with their price, but never kept.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from dataclasses import dataclass, field, replace
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
 from pgdyno.errors import SetupError, TrustError
-from pgdyno.investigate._choose import Bounds, Candidate, candidates, guarded_settings, obstacle
+from pgdyno.investigate._decisions import decision_of, improves
+from pgdyno.investigate._proposals import (
+    AssessedProposal,
+    Limits,
+    assessed_proposals,
+    guarded_settings,
+    obstacle,
+)
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.remedy import circumstances
@@ -31,50 +39,47 @@ from pgdyno.results.investigate import (
 )
 from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass, within
-from pgdyno.stats import EFFECT_MATTERS, PAIRS_MIN, NoiseFloor, words
+from pgdyno.stats import PAIRS_MIN, NoiseFloor, words
 from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise, noise_of
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, question_of
 from pgdyno.trial.result import effect_of, head, limit_of
 
-# Shares of the time budget. With six pairs of slices a trial then takes about a seventh of it, so
-# that a noise floor, four trials and a check fit; calibrated on budgets of 2 and 5 minutes.
+# Shares of the time budget. A trial with six pairs of slices takes about a seventh of it, so a
+# noise floor, four trials and a recheck fit. Calibrated with budgets of 2 and 5 minutes.
 _SLICE_SHARE = 1 / 110
 _SLICE_SECONDS_RANGE = (0.8, 30.0)
 _BASELINE_SHARE = 1 / 14
 _BASELINE_SECONDS_RANGE = (5.0, 120.0)
 _BASELINE_TRIES = 3
-# A slice that is to show what works through checkpoints spans two of their cycles, but is no longer
-# than this: where cycles are longer, the closing checkpoint charges what is postponed.
 _CYCLE_SLICE_SECONDS_MAX = 60.0
-# A trial that is not about throughput may still be kept when p99 falls this far and no throughput
-# is lost: the remedies of stalls work on the tail.
-_TAIL_GAIN_RATIO = 0.9
+"""Maximum length of a slice for an effect that comes with checkpoints. It spans two cycles if they
+are short enough; otherwise the closing checkpoint accounts for postponed writes."""
 
 
 @dataclass
 class Kept:
-    """A remedy in force, with the trial that let it in."""
+    """A kept remedy, with its trial."""
 
-    candidate: Candidate
+    proposal: AssessedProposal
     answer: Answer
 
 
 @dataclass
 class Progress:
-    """Where an investigation stands."""
+    """The state of an investigation."""
 
     kept: list[Kept] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
     finding_rows: dict[int, Finding] = field(default_factory=dict)
-    """The present state's findings, by their rows in the run file."""
+    """Findings in the current state, by row id in the run file."""
     state_slices: list[int] = field(default_factory=list)
-    """Slices under the present state: the next diagnosis and the final figures rest on them."""
+    """Slices under the current state, for the next diagnosis and the final figures."""
 
     @property
     def findings(self) -> list[Finding]:
-        """The present state's findings, the limit first."""
+        """Findings in the current state, the bottleneck first."""
         return list(self.finding_rows.values())
 
     @property
@@ -82,22 +87,23 @@ class Progress:
         """All kept changes together."""
         return _together(self.kept)
 
-    def tried_key(self, candidate: Candidate) -> str:
-        """A candidate may be worth another try once the state is another."""
-        return f"{self.state.to_json()} + {candidate.key}"
+    def tried_key(self, proposal: AssessedProposal) -> str:
+        """Return the identity of a proposal and the state: it may be tried again in another
+        state."""
+        return f"{self.state.to_json()} + {proposal.key}"
 
 
 def investigate(
     session: Session, *, budget_s: float, allow: DurabilityClass, may_apply: bool
 ) -> InvestigateResult:
-    """Carry the investigation out within ``budget_s`` of load, and record the result."""
-    return _Investigation(session, budget_s, Bounds(allow, may_apply)).run()
+    """Investigate within ``budget_s`` of load; record and return the result."""
+    return _Investigation(session, budget_s, Limits(allow, may_apply)).run()
 
 
 class _Investigation:
-    def __init__(self, session: Session, budget_s: float, bounds: Bounds) -> None:
+    def __init__(self, session: Session, budget_s: float, limits: Limits) -> None:
         self._session = session
-        self._bounds = bounds
+        self._limits = limits
         self._began_s = time.monotonic()
         self._deadline_s = self._began_s + budget_s
         self._slice_s = _within_range(budget_s * _SLICE_SHARE, _SLICE_SECONDS_RANGE)
@@ -105,14 +111,14 @@ class _Investigation:
         self._rng = random.Random(session.spec.load.seed)
         self._server = circumstances(session.spec, session.target.facts["settings"])
         self._progress = Progress()
-        self._unmeasured: list[tuple[Candidate, str]] = []
+        self._unmeasured: list[tuple[AssessedProposal, str]] = []
         self._out_of_time = False
         self._guarded: dict[str, str] = {}
-        """Settings that are held fast, with the reason."""
+        """Settings that no other remedy may change, with the reason."""
         self._no_verdict: str | None = None
-        """Why a trial came to none, and nothing was tried after it."""
-        still = NoiseFloor(1.0, 1.0, 0.0)
-        self._noise = Noise(still, still, "throughput")
+        """The reason why a trial has no verdict; it ends the investigation."""
+        no_noise = NoiseFloor(1.0, 1.0, 0.0)
+        self._noise = Noise(no_noise, no_noise, "throughput")
 
     def run(self) -> InvestigateResult:
         baseline = self._measure_baseline()
@@ -142,13 +148,13 @@ class _Investigation:
             session.watcher.phase("warming up")
             session.wait(WARM_UP_SECONDS)
         session.watcher.phase("measuring the baseline")
-        slices = [self._sound_slice()]
+        slices = [self._baseline_slice()]
         self._progress.state_slices = list(slices)
         self._progress.finding_rows = self._diagnose(slices, step=0)
         return slices
 
-    def _sound_slice(self) -> int:
-        """A slice of the baseline that is not void."""
+    def _baseline_slice(self) -> int:
+        """Measure a slice of the baseline that is not void; return its id. Raises TrustError."""
         voids = []
         for _ in range(_BASELINE_TRIES):
             slice_id = self._session.slice(self._baseline_s, kind="baseline")
@@ -163,40 +169,41 @@ class _Investigation:
         )
 
     def _try_remedies(self) -> None:
-        """Keep what helps within the durability budget, until nothing left is predicted to."""
-        while (candidate := self._next_candidate()) is not None:
-            if not self._time_for(self._question(candidate), spare_trials=self._rechecks_due()):
+        """Try remedies within the durability limit, and keep those that help, until none is
+        left."""
+        while (proposal := self._next_proposal()) is not None:
+            if not self._time_for(self._question(proposal), spare_trials=self._rechecks_due()):
                 self._out_of_time = True
-                self._leave_out(candidate, "the time budget ended")
+                self._leave_out(proposal, "the time budget ended")
                 return
-            self._try(candidate)
+            self._try(proposal)
 
-    def _next_candidate(self) -> Candidate | None:
-        """The best that is left within the durability budget and can be measured."""
+    def _next_proposal(self) -> AssessedProposal | None:
+        """Return the best untried proposal within the durability limit that can be measured."""
         below_floor = []
-        for candidate in self._untried():
-            if not within(candidate.durability_class, self._bounds.allow):
+        for proposal in self._untried():
+            if not within(proposal.durability_class, self._limits.allow):
                 continue
-            why_not = self._obstacle(candidate)
+            why_not = self._obstacle(proposal)
             if why_not is not None:
-                self._leave_out(candidate, why_not)
-            elif self._worth_measuring(candidate):
-                return candidate
+                self._leave_out(proposal, why_not)
+            elif self._worth_measuring(proposal):
+                return proposal
             else:
-                below_floor.append(candidate)
-        if below_floor and self._lower_the_floor(below_floor[0]):
+                below_floor.append(proposal)
+        if below_floor and self._remeasure_noise(below_floor[0]):
             return below_floor[0]
-        for candidate in below_floor:
-            self._leave_out(candidate, "not measured: its predicted gain is below the noise floor")
+        for proposal in below_floor:
+            self._leave_out(proposal, "not measured: its predicted gain is below the noise floor")
         return None
 
-    def _lower_the_floor(self, candidate: Candidate) -> bool:
-        """With time to spare, measure the noise more closely; whether that makes the candidate
-        worth measuring."""
+    def _remeasure_noise(self, proposal: AssessedProposal) -> bool:
+        """Measure the noise floor with more pairs, if there is time; return whether the proposal is
+        worth measuring then."""
         pairs = 2 * PAIRS_MIN
         noise_s = pairs * self._plain_pair_s
         if not self._time_for(
-            self._question(candidate), spare_trials=self._rechecks_due() + 1, besides_s=noise_s
+            self._question(proposal), spare_trials=self._rechecks_due() + 1, extra_s=noise_s
         ):
             return False
         self._noise = measure_noise(
@@ -207,76 +214,78 @@ class _Investigation:
             change=self._progress.state,
             pairs_max=pairs,
         )
-        return self._worth_measuring(candidate)
+        return self._worth_measuring(proposal)
 
-    def _worth_measuring(self, candidate: Candidate) -> bool:
-        gain = candidate.predicted_ratio - 1
-        return candidate.remedy.guards or gain >= self._noise.throughput.half_width
+    def _worth_measuring(self, proposal: AssessedProposal) -> bool:
+        gain = proposal.predicted_ratio - 1
+        return proposal.remedy.guards or gain >= self._noise.throughput.half_width
 
-    def _obstacle(self, candidate: Candidate) -> str | None:
-        """Why the candidate cannot be measured; ``None`` when it can."""
-        if not candidate.remedy.guards:
-            for name in candidate.change.settings:
+    def _obstacle(self, proposal: AssessedProposal) -> str | None:
+        """Return the reason why the proposal cannot be measured; ``None`` if it can."""
+        if not proposal.remedy.guards:
+            for name in proposal.change.settings:
                 if name in self._guarded:
                     return self._guarded[name]
-        return obstacle(candidate, self._session, self._bounds)
+        return obstacle(proposal, self._session, self._limits)
 
-    def _untried(self) -> list[Candidate]:
+    def _untried(self) -> list[AssessedProposal]:
         progress = self._progress
-        found = candidates(progress.findings, progress.state, self._session.spec, self._server)
-        # For good: a setting that keeps the server from failing is not to be had back later.
+        found = assessed_proposals(
+            progress.findings, progress.state, self._session.spec, self._server
+        )
+        # Until the end: a setting that prevents a failure of the server is not changed later.
         self._guarded |= guarded_settings(found)
         return [each for each in found if progress.tried_key(each) not in progress.tried]
 
-    def _try(self, candidate: Candidate) -> None:
+    def _try(self, proposal: AssessedProposal) -> None:
         progress, session = self._progress, self._session
-        progress.tried.add(progress.tried_key(candidate))
-        session.watcher.phase(f"trying {candidate.title}")
-        answer = self._answer_of(candidate, self._question(candidate))
+        progress.tried.add(progress.tried_key(proposal))
+        session.watcher.phase(f"trying {proposal.title}")
+        answer = self._answer_of(proposal, self._question(proposal))
         if answer is None:
             return
-        decision = _decision(candidate, answer)
-        self._note_step(candidate, answer, decision)
+        decision = decision_of(proposal, answer)
+        self._record_step(proposal, answer, decision)
         if decision != "kept":
             progress.state_slices.extend(answer.slices_a)
             return
-        progress.kept = [*_without(progress.kept, candidate), Kept(candidate, answer)]
-        session.recorder.add_event("step", f"kept: {candidate.title}")
-        self._diagnose_afresh(answer.slices_b)
+        progress.kept = [*_without(progress.kept, proposal), Kept(proposal, answer)]
+        session.recorder.add_event("step", f"kept: {proposal.title}")
+        self._diagnose_again(answer.slices_b)
 
-    def _answer_of(self, candidate: Candidate, question: Question) -> Answer | None:
-        """The trial's answer; None, and the candidate left out with the reason, when the server
-        refuses the change: a missing right, or a value that only its start could judge."""
+    def _answer_of(self, proposal: AssessedProposal, question: Question) -> Answer | None:
+        """Return the trial's answer. If the server refuses the change (a missing right, a value
+        that only its start can check), record the reason and return None."""
         try:
             return self._run(question)
         except SetupError as problem:
-            self._leave_out(candidate, f"not measured: {problem.message}")
+            self._leave_out(proposal, f"not measured: {problem.message}")
             return None
 
-    def _diagnose_afresh(self, slices: tuple[int, ...]) -> None:
+    def _diagnose_again(self, slices: tuple[int, ...]) -> None:
         progress = self._progress
         progress.state_slices = list(slices)
         progress.finding_rows = self._diagnose(progress.state_slices, step=len(progress.steps))
 
     def _diagnose(self, slices: list[int], *, step: int) -> dict[int, Finding]:
-        return record_diagnosis(self._session, slices, step=step, allow=self._bounds.allow)
+        return record_diagnosis(self._session, slices, step=step, allow=self._limits.allow)
 
     def _take_back_in_turn(self) -> None:
-        """Each kept remedy must still earn its place beside those that came after it.
+        """Check that each kept remedy still gains with those that were kept after it.
 
-        The last one's own trial was against the very state without it, and stands.
+        The last one needs no check: its trial was against the final state without it.
         """
         progress = self._progress
         for kept in progress.kept[:-1]:
             others = [other for other in progress.kept if other is not kept]
             if len(others) == len(progress.kept):
-                continue  # what was tried after another's end has taken its place
-            if kept.candidate.remedy.guards:
-                continue  # it is not there to earn
+                continue  # it was replaced by another value in the meantime
+            if kept.proposal.remedy.guards:
+                continue  # it need not gain
             rest = _together(others)
-            title = f"without {kept.candidate.title}"
+            title = f"without {kept.proposal.title}"
             question = replace(
-                self._question(kept.candidate),
+                self._question(kept.proposal),
                 kind="recheck",
                 title=title,
                 a=rest,
@@ -286,47 +295,48 @@ class _Investigation:
             if not self._time_for(question):
                 self._out_of_time = True
                 continue
-            self._session.watcher.phase(f"taking back {kept.candidate.title}")
+            self._session.watcher.phase(f"taking back {kept.proposal.title}")
             answer = self._run(question)
             if improves(answer) or answer.verdict.outcome == "inconclusive":
-                self._note_step(kept.candidate, answer, "still earns")
+                self._record_step(kept.proposal, answer, "still earns")
                 progress.state_slices = list(answer.slices_b)
                 continue
             progress.kept = others
-            self._note_step(kept.candidate, answer, "taken back")
-            self._session.recorder.add_event("step", f"taken back: {kept.candidate.title}")
-            self._diagnose_afresh(answer.slices_a)
-            progress.tried.add(progress.tried_key(kept.candidate))
+            self._record_step(kept.proposal, answer, "taken back")
+            self._session.recorder.add_event("step", f"taken back: {kept.proposal.title}")
+            self._diagnose_again(answer.slices_a)
+            progress.tried.add(progress.tried_key(kept.proposal))
             self._try_remedies()
 
     def _offer(self) -> None:
-        """Measure what lies above the durability budget on the final state, and keep none of it."""
-        for candidate in self._untried():
-            if within(candidate.durability_class, self._bounds.allow):
+        """Measure remedies above the durability limit on the final state; keep none of them."""
+        for proposal in self._untried():
+            if within(proposal.durability_class, self._limits.allow):
                 continue
-            why_not = self._obstacle(candidate)
-            question = self._question(candidate)
+            why_not = self._obstacle(proposal)
+            question = self._question(proposal)
             if why_not is None and not self._time_for(question):
                 self._out_of_time = True
                 why_not = "not measured: the time budget ended"
             if why_not is not None:
-                self._leave_out(candidate, why_not)
+                self._leave_out(proposal, why_not)
                 continue
-            self._session.watcher.phase(f"pricing {candidate.title}")
-            answer = self._answer_of(candidate, question)
+            self._session.watcher.phase(f"pricing {proposal.title}")
+            answer = self._answer_of(proposal, question)
             if answer is None:
                 continue
             self._progress.state_slices.extend(answer.slices_a)
-            self._note_step(candidate, answer, "offered" if improves(answer) else "rejected")
+            self._record_step(proposal, answer, "offered" if improves(answer) else "rejected")
 
-    def _question(self, candidate: Candidate) -> Question:
+    def _question(self, proposal: AssessedProposal) -> Question:
         progress = self._progress
         return remedy_question(
-            candidate, progress.state, slice_s=self._slice_s, step=len(progress.steps) + 1
+            proposal, progress.state, slice_s=self._slice_s, step=len(progress.steps) + 1
         )
 
     def _run(self, question: Question) -> Answer:
-        """A trial; what it takes beyond six pairs must leave the others their time."""
+        """Run a trial. More than six pairs are measured only if enough time is left for the
+        others."""
         untried = [c for c in self._untried() if self._worth_measuring(c)]
         measurable = [c for c in untried if not self._obstacle(c)]
         open_trials = self._rechecks_due() + len(measurable)
@@ -340,40 +350,39 @@ class _Investigation:
             rng=self._rng,
         )
 
-    def _time_for(
-        self, question: Question, *, spare_trials: int = 0, besides_s: float = 0.0
-    ) -> bool:
+    def _time_for(self, question: Question, *, spare_trials: int = 0, extra_s: float = 0.0) -> bool:
         trials_s = PAIRS_MIN * (question.pair_seconds + spare_trials * self._plain_pair_s)
-        needed_s = trials_s + besides_s
+        needed_s = trials_s + extra_s
         return time.monotonic() + needed_s <= self._deadline_s
 
     @property
     def _plain_pair_s(self) -> float:
-        """What a pair of slices of the usual length takes, about."""
+        """Approximate time of a pair of slices of the usual length."""
         return 2 * (self._slice_s + SLICE_OVERHEAD_SECONDS)
 
     def _rechecks_due(self) -> int:
-        """Trials to leave time for: all that is kept, but for the last, is taken back once."""
-        return sum(not each.candidate.remedy.guards for each in self._progress.kept[:-1])
+        """Return the number of trials to leave time for: each kept remedy except the last one is
+        taken back once."""
+        return sum(not each.proposal.remedy.guards for each in self._progress.kept[:-1])
 
-    def _note_step(self, candidate: Candidate, answer: Answer, decision: Decision) -> None:
+    def _record_step(self, proposal: AssessedProposal, answer: Answer, decision: Decision) -> None:
         recorder = self._session.recorder
         recorder.update_trial(answer.trial_id, decision=decision)
-        if improves(answer) and not candidate.remedy.guards:
+        if improves(answer) and not proposal.remedy.guards:
             for row, finding in self._progress.finding_rows.items():
-                if finding.id == candidate.finding:
+                if finding.id == proposal.finding:
                     recorder.update_finding(row, status="proved")
         remedy = TriedRemedy(
-            id=candidate.remedy.id,
-            title=candidate.title,
-            change=candidate.change.to_json(),
-            durability_class=candidate.durability_class,
+            id=proposal.remedy.id,
+            title=proposal.title,
+            change=proposal.change.to_json(),
+            durability_class=proposal.durability_class,
         )
         self._progress.steps.append(
             Step(
-                finding=candidate.finding,
+                finding=proposal.finding,
                 remedy=remedy,
-                predicted_ratio=round(candidate.predicted_ratio, 3),
+                predicted_ratio=round(proposal.predicted_ratio, 3),
                 set_by=dict(answer.set_by),
                 effect=effect_of(answer.throughput),
                 latency_p99_ratio=words.kept(answer.latency_p99.ratio),
@@ -385,23 +394,23 @@ class _Investigation:
         )
         effect = answer.throughput if answer.measure == "throughput" else answer.latency_p99
         self._session.watcher.note(
-            f"{candidate.title}: {answer.gain} [{effect.lo:.2f}, {effect.hi:.2f}] {decision}"
+            f"{proposal.title}: {answer.gain} [{effect.lo:.2f}, {effect.hi:.2f}] {decision}"
         )
 
-    def _leave_out(self, candidate: Candidate, why: str) -> None:
+    def _leave_out(self, proposal: AssessedProposal, why: str) -> None:
         """Record that a remedy was not measured, and why."""
         progress = self._progress
-        progress.tried.add(progress.tried_key(candidate))
-        self._unmeasured.append((candidate, why))
+        progress.tried.add(progress.tried_key(proposal))
+        self._unmeasured.append((proposal, why))
         self._session.recorder.add_trial(
             kind="remedy",
-            title=candidate.title,
-            change=candidate.change.to_json(),
+            title=proposal.title,
+            change=proposal.change.to_json(),
             step=len(progress.steps) + 1,
-            finding=candidate.finding,
-            remedy=candidate.remedy.id,
-            durability_class=candidate.durability_class,
-            predicted_ratio=candidate.predicted_ratio,
+            finding=proposal.finding,
+            remedy=proposal.remedy.id,
+            durability_class=proposal.durability_class,
+            predicted_ratio=proposal.predicted_ratio,
             decision="not measured",
             sentence=why,
         )
@@ -414,10 +423,10 @@ class _Investigation:
             **dict(head(run, progress.findings, no_verdict=self._no_verdict)),
             steps=tuple(progress.steps),
             not_measured=tuple(
-                NotMeasured(remedy=candidate.remedy.id, title=candidate.title, why=why)
-                for candidate, why in self._unmeasured
+                NotMeasured(remedy=proposal.remedy.id, title=proposal.title, why=why)
+                for proposal, why in self._unmeasured
             ),
-            allow=self._bounds.allow,
+            allow=self._limits.allow,
             kept=progress.state.to_json(),
             baseline_tps=round(throughput_tps(run, baseline), 2),
             final_tps=round(throughput_tps(run, final), 2),
@@ -432,72 +441,57 @@ class _Investigation:
 
     @property
     def _compared(self) -> Measure:
-        """What the last trial was decided by; before any, what identical slices differ in."""
+        """The figure that decided the last trial, or that the noise floor was measured by."""
         steps = self._progress.steps
         return steps[-1].compared if steps else self._noise.measure
 
     def _verdict(self) -> Verdict:
-        """The investigation in one sentence."""
+        """Return the investigation in one sentence."""
         kept = self._progress.kept
         limit = limit_of(self._progress.findings)
         if not kept:
             return limit
-        gains = "; ".join(_won(each) for each in kept)
-        first = kept[0].candidate.finding
+        gains = "; ".join(_gain_words(each) for each in kept)
+        first = kept[0].proposal.finding
         return Verdict(finding=first, sentence=f"{gains}; next limit: {limit.sentence}")
 
 
-def remedy_question(candidate: Candidate, state: Change, *, slice_s: float, step: int) -> Question:
-    """Whether ``candidate`` helps on top of ``state``."""
-    bound = candidate.assessment.checkpoint_bound
-    cycles_s = min(2 * (candidate.cycle_s or 0.0), _CYCLE_SLICE_SECONDS_MAX) if bound else 0.0
+def remedy_question(
+    proposal: AssessedProposal, state: Change, *, slice_s: float, step: int
+) -> Question:
+    """Return the question of the effect of ``proposal`` on top of ``state``."""
+    bound = proposal.assessment.checkpoint_bound
+    cycles_s = min(2 * (proposal.cycle_s or 0.0), _CYCLE_SLICE_SECONDS_MAX) if bound else 0.0
     return question_of(
-        candidate.assessment,
+        proposal.assessment,
         kind="remedy",
-        title=candidate.title,
+        title=proposal.title,
         state=state,
         seconds=max(slice_s, cycles_s),
-        predicted_ratio=None if candidate.remedy.guards else candidate.predicted_ratio,
+        predicted_ratio=None if proposal.remedy.guards else proposal.predicted_ratio,
         pairs_max=2 * PAIRS_MIN,
-        labels={"step": step, "finding": candidate.finding, "remedy": candidate.remedy.id},
+        labels={"step": step, "finding": proposal.finding, "remedy": proposal.remedy.id},
     )
 
 
-def improves(answer: Answer) -> bool:
-    """Whether a trial's change is worth keeping: more throughput, or a much shorter tail at no
-    loss of throughput; at a fixed rate, which both sides hold, a shorter tail is all there is."""
-    if answer.verdict.outcome == "better":
-        return answer.measure == "throughput" or answer.throughput.lo >= 1 - EFFECT_MATTERS
-    loses = answer.verdict.outcome == "worse" or answer.throughput.lo < 1 - EFFECT_MATTERS
-    return not loses and answer.latency_p99.hi < _TAIL_GAIN_RATIO
-
-
-def _decision(candidate: Candidate, answer: Answer) -> Decision:
-    """What becomes of a candidate within the durability budget. One that guards the server is kept
-    unless it was seen to cost something; that price is the user's to pay."""
-    if candidate.remedy.guards:
-        return "offered" if answer.verdict.outcome == "worse" else "kept"
-    return "kept" if improves(answer) else "rejected"
-
-
-def _won(kept: Kept) -> str:
-    """What a kept remedy is good for."""
-    candidate = kept.candidate
-    if candidate.remedy.guards:
-        return f"{candidate.title}: {candidate.remedy.summary}"
-    return f"{candidate.title} gives {kept.answer.gain}"
+def _gain_words(kept: Kept) -> str:
+    """Return the benefit of a kept remedy in words."""
+    proposal = kept.proposal
+    if proposal.remedy.guards:
+        return f"{proposal.title}: {proposal.remedy.summary}"
+    return f"{proposal.title} gives {kept.answer.gain}"
 
 
 def _together(kept: list[Kept]) -> Change:
     state = Change()
     for each in kept:
-        state = each.candidate.change.over(state)
+        state = each.proposal.change.over(state)
     return state
 
 
-def _without(kept: list[Kept], candidate: Candidate) -> list[Kept]:
-    """A remedy that is tried again with another value takes its former place."""
-    return [each for each in kept if each.candidate.remedy.id != candidate.remedy.id]
+def _without(kept: list[Kept], proposal: AssessedProposal) -> list[Kept]:
+    """Return the others: a remedy that is tried again with another value replaces itself."""
+    return [each for each in kept if each.proposal.remedy.id != proposal.remedy.id]
 
 
 def _within_range(value: float, bounds: tuple[float, float]) -> float:

@@ -1,4 +1,4 @@
-"""One run with its diagnosis: what ``pgdyno run`` does."""
+"""One run with its diagnosis, for ``pgdyno run``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgdyno.conduct import Session, carry_out
 from pgdyno.diagnose import Finding, diagnose
-from pgdyno.investigate._choose import may_be_proposed
+from pgdyno.investigate._proposals import may_be_proposed
 from pgdyno.remedy import catalogue
 from pgdyno.results import store
 from pgdyno.results.run import RunResult
@@ -15,9 +15,9 @@ from pgdyno.trial.result import run_result
 
 
 def observe(session: Session) -> RunResult:
-    """Carry the session's spec out, diagnose it, record findings and result.
+    """Run the session's spec, diagnose it, and record the findings and the result.
 
-    Of a void slice nothing is found: it decides nothing.
+    A void slice is not diagnosed: it decides nothing.
     """
     slice_ids = carry_out(session)
     void = any(session.reader().slice(slice_id).void for slice_id in slice_ids)
@@ -30,16 +30,16 @@ def observe(session: Session) -> RunResult:
 def record_diagnosis(
     session: Session, slice_ids: list[int], *, step: int, allow: DurabilityClass = "D0"
 ) -> dict[int, Finding]:
-    """Diagnose the slices and write the findings into the run file; the findings by row id there,
-    in the diagnosis's order."""
+    """Diagnose the slices and record the findings; return them by row id, in the diagnosis's
+    order."""
     diagnosed = diagnose(session.reader(), slice_ids, step=step)
     findings = [_safer_first(finding, allow) for finding in diagnosed]
     return {session.recorder.add_finding(finding.to_row()): finding for finding in findings}
 
 
 def _safer_first(finding: Finding, allow: DurabilityClass) -> Finding:
-    """The same with the proposals that may be made, by durability class; within a class the best
-    predicted first."""
+    """Return the finding with the proposals that are permitted, ordered by durability class, then
+    by predicted gain."""
     remedies = catalogue()
     proposals = sorted(
         (each for each in finding.proposals if may_be_proposed(each, allow)),

@@ -1,12 +1,10 @@
-"""The JSON of a command that came to no result: what ended it, and what was measured until then.
+"""The JSON of a command without a result: the error that ended it, and the measurements before it.
 
-It is made from the run file alone, so that the command itself and a later ``pgdyno show`` say the
+It is made from the run file alone, so that the command itself and a later ``pgdyno show`` print the
 same. Its schema is ``docs/reference/result-unfinished.schema.json``.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from pgdyno.diagnose.failures import failures
 from pgdyno.errors import Ending
@@ -20,15 +18,15 @@ from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_l
 
 
 def without_run(command: str | None, ending: Ending) -> Unfinished:
-    """Of a command that ended before it began to record a run."""
-    return Unfinished(**_head(command, None, "failed", error_of(ending)))
+    """Return the JSON of a command that ended before it began to record a run."""
+    return _head(command, None, "failed", error_of(ending))
 
 
 def unfinished(run: RunFile) -> Unfinished:
-    """Of a run that failed, was interrupted, or still goes on."""
+    """Return the JSON of a run that failed, was interrupted, or is still running."""
     info = run.run
     return Unfinished(
-        **_head(info.command, str(run.path), info.status, _error(run)),
+        **dict(_head(info.command, str(run.path), info.status, _error(run))),
         incidents=incidents_of(run),
         failures=failures_of(failures(run, None)),
         errors=error_counts(run),
@@ -49,26 +47,26 @@ def recorded_result(run: RunFile) -> dict[str, Any]:
 
 
 def error_of(ending: Ending) -> Error:
-    """What ended a command, as results have it."""
+    """Return the error that ended a command, as results have it."""
     return Error.model_validate(ending.to_json())
 
 
 def _head(
     command: str | None, run_file: str | None, status: str, error: Error | None
-) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": command,
-        "run_file": run_file,
-        "status": status,
-        "verdict": None,
-        "error": error,
-    }
+) -> Unfinished:
+    return Unfinished(
+        schema_version=SCHEMA_VERSION,
+        command=command,
+        run_file=run_file,
+        status=status,
+        verdict=None,
+        error=error,
+    )
 
 
 def _error(run: RunFile) -> Error | None:
-    """What ended the run: as it was told then; of one that was killed, that it was; of one that
-    goes on nothing."""
+    """Return the error that ended the run: as recorded, or that it was killed; ``None`` if it is
+    still running."""
     if endings := run.events("ending"):
         return Error.model_validate(endings[-1].detail)
     if run.run.status == "running":
@@ -95,7 +93,7 @@ def _slice(run: RunFile, each: SliceRow) -> Slice:
 
 
 def _trial(run: RunFile, trial: TrialRow) -> Trial:
-    """A trial; one that did not come to its end has no ratio."""
+    """Return a trial; one that did not end has no ratio."""
     ratio = trial.throughput_ratio
     return Trial(
         id=trial.id,

@@ -1,4 +1,4 @@
-"""Which remedies could be tried next, and which may be: feasible here, allowed here."""
+"""Choice of the remedies to try next: those proposed, possible on this server, and allowed."""
 
 from __future__ import annotations
 
@@ -17,51 +17,52 @@ from pgdyno.stats import EFFECT_MATTERS
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A remedy that a finding proposes, with the change it would make to the present state."""
+class AssessedProposal:
+    """A remedy that a finding proposes, as a change to the current state."""
 
     finding: str
     remedy: Remedy
     assessment: Assessment
-    """What its change is, on the state that it was proposed for."""
+    """The catalogue's assessment of its change to the state that it was proposed for."""
     title: str
     predicted_ratio: float
     cycle_s: float | None
-    """Seconds of a checkpoint cycle, for what works through checkpoints."""
+    """Length of a checkpoint cycle, for effects that come with checkpoints."""
 
     @property
     def change(self) -> Change:
-        """What it would change."""
+        """The change that it makes."""
         return self.assessment.change
 
     @property
     def durability_class(self) -> AssessedClass:
-        """What its change may lose."""
+        """The durability class of its change."""
         return self.assessment.durability_class
 
     @property
     def key(self) -> str:
-        """What makes it the same candidate as another, in the same state."""
+        """Its identity among the proposals in one state."""
         return f"{self.remedy.id} {self.change.to_json()}"
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What an investigation may do."""
+class Limits:
+    """The limits of an investigation."""
 
     allow: DurabilityClass
+    """The durability limit."""
     may_apply: bool
-    """Whether settings of the server may be changed; always so on a server of ours."""
+    """True if settings of an existing server may be changed."""
 
 
-def candidates(
+def assessed_proposals(
     findings: Sequence[Finding], state: Change, spec: Spec, server: Circumstances | None = None
-) -> list[Candidate]:
-    """Every proposal worth trying on ``state``: what guards the server, then by predicted gain; of
-    one finding's, what may lose less comes first.
+) -> list[AssessedProposal]:
+    """Return the proposals worth trying on ``state``: those that guard the server first, then by
+    predicted gain; proposals of one finding are ordered by durability class.
 
-    ``spec`` is what changes are against, so that titles can say what was before; ``server`` is what
-    is in force without ``state``, as the spec asks for it unless it is given.
+    ``spec`` is the spec that changes apply to, for titles with previous values. ``server`` is the
+    server without ``state``, by default as the spec defines it.
     """
     before = fields_with(spec, state)
     in_force = (server or circumstances(spec)).under(state)
@@ -76,7 +77,7 @@ def candidates(
             if not worth_it or not _alters(proposal.change, state):
                 continue
             found.append(
-                Candidate(
+                AssessedProposal(
                     finding=finding.id,
                     remedy=remedy,
                     assessment=assess(proposal.change, in_force),
@@ -89,45 +90,47 @@ def candidates(
 
 
 def may_be_proposed(proposal: Proposal, allow: DurabilityClass) -> bool:
-    """What may lose the whole database is not even offered unless it is allowed."""
+    """Return whether a proposal is permitted: one of class D3 only if that class is allowed."""
     return catalogue()[proposal.remedy_id].durability_class != "D3" or allow == "D3"
 
 
-def _safer_first(ranked: list[Candidate]) -> list[Candidate]:
-    """The same, with each finding's own in the order of their durability class: they share out the
-    places among themselves."""
-    mine: dict[tuple[str, bool], Iterator[Candidate]] = {}
+def _safer_first(ranked: list[AssessedProposal]) -> list[AssessedProposal]:
+    """Return the proposals with those of each finding ordered by durability class, among the
+    positions that they have."""
+    queues: dict[tuple[str, bool], Iterator[AssessedProposal]] = {}
     for finding, guards in {(each.finding, each.remedy.guards) for each in ranked}:
         own = [each for each in ranked if (each.finding, each.remedy.guards) == (finding, guards)]
-        mine[finding, guards] = iter(sorted(own, key=lambda each: severity(each.durability_class)))
-    return [next(mine[each.finding, each.remedy.guards]) for each in ranked]
+        queues[finding, guards] = iter(
+            sorted(own, key=lambda each: severity(each.durability_class))
+        )
+    return [next(queues[each.finding, each.remedy.guards]) for each in ranked]
 
 
-def _worth(candidate: Candidate) -> tuple[bool, float]:
-    return candidate.remedy.guards, candidate.predicted_ratio
+def _worth(proposal: AssessedProposal) -> tuple[bool, float]:
+    return proposal.remedy.guards, proposal.predicted_ratio
 
 
-def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | None:
-    """Why the candidate cannot be measured here; ``None`` when it can."""
+def obstacle(proposal: AssessedProposal, session: Session, limits: Limits) -> str | None:
+    """Return the reason why the proposal cannot be measured here; ``None`` if it can."""
     target = session.target
-    if candidate.change.settings:
+    if proposal.change.settings:
         try:
-            target.settings.check(candidate.change.settings)
+            target.settings.check(proposal.change.settings)
         except PgdynoError as problem:
             return problem.message
-    needs = set(candidate.assessment.needs)
+    needs = set(proposal.assessment.needs)
     if target.ours or needs <= {"client"}:
         return None
     if needs & {"table", "rewrite"}:
-        return "not measured: it alters tables, and those of this server stay as they are"
-    if not bounds.may_apply and target.needs_apply(candidate.change.settings):
+        return "not measured: it alters tables, and tables of this server are not altered"
+    if not limits.may_apply and target.needs_apply(proposal.change.settings):
         return "not measured: settings of this server change only with --apply"
-    if not within(candidate.durability_class, bounds.allow):
-        needed = candidate.durability_class
+    if not within(proposal.durability_class, limits.allow):
+        needed = proposal.durability_class
         return f"not measured: {needed} needs --allow {'D3' if needed == 'unknown' else needed}"
-    if "restart" in candidate.assessment.needs:
+    if "restart" in proposal.assessment.needs:
         return "not measured: it needs a restart of your server"
-    if candidate.assessment.checkpoint_bound:
+    if proposal.assessment.checkpoint_bound:
         try:
             target.require_checkpoint()
         except PgdynoError as problem:
@@ -135,11 +138,12 @@ def obstacle(candidate: Candidate, session: Session, bounds: Bounds) -> str | No
     return None
 
 
-def guarded_settings(candidates: Iterable[Candidate]) -> dict[str, str]:
-    """What remedies that guard the server hold fast: setting → why nothing else may change it."""
+def guarded_settings(proposals: Iterable[AssessedProposal]) -> dict[str, str]:
+    """Return the settings of remedies that guard the server, with the reason why no other remedy
+    may change them."""
     return {
-        name: f"not measured: {each.finding.replace('-', ' ')} wants {each.title}"
-        for each in candidates
+        name: f"not measured: {each.title} is needed because of {each.finding}"
+        for each in proposals
         if each.remedy.guards
         for name in each.change.settings
     }
@@ -149,11 +153,11 @@ def _alters(change: Change, state: Change) -> bool:
     return change.over(state).to_json() != state.to_json()
 
 
-def _best_of_each(found: list[Candidate]) -> list[Candidate]:
-    """Two findings may propose the same change; the better prediction speaks for both."""
-    best: dict[str, Candidate] = {}
-    for candidate in found:
-        known = best.get(candidate.key)
-        if known is None or candidate.predicted_ratio > known.predicted_ratio:
-            best[candidate.key] = candidate
+def _best_of_each(found: list[AssessedProposal]) -> list[AssessedProposal]:
+    """Return each change once, with the best prediction: several findings may propose it."""
+    best: dict[str, AssessedProposal] = {}
+    for proposal in found:
+        known = best.get(proposal.key)
+        if known is None or proposal.predicted_ratio > known.predicted_ratio:
+            best[proposal.key] = proposal
     return list(best.values())
