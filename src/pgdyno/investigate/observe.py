@@ -1,4 +1,4 @@
-"""One run with its diagnosis, for ``pgdyno run``."""
+"""The run of a spec with its diagnosis, for ``pgdyno run``."""
 
 from __future__ import annotations
 

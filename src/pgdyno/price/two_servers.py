@@ -23,7 +23,7 @@ class Priced:
 def compared(here: Priced, there: Priced) -> PriceResult:
     """Return the result of ``here`` compared with ``there``, the same list on another server."""
     differences = (*_gains(here.result, there.result), *_losses(here, there))
-    against = PriceList.model_validate(there.result, from_attributes=True)
+    against = PriceList(**{name: getattr(there.result, name) for name in PriceList.model_fields})
     return here.result.model_copy(update={"against": against, "differences": differences})
 
 

@@ -26,7 +26,7 @@ _OF_THE_LOAD = ("load.", "workload.", "clients.")
 
 @dataclass(frozen=True)
 class Assessment:
-    """What is known about a change, relative to the server before it."""
+    """Properties of a change, relative to the server before it."""
 
     change: Change
     remedies: tuple[Remedy, ...]
@@ -40,7 +40,7 @@ class Assessment:
     """True if its effect or its price appears only over whole checkpoint cycles."""
     acts_on_existing_rows: bool
     needs: tuple[Need, ...]
-    """What is needed to apply it, as far as known."""
+    """Steps needed to apply it, as far as known."""
     price: str
     """Its cost even if nothing is lost; empty if the catalogue has none."""
     uncatalogued: tuple[str, ...]
@@ -79,7 +79,7 @@ class Assessment:
         return any(name in self.uncatalogued for name in self.change.settings)
 
     def to_json(self) -> dict[str, Any]:
-        """As the results of ``compare`` have it."""
+        """Return it as the results of ``compare`` have it."""
         return {
             "remedies": [remedy.id for remedy in self.remedies],
             "durability_class": self.durability_class,

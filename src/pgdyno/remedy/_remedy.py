@@ -17,7 +17,7 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.durability import AssessedClass
 
 Need = Literal["reload", "restart", "client", "table", "rewrite", "layout"]
-"""What is needed to apply a change: table sets an option of a table, rewrite rewrites whole tables,
+"""A step needed to apply a change: table sets an option of a table, rewrite rewrites whole tables,
 layout moves files or adds a server."""
 
 
@@ -29,7 +29,7 @@ class Case:
     before: Circumstances
     after: Circumstances
 
-    def newly(self, holds: Callable[[Circumstances], bool]) -> bool:
+    def becomes(self, holds: Callable[[Circumstances], bool]) -> bool:
         """Return whether ``holds`` is true after the change and false before."""
         return holds(self.after) and not holds(self.before)
 

@@ -62,7 +62,7 @@ class Circumstances:
 
     @property
     def copy(self) -> Copy:
-        """Whether acknowledged commits are written or flushed on a synchronous standby."""
+        """State of acknowledged commits on a synchronous standby: none, written or flushed."""
         if not self.synchronous_standbys or self.commit_level in ("off", "local"):
             return "none"
         return "written" if self.commit_level == "remote_write" else "flushed"
@@ -111,10 +111,10 @@ class Circumstances:
 
 
 def circumstances(spec: Spec, in_force: Mapping[str, str] | None = None) -> Circumstances:
-    """Those of a server as ``spec`` asks for it.
+    """Return the circumstances of a server as ``spec`` defines it.
 
-    ``in_force`` are its settings as SHOW gives them, where it runs already; otherwise they are the
-    spec's, and PostgreSQL's defaults.
+    ``in_force`` has the settings of a running server as SHOW reports them; without it, those of the
+    spec and PostgreSQL's defaults apply.
     """
     settings = ActiveSettings(in_force or {**spec.server.settings, **spec.standby.settings()})
     checksums = settings.is_on("data_checksums")

@@ -1,8 +1,7 @@
 """Remedies for the commit flush: wait for other commits before it, or do not wait for it.
 
-Bounds: PostgreSQL's documentation, "Asynchronous Commit" and "WAL configuration"; fsync=off as
-"Server configuration, Write Ahead Log" has it. What synchronous_commit is to standbys is in
-``replication.py``.
+Bounds: PostgreSQL's documentation, "Asynchronous Commit" and "WAL Configuration"; for fsync = off,
+"Server Configuration, Write Ahead Log". For synchronous_commit and standbys see ``replication.py``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def _does_not_wait(server: Circumstances) -> bool:
 
 def _loses_more(case: Case) -> bool:
     """True if commits become asynchronous, or asynchronous commits are flushed later."""
-    if case.newly(_does_not_wait):
+    if case.becomes(_does_not_wait):
         return True
     later = (lost_ms_max(case.after) or 0.0) > (lost_ms_max(case.before) or 0.0)
     return later and _does_not_wait(case.after)
@@ -111,7 +110,7 @@ REMEDIES = (
         bound="after a crash of the operating system or a power cut the database may be unusable",
         price="only for databases that can be recreated from external data",
         settings=("fsync",),
-        when=lambda case: case.newly(_never_flushed),
+        when=lambda case: case.becomes(_never_flushed),
         faults=("power",),
     ),
     Remedy(

@@ -47,7 +47,7 @@ REMEDIES = (
         bound=f"{_TORN}, possibly without an error; {_ATOMIC}",
         price="nothing else; base backups turn full-page images on while they run",
         settings=("full_page_writes",),
-        when=lambda case: case.newly(_no_images),
+        when=lambda case: case.becomes(_no_images),
         risk=_torn,
         faults=("power",),
         checkpoint_bound=True,
@@ -60,7 +60,7 @@ REMEDIES = (
         bound="nothing is lost; a page that the storage damages is read without an error",
         price="damage is detected late, or not at all",
         keys=("server.checksums",),
-        when=lambda case: case.newly(lambda server: server.checksums is False),
+        when=lambda case: case.becomes(lambda server: server.checksums is False),
         steps=("-- stop PostgreSQL, pg_checksums --disable -D DATA, start PostgreSQL",),
     ),
 )

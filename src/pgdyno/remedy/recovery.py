@@ -16,7 +16,7 @@ _RESCUE_ONLY = "only for retrieving data from a damaged database"
 
 
 def _switched_on(name: str) -> Callable[[Case], bool]:
-    return lambda case: case.newly(lambda server: server.is_on(name, default=False))
+    return lambda case: case.becomes(lambda server: server.is_on(name, default=False))
 
 
 def _minimal(server: Circumstances) -> bool:
@@ -57,7 +57,7 @@ REMEDIES = (
         ),
         price="no WAL archiving, no standbys, no backups while the server runs",
         settings=("wal_level",),
-        when=lambda case: case.newly(_minimal),
+        when=lambda case: case.becomes(_minimal),
     ),
     Remedy(
         id="archive-mode-off",
@@ -70,7 +70,7 @@ REMEDIES = (
         ),
         price="no point-in-time recovery",
         settings=("archive_mode",),
-        when=lambda case: case.newly(_not_archiving),
+        when=lambda case: case.becomes(_not_archiving),
     ),
     Remedy(
         id="archive-command-off",
@@ -80,7 +80,7 @@ REMEDIES = (
         bound=("nothing is lost in a crash; if the storage is lost, changes not archived are lost"),
         price="WAL segments accumulate until archiving resumes or the disk is full",
         settings=("archive_command", "archive_library"),
-        when=lambda case: case.newly(_nothing_archives),
+        when=lambda case: case.becomes(_nothing_archives),
     ),
     _ignores_damage(
         "zero_damaged_pages",

@@ -31,7 +31,7 @@ REMEDIES = (
         ),
         price="only for tables that can be recreated from external data",
         keys=("workload.unlogged",),
-        when=lambda case: case.newly(lambda server: server.unlogged),
+        when=lambda case: case.becomes(lambda server: server.unlogged),
         faults=("kill",),
         steps=("-- for each table: ALTER TABLE name SET UNLOGGED;  (rewrites it under a lock)",),
     ),

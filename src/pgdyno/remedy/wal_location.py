@@ -12,22 +12,22 @@ from pgdyno.remedy._remedy import Case, Remedy, Risk
 from pgdyno.remedy.circumstances import Circumstances
 
 _KEYS = ("disk.wal", "standby.count", "standby.mode", "standby.receivewal")
-_SAFE, _BEHIND, _ALONE = 1, 2, 3
-"""What remains if a WAL in memory is lost: a standby with all commits, a standby that may lack the
-last ones, or nothing."""
+_COMPLETE_STANDBY, _LAGGING_STANDBY, _NO_STANDBY = 1, 2, 3
+"""The consequence if a WAL in memory is lost: a standby has all commits, a standby may lack the
+last ones, or there is no standby."""
 
 
-def _left(server: Circumstances) -> int:
+def _severity(server: Circumstances) -> int:
     """Return one of these, or 0 if the WAL is not in memory."""
     if not server.wal_in_memory:
         return 0
     if server.copy == "flushed":
-        return _SAFE
-    return _BEHIND if server.has_standby else _ALONE
+        return _COMPLETE_STANDBY
+    return _LAGGING_STANDBY if server.has_standby else _NO_STANDBY
 
 
-def _newly(left: int) -> Callable[[Case], bool]:
-    return lambda case: _left(case.after) == left > _left(case.before)
+def _becomes(severity: int) -> Callable[[Case], bool]:
+    return lambda case: _severity(case.after) == severity > _severity(case.before)
 
 
 def _behind(case: Case) -> Risk:
@@ -62,7 +62,7 @@ REMEDIES = (
         ),
         price="memory of the WAL's size; a full tmpfs stops the server with a PANIC",
         keys=_KEYS,
-        when=_newly(_ALONE),
+        when=_becomes(_NO_STANDBY),
         faults=("wal-device",),
         steps=_TO_MEMORY,
     ),
@@ -74,7 +74,7 @@ REMEDIES = (
         bound=_NOT_RECEIVED,
         price="a second server, its network, and a failover whenever the WAL is lost",
         keys=_KEYS,
-        when=_newly(_BEHIND),
+        when=_becomes(_LAGGING_STANDBY),
         risk=_behind,
         faults=("wal-device",),
         steps=(*_TO_MEMORY, "-- a streaming standby on another machine, its WAL on a disk"),
@@ -93,7 +93,7 @@ REMEDIES = (
             " standby stops; a failover whenever the WAL is lost"
         ),
         keys=_KEYS,
-        when=_newly(_SAFE),
+        when=_becomes(_COMPLETE_STANDBY),
         faults=("wal-device",),
         steps=(
             *_TO_MEMORY,

@@ -14,7 +14,7 @@ from pgdyno.results.unfinished import Unfinished
 
 
 class _Published(GenerateJsonSchema):
-    """Without titles that only repeat the names of keys."""
+    """A generator of schemas without titles that repeat the names of keys."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -31,9 +31,9 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _schema(result: type[Part]) -> dict[str, Any]:
-    """The schema of a result, titled by its command; definitions have the names of their types."""
-    made = result.model_json_schema(schema_generator=_Published)
-    for definition in made.get("$defs", {}).values():
+    """Return the schema of a result with its command as title; definitions have no titles."""
+    schema = result.model_json_schema(schema_generator=_Published)
+    for definition in schema.get("$defs", {}).values():
         definition.pop("title", None)
-    title = made.pop("title")
-    return {"$schema": GenerateJsonSchema.schema_dialect, "title": title, **made}
+    title = schema.pop("title")
+    return {"$schema": GenerateJsonSchema.schema_dialect, "title": title, **schema}

@@ -1,4 +1,4 @@
-"""The one way of a result into the run file, and the one way out of it."""
+"""Storing a result in the run file, and loading it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ BY_COMMAND: dict[str, type[Result]] = {
 
 
 def store(recorder: Recorder, result: Result) -> None:
-    """Write ``result`` into the run file, over any earlier one."""
+    """Write ``result`` to the run file and replace an earlier one."""
     recorder.update_run(result=result.to_json())
 
 
 def load(run: RunFile) -> Result | None:
-    """Return the result of a run; None where there is none, or none that can be read any more."""
-    made = BY_COMMAND.get(run.run.command)
-    if made is None or not run.run.result:
+    """Return the result of a run; None if there is none, or if this version cannot read it."""
+    result_type = BY_COMMAND.get(run.run.command)
+    if result_type is None or not run.run.result:
         return None
     try:
-        return made.model_validate(run.run.result)
+        return result_type.model_validate(run.run.result)
     except ValidationError:
         return None

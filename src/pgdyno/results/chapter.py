@@ -1,4 +1,4 @@
-"""The part of a result that says which chapter of a story the run is."""
+"""The part of a result for a run that is a chapter of a story."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Ending = Literal[
 
 
 class Chapter(Part):
-    """A chapter of a story: its title, and how it ended"""
+    """A chapter of a story: its title and its outcome"""
 
     number: int
     title: str
     remark: str
     """The spec's comment on the chapter"""
     endings: dict[str, Ending]
-    """By variant of the fault, the worst of its cuts; '' where there is only one"""
+    """The worst outcome of each variant's cuts; '' if there is only one"""
     luck: tuple[str, ...]
-    """Causes that may be absent the next time, so that a good end proves less than it seems to"""
+    """Causes of a good outcome that may be absent the next time"""
     expected: str | dict[str, str] | None
     as_expected: bool | None
     """null: nothing was expected"""
 
 
 class RecordedChapter(Chapter):
-    """A chapter as its own run file has it"""
+    """A chapter as recorded in its own run file"""
 
     of: dict[str, Any]
     """The fields of the whole story's spec"""

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema
 
 SCHEMA_VERSION = 2
-"""Of the results of run, compare and investigate, and of what a command without result prints."""
+"""Schema version of the results of run, compare and investigate, and of ``unfinished``."""
 
 Measure = Literal["throughput", "latency_p99"]
 Outcome = Literal["better", "worse", "no difference", "inconclusive", "not comparable"]
 HowSet = Literal["sessions", "reload", "restart"]
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
-"""A number that is printed as it is, whole or not."""
+"""A number that is printed as an integer if it is one."""
 Interval95 = Annotated[
     tuple[float, float],
     WithJsonSchema(
@@ -38,7 +38,7 @@ ChangeJson = dict[str, Any]
 
 
 class Part(BaseModel):
-    """An object within a result: no keys except its own, and never changed once made."""
+    """An object within a result: immutable, without unknown keys."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -49,8 +49,8 @@ class Part(BaseModel):
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as ``--format json`` prints it: without optional keys that were not
-        given."""
+        """Return the object as ``--format json`` prints it: without optional keys that are not
+        set."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -66,18 +66,18 @@ Incidents = Annotated[
 
 
 class Head(Part):
-    """The first members of a result: where it comes from and how far it can be relied on."""
+    """The first members of a result: its origin, and reasons to distrust it."""
 
     schema_version: Literal[2]
     run_file: str
     database: str | None
-    """The database that the load worked in"""
+    """The database of the load"""
     trustworthy: bool
     distrust: tuple[str, ...]
-    """Why the figures cannot be relied on; empty where they can"""
+    """The reasons why the figures cannot be trusted; empty if there are none"""
     incidents: Incidents
     emulated: str | None
-    """The emulated disks that figures come from, in words; null: none"""
+    """The emulated disks of the measurement, in words; null: none"""
 
 
 class Verdict(Part):
@@ -86,11 +86,11 @@ class Verdict(Part):
 
 
 class Failures(Part):
-    """Transactions that failed for good, and the most frequent error"""
+    """Transactions that failed finally, and the most frequent error"""
 
     count: int
     share: float
-    """Of those that ended"""
+    """Share of the transactions that ended"""
     sqlstate: str | None
     message: str | None
 
@@ -111,15 +111,15 @@ class Effect(Part):
 
 
 class NoiseFloor(Part):
-    """How far identical slices lie apart"""
+    """The difference between identical slices"""
 
     of: Measure
-    """The figure that the floor is of"""
+    """The figure that was compared"""
     ci95: Interval95
 
 
 class Latency(Part):
-    """Milliseconds. A percentile with fewer than ten samples beyond it is null"""
+    """Milliseconds. A percentile with fewer than ten samples above it is null"""
 
     p50: float | None
     p90: float | None
@@ -136,7 +136,7 @@ class LedgerColumns(Part):
     """The transaction ledger"""
 
     over: Literal["run", "measured"]
-    """The whole run with its ramp and its end, or the measured slices alone"""
+    """The whole run, or the measured slices only"""
     intended: int
     done: int
     failed: int
@@ -148,7 +148,7 @@ class LedgerColumns(Part):
     expected_errors: int
     late: int
     carried_in: int
-    """Begun or waiting when the slices began: intended + carried_in = done + failed + skipped +
+    """Under way or waiting when the slices began: intended + carried_in = done + failed + skipped +
     cancelled + backlog; 0 for a whole run"""
 
 

@@ -23,10 +23,10 @@ from pgdyno.spec.durability import AssessedClass
 
 
 class Catalogue(Part):
-    """The entries of the catalogue of remedies for the change, against the settings without it"""
+    """The catalogue of remedies about the change, relative to the settings without it"""
 
     remedies: tuple[str, ...]
-    """Ids of the remedies that it amounts to, the one that may lose most first"""
+    """Ids of its remedies; the one that may lose most comes first"""
     durability_class: AssessedClass
     """unknown: PostgreSQL's documentation does not say what may be lost"""
     bound: str
@@ -35,7 +35,7 @@ class Catalogue(Part):
     """The drills in which its price shows"""
     checkpoint_bound: bool
     """Its effect or its price comes with checkpoints: slices began right after a checkpoint and
-    paid for the next"""
+    include the next one"""
     acts_on_existing_rows: bool
     """false: rows are affected only when they are written again"""
     needs: tuple[Literal["reload", "restart", "client", "table", "rewrite", "layout"], ...]
@@ -69,7 +69,7 @@ class CompareResult(Head):
     latency_p99: LatencyEffect | None
     """null without a verdict"""
     compared: Measure | None
-    """The figure that decides: latency where both sides held a fixed rate"""
+    """The figure that decides: latency if both sides held a fixed rate"""
     noise_floor: NoiseFloor | None
     """null without a verdict"""
     decision: Outcome | Literal["no verdict"]
@@ -80,4 +80,4 @@ class CompareResult(Head):
     failures: FailuresBySide | None
     """null without a verdict"""
     chapter: RecordedChapter | None = None
-    """Of a run that is a chapter of a story"""
+    """The chapter, for a run of a story"""

@@ -13,7 +13,7 @@ class Pair(Part):
     a: Number | None
     b: Number | None
     ratio: Number | None
-    """b / a; null where either is missing or a is 0"""
+    """b / a; null if either is missing or a is 0"""
 
 
 PairsByName = Annotated[
@@ -30,7 +30,7 @@ class Side(Part):
     pgdyno_version: str
     distrust: tuple[str, ...]
     over: str
-    """The period that the figures are of"""
+    """The period of the figures"""
     seconds: float
     """Measured time of that period"""
 
@@ -120,6 +120,6 @@ class DiffResult(Part):
     a: Side
     b: Side
     cautions: tuple[str, ...] = Field(min_length=1)
-    """Why the ratios are no verdict"""
+    """The reasons why the ratios are not a verdict"""
     differs: Differs
     figures: LoadFigures | DrillFigures

@@ -60,7 +60,7 @@ class RemedyPrice(Part):
     bound: str
     """The most that may be lost, as documented"""
     losses: tuple[Loss, ...]
-    """A cell for each drill, as in result-price.schema.json"""
+    """One entry for each drill, as in result-price.schema.json"""
     sentence: str
 
 
@@ -81,5 +81,5 @@ class InvestigateResult(Head):
     elapsed_s: float
     verdict: Verdict
     prices: tuple[RemedyPrice, ...] | None = None
-    """The outcome of a crash under each remedy of class D1 and worse that was kept or offered;
-    absent where investigate was called without pricing"""
+    """The losses in a crash under each remedy of class D1 and worse that was kept or offered;
+    absent without pricing"""

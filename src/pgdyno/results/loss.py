@@ -12,15 +12,15 @@ class Drilled(Part):
 
     fault: str
     variant: str
-    """'' where variants have no price of their own"""
+    """'' if variants do not have their own prices"""
     drilled: Literal[True]
     promised: bool
-    """false for a rescue that is not documented to bring back what commits waited for"""
+    """false for a rescue that is not documented to restore all acknowledged commits"""
     cuts: int
     happened: int
     """Cuts whose fault is proved"""
     acked: int
-    """Acknowledged commits, over all cuts"""
+    """Acknowledged commits in all cuts"""
     lost_median: Number | None
     lost_max: int | None
     lost_ms_median: float | None
@@ -33,17 +33,17 @@ class Drilled(Part):
     upper_bound: float | None
     """95 % upper bound of the share of such crashes that do harm"""
     bound_ms: Number | None
-    """Documented; null: none"""
+    """The documented bound; null: none"""
     recovery_s_median: float | None
     recovery_s_max: float | None
     worse_than_bound: int
     """Cuts that lost more than documented"""
     broke_off: str | None = None
-    """Why the drill ended early"""
+    """The reason why the drill ended early"""
 
 
 class NotDrilled(Part):
-    """Why there was no drill of a fault"""
+    """The reason why a fault was not drilled"""
 
     fault: str
     variant: Literal[""]

@@ -50,7 +50,7 @@ class Price(Part):
     """An entry of the price list"""
 
     candidate: str
-    """Its name on the ladder"""
+    """Its name on the default list (the ladder), or its settings and keys"""
     title: str
     durability_class: AssessedClass
     remedy: str | None
@@ -73,15 +73,15 @@ class PriceList(Part):
     run_file: str
     trustworthy: bool
     distrust: tuple[str, ...]
-    """Why the figures cannot be relied on; empty where they can"""
+    """The reasons why the figures cannot be trusted; empty if there are none"""
     incidents: Incidents
     server_version: str
     noise_floor: NoiseFloor
     compared: Measure
-    """latency_p99 where all clients held a fixed rate on both sides; p99 is then latency at that
-    rate, otherwise that of clients without pauses"""
+    """latency_p99 if all clients held a fixed rate on both sides; p99 is then latency at that rate,
+    otherwise latency of clients without pauses"""
     cuts: int
-    """Of each drill, at most"""
+    """Maximum number of cuts of each drill"""
     seed: int
     prices: tuple[Price, ...]
     verdict: str
@@ -89,7 +89,7 @@ class PriceList(Part):
 
 
 class Difference(Part):
-    """A figure that the two servers were compared in"""
+    """A figure of both servers"""
 
     candidate: str
     fault: str
@@ -105,6 +105,6 @@ class PriceResult(PriceList):
     model_config = ConfigDict(title="pgdyno price --format json")
 
     against: PriceList | None = None
-    """The same price list on the server named first, where two were named"""
+    """The same price list on the first of two servers"""
     differences: tuple[Difference, ...] | None = None
-    """The figures that the two servers were compared in"""
+    """The figures of both servers"""

@@ -48,14 +48,14 @@ class Drop(Part):
 
 class ThroughputOverTime(Part):
     changes: tuple[LevelChange, ...]
-    """Moments at which throughput suddenly went from one level to another, not by plan"""
+    """Sudden unplanned changes of the level of throughput"""
     changes_absent: str | None
-    """Why there are none: none was found, the periods under one load were too short, or they were
-    not searched for"""
+    """The reason why there are none: none was found, the periods under one load were too short, or
+    they were not searched for"""
     drops: tuple[Drop, ...]
     """Periods in which throughput nearly stopped, below a fifth of its median"""
     drops_absent: str | None
-    """As changes_absent"""
+    """Like changes_absent"""
 
 
 class ClientsPoint(Part):
@@ -67,11 +67,12 @@ class ThroughputByClients(Part):
     sentence: str
     clients: tuple[ClientsPoint, ...]
     knee_clients: float | None
-    """Where throughput stops growing in step with clients; null: no knee within the range"""
+    """Number of clients at which throughput stops growing in proportion; null: no knee in the
+    range"""
     ci95: OpenInterval | None
     """Interval of the knee"""
     relative_error: float | None
-    """Misfit of the Universal Scalability Law; null: no fit"""
+    """Relative error of the fitted Universal Scalability Law; null: no fit"""
 
 
 class Latencies(Part):
@@ -109,7 +110,7 @@ class Group(Part):
     group: str
     clients: int
     clients_connected: int
-    """The most that had a connection at the same time"""
+    """Maximum number of clients connected at the same time"""
     loop: Literal["closed", "open", "idle"]
     asked_tps: float | None
     throughput_tps: float

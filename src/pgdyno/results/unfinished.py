@@ -1,4 +1,4 @@
-"""What a command prints that came to no result."""
+"""The output of a command without a result."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Error(Part):
     exit_status: int | None
     """null: pgdyno itself was killed"""
     code: str
-    """As docs/reference/errors.md lists them; usage: words and options of the command line;
-    internal-error: a fault of pgdyno; interrupted"""
+    """A code of docs/reference/errors.md; usage: an error on the command line; internal-error: a
+    bug in pgdyno; interrupted"""
     message: str
     hint: str | None
 
@@ -34,14 +34,14 @@ class Slice(Part):
     kind: str
     """run, ramp, baseline, noise or trial"""
     trial: int | None
-    """id of the trial that it belongs to"""
+    """id of its trial"""
     pair: int | None
     side: Literal["a", "b"] | None
     """a: baseline; b: changed"""
     ended: bool
-    """false: it ended with the run"""
+    """false: the run ended before it"""
     void: str | None
-    """Why it decides nothing; null: it counts"""
+    """The reason why it decides nothing; null: it is valid"""
     seconds: float
     done: int
     failed: int
@@ -56,13 +56,13 @@ class Trial(Part):
     change: ChangeJson
     set_by: SetBy
     pairs: int
-    """Measured so far; pairs with a void slice do not count"""
+    """Pairs measured so far, except pairs with a void slice"""
     throughput_ratio: float | None
     """null: the trial did not end"""
     ci95: Interval95 | None
     compared: str | None
     outcome: str | None
-    """The decision made before the run ended; null: none"""
+    """The decision before the run ended; null: none"""
     sentence: str
 
 
@@ -76,7 +76,7 @@ class Cut(Part):
 
 
 class Drill(Part):
-    """A drill with the cuts made until the run ended"""
+    """A drill with its cuts before the run ended"""
 
     fault: str
     title: str
@@ -84,9 +84,9 @@ class Drill(Part):
 
 
 class Unfinished(Part):
-    """What run, compare, investigate, price, drill and story print instead of their result, and
-    what show --format json prints of a run file that ended so; all commands print the first six
-    members for an error before a run was begun. The exit status is that of the error."""
+    """The output of run, compare, investigate, price, drill and story instead of their result, and
+    of show --format json for such a run file; all commands print the first six members after an
+    error before the run began. The exit status is that of the error."""
 
     model_config = ConfigDict(
         title="pgdyno COMMAND --format json, where there is no result",
@@ -98,25 +98,25 @@ class Unfinished(Part):
 
     schema_version: Literal[2]
     command: str | None
-    """null: the command line names none"""
+    """null: the command line has none"""
     run_file: str | None
-    """null: no run was begun"""
+    """null: no run began"""
     status: Literal["failed", "interrupted", "broken", "running", "done"]
-    """Of the run; done: the run ended, and the command failed after it"""
+    """Status of the run; done: the command failed after the end of the run"""
     verdict: None
-    """There is none"""
+    """Always null"""
     error: Error | None
-    """What ended it, in the words of stderr; null: the run goes on"""
+    """The error that ended it, as on stderr; null: the run is not over"""
     incidents: Incidents = ()
     failures: Failures | None = None
     errors: tuple[ErrorCount, ...] = ()
     ledger: LedgerColumns | None = None
     """Of the whole run"""
     slices: tuple[Slice, ...] = ()
-    """In the order in which they began"""
+    """In the order of their start"""
     trials: tuple[Trial, ...] = ()
-    """In the order in which they began"""
+    """In the order of their start"""
     drills: tuple[Drill, ...] = ()
     so_far: dict[str, Any] | None = None
-    """The command's own result as far as it had come, without a verdict: the price list of price,
-    the chapters that story has told, the figures of a run of which nothing succeeded. null: none"""
+    """The command's own partial result, without a verdict: the price list of price, the finished
+    chapters of story, the figures of a run without a successful transaction. null: none"""
