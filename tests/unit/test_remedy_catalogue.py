@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pgdyno.story._telling import chapter_change
 
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.faults import fault_names
@@ -23,6 +22,7 @@ from pgdyno.results.investigate import InvestigateResult, Step, TriedRemedy
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
+from pgdyno.story._running import chapter_change
 from pgdyno.trial.compare import compare_question
 from pgdyno.trial.question import Question
 

@@ -1,6 +1,6 @@
--- One request of the web application: a TPC-B transaction, held open by the application's own work.
--- The connection is taken from the pool when the request begins and given back when it ends; what
--- the application does in between (reading the answers, business rules, rendering) is the \sleep.
+-- One request of the web application: a TPC-B transaction that stays open during the application's
+-- own work. The connection is taken from the pool when the request begins and returned when it ends.
+-- \sleep stands for the application's work (reading results, business rules, rendering).
 \set aid random(1, 100000 * :scale)
 \set bid random(1, 1 * :scale)
 \set tid random(1, 10 * :scale)

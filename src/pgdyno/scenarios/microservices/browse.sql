@@ -1,4 +1,4 @@
--- A page of the catalogue: a list and one product.
+-- A page of the product catalogue: a list and one product.
 \set first random(1, 19980)
 \set product random_zipfian(1, 20000, 1.1)
 select id, name, price_cents from products where id between :first and :first + 19;

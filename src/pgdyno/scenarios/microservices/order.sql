@@ -1,4 +1,4 @@
--- An order with its lines, and the stock that it takes: one business transaction.
+-- An order with its lines and the update of the stock, in one transaction.
 \set customer random(1, 50000)
 \set lines random(1, 5)
 \set product random_zipfian(1, 20000, 1.1)

@@ -1,4 +1,5 @@
--- The application's tables: small enough to make in a second, large enough not to be one hot page.
+-- The application's tables: small enough to be created within a second, large enough to avoid
+-- contention on single pages.
 drop table if exists products, orders, order_lines, payments, events, offsets;
 create table products (
     id int primary key, name text not null, price_cents int not null, stock int not null

@@ -1,5 +1,5 @@
--- The stream consumer: a batch of events and the position up to which they were read, committed
--- together, so that none is lost and none comes twice.
+-- The stream consumer: a batch of events and the position after it, in one transaction, so that no
+-- event is lost or inserted twice.
 \set partition random(0, 7)
 begin;
 copy events (partition, kind, product, payload) from stdin \rows 400 :partition, 'viewed', random(1, 20000), random_uuid()
