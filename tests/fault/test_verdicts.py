@@ -125,7 +125,7 @@ def shop(pg18: Cluster) -> Iterator[ConnInfo]:
 
 
 def unfinished(begun: Command, result: dict[str, Any], err: str) -> dict[str, Any]:
-    """Its JSON, which must be that of a command without a result: in the words of stderr, as
+    """Its JSON, which must be that of a command without a result: as on stderr, as
     published, and the same as the run file tells."""
     jsonschema.validate(result, UNFINISHED)
     error = result["error"]

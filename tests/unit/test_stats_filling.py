@@ -1,4 +1,4 @@
-"""When a disk will be full: growth that is real, and WAL that is recycled."""
+"""Forecast of a full disk: growth that is real, and WAL that is recycled."""
 
 from __future__ import annotations
 
