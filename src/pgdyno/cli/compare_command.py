@@ -69,7 +69,7 @@ def command(**given: Any) -> None:
     settings = parse_assignments(given["settings"], "--set")
     # --pool-max applies to the changed side only.
     base = {**given, "settings": given["base_settings"], "pool_max": None}
-    spec, spec_text = build_spec(asked, base)
+    spec, spec_text = build_spec(words, base)
     change = _change(spec, given, settings)
     path = run_path(given["output"], spec.name)
     own = words_of("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")

@@ -63,8 +63,8 @@ def command(**given: Any) -> None:
     from pgdyno.report.rows import price_rows
     from pgdyno.results.trust import check_trust
 
-    asked = sort_out(given["what"])
-    servers = servers_of(asked, given, scale=_SCALE, clients=_CLIENTS)
+    words = sort_out(given["what"])
+    servers = servers_of(words, given, scale=_SCALE, clients=_CLIENTS)
     first = servers.specs[0][0]
     options = price_options(
         first,

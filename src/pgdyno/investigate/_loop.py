@@ -52,6 +52,7 @@ _SLICE_SECONDS_RANGE = (0.8, 30.0)
 _BASELINE_SHARE = 1 / 14
 _BASELINE_SECONDS_RANGE = (5.0, 120.0)
 _BASELINE_TRIES = 3
+_NO_TIME = "not measured: the time budget ended"
 _CYCLE_SLICE_SECONDS_MAX = 60.0
 """Maximum length of a slice for an effect that comes with checkpoints. It spans two cycles if they
 are short enough; otherwise the closing checkpoint accounts for postponed writes."""
@@ -174,7 +175,7 @@ class _Investigation:
         while (proposal := self._next_proposal()) is not None:
             if not self._time_for(self._question(proposal), spare_trials=self._rechecks_due()):
                 self._out_of_time = True
-                self._leave_out(proposal, "the time budget ended")
+                self._leave_out(proposal, _NO_TIME)
                 return
             self._try(proposal)
 
@@ -317,7 +318,7 @@ class _Investigation:
             question = self._question(proposal)
             if why_not is None and not self._time_for(question):
                 self._out_of_time = True
-                why_not = "not measured: the time budget ended"
+                why_not = _NO_TIME
             if why_not is not None:
                 self._leave_out(proposal, why_not)
                 continue

@@ -113,13 +113,14 @@ def _drill(
             )
         )
     except (PgdynoError, Interrupted) as problem:
-        table.break_off(candidate, fault, _reason(problem))
+        table.break_off(candidate, fault, reason(problem))
         if isinstance(problem, Interrupted) or session.recorder.failure is not None:
             raise
         session.watcher.note(f"{candidate.title}, {fault}: {problem.message}")
 
 
-def _reason(problem: PgdynoError | Interrupted) -> str:
+def reason(problem: PgdynoError | Interrupted) -> str:
+    """Return the reason for an early end, in words."""
     return "interrupted" if isinstance(problem, Interrupted) else problem.message
 
 

@@ -12,7 +12,7 @@ from pgdyno.dimension import spec_with
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.errors import Interrupted, PgdynoError, ThresholdError, UsageError
 from pgdyno.price._gain import GainTrial, begin_gains, check_real_disk, measure_gains, slice_seconds
-from pgdyno.price._loss import DrillPlan, LossTable, drill_all
+from pgdyno.price._loss import DrillPlan, LossTable, drill_all, reason
 from pgdyno.price.candidates import Candidate, choose
 from pgdyno.price.sentences import sentence, verdict
 from pgdyno.price.two_servers import Priced, compared
@@ -107,7 +107,7 @@ def price(session: Session, options: PriceOptions, against: Priced | None = None
     try:
         pricing.run()
     except (PgdynoError, Interrupted) as problem:
-        pricing.ended_by = "interrupted" if isinstance(problem, Interrupted) else problem.message
+        pricing.ended_by = reason(problem)
         raise
     finally:
         priced = pricing.record()

@@ -88,10 +88,10 @@ def _drilled_words(loss: Drilled) -> str:
 
 def _lost(loss: Drilled, lost_max: int) -> str:
     noun = "commit" if lost_max == 1 else "commits"
-    worst = f"{lost_max:,} {noun}, the oldest {_ms(loss.lost_ms_max)} old"
+    worst = f"{lost_max:,} {noun}, the oldest {ms_words(loss.lost_ms_max)} old"
     if loss.happened == 1:
         return f"lost {worst}, in 1 cut"
-    middle = f"{loss.lost_median or 0:,.0f}, {_ms(loss.lost_ms_median)}"
+    middle = f"{loss.lost_median or 0:,.0f}, {ms_words(loss.lost_ms_median)}"
     return f"lost at most {worst}, in {_cuts(loss.happened)} (median {middle})"
 
 
@@ -101,7 +101,7 @@ def _bound(loss: Drilled) -> str:
     if loss.bound_ms == 0:
         return ", where nothing may be lost"
     how = "MORE than" if loss.worse_than_bound else "within"
-    return f", {how} the documented {_ms(loss.bound_ms)}"
+    return f", {how} the documented {ms_words(loss.bound_ms)}"
 
 
 def fault_name(loss: Loss) -> str:
@@ -185,7 +185,8 @@ def _ratio(price: Price) -> str:
     return ratio_words(price.gain.throughput_ratio)
 
 
-def _ms(value_ms: float | None) -> str:
+def ms_words(value_ms: float | None) -> str:
+    """Return milliseconds, or seconds from one second up: ``30 ms``, ``6 s``."""
     value = value_ms or 0.0
     return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"
 

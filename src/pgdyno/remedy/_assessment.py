@@ -40,7 +40,7 @@ class Assessment:
     """True if its effect or its price appears only over whole checkpoint cycles."""
     acts_on_existing_rows: bool
     needs: tuple[Need, ...]
-    """Steps needed to apply it, as far as known."""
+    """Actions needed to apply it, as far as known."""
     price: str
     """Its cost even if nothing is lost; empty if the catalogue has none."""
     uncatalogued: tuple[str, ...]
@@ -60,11 +60,11 @@ class Assessment:
 
     def lines_to_apply(self) -> list[str]:
         """Return the lines to type to apply the change permanently."""
-        steps = {step: None for remedy in self.remedies for step in remedy.steps}
-        done = {key for r in self.remedies if r.steps for key in r.names_in(self.change)}
+        manual = {line: None for remedy in self.remedies for line in remedy.manual_lines}
+        done = {key for r in self.remedies if r.manual_lines for key in r.names_in(self.change)}
         rest = [f"-- spec: {k} = {v}" for k, v in self.change.spec.items() if k not in done]
         return _lines.lines_to_apply(
-            self.change, at_start=self.at_start, unknown=self._unknown, steps=[*steps, *rest]
+            self.change, at_start=self.at_start, unknown=self._unknown, manual=[*manual, *rest]
         )
 
     def lines_to_undo(self, before: Change | None = None) -> list[str]:
@@ -154,10 +154,10 @@ def _bound(risks: Sequence[Risk]) -> str:
         (risk for risk in risks if risk.durability_class != "D0"),
         key=lambda risk: -severity(risk.durability_class),
     )
-    said = dict.fromkeys(risk.bound for risk in lossy or risks)
-    if len(said) > 1:
-        said.pop(NOTHING_LOST, None)
-    return "; ".join(said) or NOTHING_LOST
+    bounds = dict.fromkeys(risk.bound for risk in lossy or risks)
+    if len(bounds) > 1:
+        bounds.pop(NOTHING_LOST, None)
+    return "; ".join(bounds) or NOTHING_LOST
 
 
 def _faults(found: Sequence[tuple[Risk, Remedy]]) -> tuple[str, ...]:

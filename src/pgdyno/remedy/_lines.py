@@ -12,10 +12,11 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
 def lines_to_apply(
-    change: Change, *, at_start: Collection[str], unknown: bool, steps: Sequence[str]
+    change: Change, *, at_start: Collection[str], unknown: bool, manual: Sequence[str]
 ) -> list[str]:
     """Return the lines to apply ``change``. ``at_start``: its settings that are read only at server
-    start; ``unknown``: for some settings that is not known; ``steps``: manual steps."""
+    start; ``unknown``: for some settings that is not known; ``manual``: further lines, for
+    what no statement can do."""
     lines = [f"ALTER SYSTEM SET {_name(n)} = {_value(v)};" for n, v in change.settings.items()]
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
@@ -23,7 +24,7 @@ def lines_to_apply(
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
     lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
     lines += [f"-- client group {g}: {f:g} times the rate" for g, f in change.rate.items()]
-    return [*lines, *steps]
+    return [*lines, *manual]
 
 
 def lines_to_undo(

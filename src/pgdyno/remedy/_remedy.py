@@ -17,8 +17,8 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.durability import AssessedClass
 
 Need = Literal["reload", "restart", "client", "table", "rewrite", "layout"]
-"""A step needed to apply a change: table sets an option of a table, rewrite rewrites whole tables,
-layout moves files or adds a server."""
+"""An action needed to apply a change: table sets an option of a table, rewrite rewrites whole
+tables, layout moves files or adds a server."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class Remedy:
     """Returns what a change may lose, if that depends on the change."""
     faults: tuple[str, ...] = ()
     """The drills that show its price; if empty, the safe faults."""
-    steps: tuple[str, ...] = ()
-    """Additional manual steps that no statement can do, as SQL comments."""
+    manual_lines: tuple[str, ...] = ()
+    """Instructions for what no statement can do, as SQL comments."""
     checkpoint_bound: bool = False
     """True if its effect or its price appears only over whole checkpoint cycles."""
     acts_on_existing_rows: bool = True

@@ -61,6 +61,6 @@ REMEDIES = (
         price="damage is detected late, or not at all",
         keys=("server.checksums",),
         when=lambda case: case.becomes(lambda server: server.checksums is False),
-        steps=("-- stop PostgreSQL, pg_checksums --disable -D DATA, start PostgreSQL",),
+        manual_lines=("-- stop PostgreSQL, pg_checksums --disable -D DATA, start PostgreSQL",),
     ),
 )

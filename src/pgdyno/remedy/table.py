@@ -33,7 +33,9 @@ REMEDIES = (
         keys=("workload.unlogged",),
         when=lambda case: case.becomes(lambda server: server.unlogged),
         faults=("kill",),
-        steps=("-- for each table: ALTER TABLE name SET UNLOGGED;  (rewrites it under a lock)",),
+        manual_lines=(
+            "-- for each table: ALTER TABLE name SET UNLOGGED;  (rewrites it under a lock)",
+        ),
     ),
     Remedy(
         id="autovacuum-pace",

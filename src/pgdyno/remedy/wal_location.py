@@ -64,7 +64,7 @@ REMEDIES = (
         keys=_KEYS,
         when=_becomes(_NO_STANDBY),
         faults=("wal-device",),
-        steps=_TO_MEMORY,
+        manual_lines=_TO_MEMORY,
     ),
     Remedy(
         id="wal-on-tmpfs-async-standby",
@@ -77,7 +77,7 @@ REMEDIES = (
         when=_becomes(_LAGGING_STANDBY),
         risk=_behind,
         faults=("wal-device",),
-        steps=(*_TO_MEMORY, "-- a streaming standby on another machine, its WAL on a disk"),
+        manual_lines=(*_TO_MEMORY, "-- a streaming standby on another machine, its WAL on a disk"),
     ),
     Remedy(
         id="wal-on-tmpfs-sync-standby",
@@ -95,7 +95,7 @@ REMEDIES = (
         keys=_KEYS,
         when=_becomes(_COMPLETE_STANDBY),
         faults=("wal-device",),
-        steps=(
+        manual_lines=(
             *_TO_MEMORY,
             "-- a streaming standby on another machine, its WAL on a disk",
             "-- synchronous_standby_names = 'ANY 1 (NAME)' and synchronous_commit = on",

@@ -39,7 +39,7 @@ class Catalogue(Part):
     acts_on_existing_rows: bool
     """false: rows are affected only when they are written again"""
     needs: tuple[Literal["reload", "restart", "client", "table", "rewrite", "layout"], ...]
-    """The steps that apply it, as far as known"""
+    """The actions that apply it, as far as known"""
     price: str
     """Its cost even where nothing is lost; empty: nothing is known"""
     not_in_catalogue: tuple[str, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pgdyno.price.sentences import ms_words
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.sentences import how_set
@@ -160,13 +161,6 @@ def bound_words(loss: Drilled) -> str:
     bound = loss.bound_ms
     said = "none" if bound is None else ms_words(bound) if bound else "0"
     return f"over {said}" if loss.worse_than_bound else said
-
-
-def ms_words(value_ms: float) -> str:
-    """Milliseconds, or seconds from a second up: ``30 ms``, ``6 s``."""
-    if value_ms < 1000:
-        return f"{value_ms:.3g} ms"
-    return f"{value_ms / 1000:.3g} s"
 
 
 def _worst(worst: float | None, middle: float | None, say: Callable[[float], str]) -> str:
