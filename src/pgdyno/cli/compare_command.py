@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from pgdyno.cli.positional import sort_out
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.spec import Change, Spec
 
 HELP_ORDER = 30
 
@@ -85,7 +88,8 @@ def command(**given: Any) -> None:
     check_trust(result)
 
 
-def _change(spec: Any, given: Mapping[str, Any], settings: dict[str, str]) -> Any:
+def _change(spec: Spec, given: Mapping[str, Any], settings: dict[str, str]) -> Change:
+    """Return the change of --set, --pool-max and --vary. Raises UsageError if it is empty."""
     from pgdyno.dimension import change_of
     from pgdyno.spec import Change
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
 
@@ -13,6 +13,7 @@ from pgdyno.results.common import (
     Head,
     Latency,
     LedgerColumns,
+    Number,
     Part,
     Verdict,
 )
@@ -150,7 +151,7 @@ class Evidence(Part):
     value: int | float | str | None
     unit: str
     threshold: str | None
-    window_ms: tuple[Any, ...] | None
+    window_ms: tuple[Number, Number] | None
 
 
 class Proposal(Part):
