@@ -68,7 +68,7 @@ def command(**given: Any) -> None:
     from pgdyno.trial.compare import check_times
 
     check_times(given["slice_ms"], given["budget"])
-    asked = sort_out(given["what"])
+    words = sort_out(given["what"])
     settings = parse_assignments(given["settings"], "--set")
     # --pool-max applies to the changed side only.
     base = {**given, "settings": given["base_settings"], "pool_max": None}

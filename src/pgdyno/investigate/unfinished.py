@@ -6,6 +6,8 @@ same. Its schema is ``docs/reference/result-unfinished.schema.json``.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pgdyno.diagnose.failures import failures
 from pgdyno.errors import Ending
 from pgdyno.record import CutRow, DrillRow, RunFile, throughput_tps
