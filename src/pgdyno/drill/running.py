@@ -151,7 +151,7 @@ class _DrillRecord:
             bound_ms=bound.ms,
             bound=bound.words,
             server_version=version,
-            emulated=emulated_in_words(session.spec.model_dump(mode="json", by_alias=True)),
+            emulated=emulated_in_words([session.spec.model_dump(mode="json", by_alias=True)]),
             run_file=str(session.recorder.path),
             seed=options.seed,
             sham=options.sham,

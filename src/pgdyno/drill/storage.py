@@ -75,7 +75,7 @@ def _results(run: RunFile, info: RunInfo) -> list[DrillResult]:
             bound_ms=row.bound_ms,
             bound=row.bound,
             server_version=version_of(info.server),
-            emulated=emulated_in_words(info.spec),
+            emulated=emulated_in_words([info.spec]),
             run_file=str(run.path),
             seed=row.seed,
             sham=bool(row.sham),
