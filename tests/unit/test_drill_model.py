@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from record_samples import new_recorder
 
 from pgdyno.drill.model import (
+    NOTHING_ACKED,
     Check,
     Cut,
     DrillOptions,
@@ -25,6 +26,7 @@ from pgdyno.drill.model import (
     summarise,
 )
 from pgdyno.drill.storage import store_cut, store_drill, stored_drills
+from pgdyno.drill.words import in_words
 from pgdyno.record import RunFile
 
 HAPPENED = Proof(True, "all 12 server processes are gone", {"pids": 12})
@@ -118,6 +120,14 @@ def test_cuts_before_any_acknowledgement_are_counted_apart() -> None:
     assert summarise([idle], 0.0).sentence == (
         "nothing was acknowledged before the fault, so nothing could be lost and nothing is known"
     )
+
+
+def test_a_cut_before_any_acknowledgement_is_no_proof_that_nothing_is_lost() -> None:
+    assert in_words(a_cut(acked=0)) == f"{NOTHING_ACKED}, up again after 0.25 s"
+    assert in_words(a_cut(acked=5)) == (
+        "all of 5 acknowledged commits are present, up again after 0.25 s"
+    )
+    assert in_words(a_cut("corrupt", acked=0)).startswith("corrupt, seen by ledger")
 
 
 def test_worse_than_the_bound() -> None:

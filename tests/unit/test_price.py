@@ -16,6 +16,7 @@ import report_runs
 from price_runs import cut, drilled
 
 from pgdyno.cli.output import print_result
+from pgdyno.drill.model import NOTHING_ACKED, LedgerCount, Verified
 from pgdyno.errors import UsageError
 from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price._gain import check_real_disk, slice_seconds
@@ -186,6 +187,18 @@ def test_a_fault_that_did_not_happen_tells_nothing() -> None:
     price = price_runs.price(rung(BASELINE)).model_copy(update={"losses": (cell,)})
     assert sentence(None, price.losses) == "kill: the fault did not happen, so nothing is known"
     assert harm(price) == "unknown"
+
+
+def test_a_drill_before_any_acknowledgement_shows_no_loss() -> None:
+    idle = replace(cut(1, "clean"), verified=Verified("clean", LedgerCount(acked=0), 0.2))
+    (cell,) = cells_of(drilled("kill", [idle], 0.0))
+    price = price_runs.price(rung(BASELINE)).model_copy(update={"losses": (cell,)})
+    assert sentence(None, price.losses) == f"kill: {NOTHING_ACKED}"
+    assert harm(price) == "unknown"
+    (cell,) = cells_of(drilled("kill", [idle, cut(2, "clean")], 0.0))
+    price = price.model_copy(update={"losses": (cell,)})
+    assert sentence(None, price.losses).startswith("kill: lost nothing in 2 cuts")
+    assert harm(price) == "none"
 
 
 def test_a_drill_that_broke_off_keeps_its_cuts_and_says_why() -> None:

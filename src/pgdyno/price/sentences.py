@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeGuard
 
+from pgdyno.drill.model import NOTHING_ACKED
 from pgdyno.results.common import Measure, Outcome
 from pgdyno.results.loss import Drilled, Loss, NotDrilled
 from pgdyno.results.price import Gain, NotMeasured, Price
@@ -76,7 +77,9 @@ def _drilled_words(loss: Drilled) -> str:
         parts.append(f"refused to start after {loss.refused} of {_cuts(happened)}")
     if loss.lost_max:
         parts.append(f"{_lost(loss, loss.lost_max)}{_bound(loss)}")
-    if not parts:
+    if not parts and _is_idle(loss):
+        parts.append(NOTHING_ACKED)
+    elif not parts:
         share = (loss.upper_bound or 0.0) * 100
         parts.append(f"lost nothing in {_cuts(happened)} (so at most {share:.2g} % lose any)")
     if happened < loss.cuts:
@@ -159,8 +162,13 @@ def decisive(losses: Sequence[Loss]) -> list[Drilled]:
 
 
 def _is_known(loss: Loss) -> TypeGuard[Drilled]:
-    """True if a drill was made in which the fault happened."""
-    return isinstance(loss, Drilled) and loss.happened > 0
+    """True if a drill was made in which the fault happened and there was something to lose."""
+    return isinstance(loss, Drilled) and loss.happened > 0 and not _is_idle(loss)
+
+
+def _is_idle(loss: Drilled) -> bool:
+    """True if the server came up undamaged, but no commit had been acknowledged before a fault."""
+    return loss.clean > 0 and not loss.acked
 
 
 def _best(prices: Sequence[Price]) -> Price | None:
