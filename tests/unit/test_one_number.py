@@ -19,7 +19,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words import price_list
 from pgdyno.results.price import Gain
 from pgdyno.stats import Effect, decide
-from pgdyno.stats.words import effect_words, kept, ratio_words
+from pgdyno.stats.words import effect_words, ratio_words, rounded
 
 RATIOS = st.floats(min_value=0.02, max_value=500)
 
@@ -28,7 +28,7 @@ RATIOS = st.floats(min_value=0.02, max_value=500)
 def test_the_kept_ratio_is_written_as_the_measured_one(a: float, b: float, c: float) -> None:
     lo, ratio, hi = sorted((a, b, c))
     words = effect_words(ratio, lo, hi)
-    assert words == effect_words(kept(ratio), kept(lo), kept(hi))
+    assert words == effect_words(rounded(ratio), rounded(lo), rounded(hi))
     assert words == str(Ratio(ratio, lo, hi))
     assert words in decide(Effect(ratio, lo, hi, 6, 0.1), None).sentence
 

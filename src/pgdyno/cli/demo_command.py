@@ -11,11 +11,11 @@ from pgdyno.cli.types import Duration
 from pgdyno.errors import SetupError, UsageError
 
 HELP_ORDER = 10
-_FIRST = "write-heavy-web"
+_DEFAULT = "write-heavy-web"
 
 
 @click.command("demo")
-@click.argument("name", default=_FIRST, metavar="[SCENARIO]")
+@click.argument("name", default=_DEFAULT, metavar="[SCENARIO]")
 @click.option("--list", "listing", is_flag=True, help="List the scenarios.")
 @click.option("--copy", metavar="DIR", help="Copy all scenarios to a new directory, for editing.")
 @click.option("--budget", type=Duration(positive=True), help="Time to spend on an investigation.")
@@ -38,7 +38,7 @@ def command(
     elif copy is not None:
         _copy(Path(copy))
     else:
-        _carry_out(context, _path_of(name), budget)
+        _run(context, _path_of(name), budget)
 
 
 def scenarios_dir() -> Path:
@@ -61,7 +61,7 @@ def _path_of(name: str) -> Path:
     return paths[name]
 
 
-def _carry_out(context: click.Context, path: Path, budget_ms: int | None) -> None:
+def _run(context: click.Context, path: Path, budget_ms: int | None) -> None:
     """Run the scenario with its command, as if typed by the user."""
     from pgdyno.spec import read_spec
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pgdyno.spec.change import Change
-from pgdyno.stats.words import kept
+from pgdyno.stats.words import rounded
 
 Status = Literal["found", "cleared", "skipped"]
 Window = tuple[int, int]
@@ -56,7 +56,7 @@ class Proposal:
         return {
             "remedy_id": self.remedy_id,
             "change": self.change.to_json(),
-            "predicted_ratio": kept(self.predicted_ratio),
+            "predicted_ratio": rounded(self.predicted_ratio),
             "why": self.why,
         }
 

@@ -386,7 +386,7 @@ class _Investigation:
                 predicted_ratio=round(proposal.predicted_ratio, 3),
                 set_by=dict(answer.set_by),
                 effect=effect_of(answer.throughput),
-                latency_p99_ratio=words.kept(answer.latency_p99.ratio),
+                latency_p99_ratio=words.rounded(answer.latency_p99.ratio),
                 compared=answer.measure,
                 failures=failures_by_side(answer),
                 verdict=answer.verdict.outcome,

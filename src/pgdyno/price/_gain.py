@@ -13,7 +13,7 @@ from pgdyno.price.candidates import Candidate
 from pgdyno.results.price import Gain, NotMeasured
 from pgdyno.spec import Spec
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.stats.words import effect_words, kept
+from pgdyno.stats.words import effect_words, rounded
 from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, question_of
@@ -43,9 +43,9 @@ class GainTrial:
         return Gain(
             measured=True,
             set_by=dict(answer.set_by),
-            throughput_ratio=kept(answer.throughput.ratio),
+            throughput_ratio=rounded(answer.throughput.ratio),
             ci95=ci95(answer.throughput),
-            latency_p99_ratio=kept(answer.latency_p99.ratio),
+            latency_p99_ratio=rounded(answer.latency_p99.ratio),
             latency_p99_ci95=ci95(answer.latency_p99),
             pairs=answer.throughput.pairs,
             compared=answer.measure,

@@ -57,20 +57,20 @@ def price_options(
     cuts: int | None,
     budget_ms: int | None,
 ) -> PriceOptions:
-    """Return what the options of ``pgdyno price`` ask for; those not given are the spec's.
+    """Return the options of a price list; those that are not given come from the spec.
 
-    Candidates of the spec are left out if the options name any. Raises UsageError for a candidate
+    Candidates of the spec are ignored if the options name any. Raises UsageError for a candidate
     that cannot be priced.
     """
-    limits = spec.price
-    names = limits.ladder if ladder is None else ladder.split(",")
+    defaults = spec.price
+    names = defaults.ladder if ladder is None else ladder.split(",")
     if own:
         candidates = choose(names, own, spec)
     else:
-        of_spec = limits.candidates if ladder is None else ()
+        of_spec = defaults.candidates if ladder is None else ()
         candidates = choose(names, of_spec, spec, where="price.candidates")
-    cuts = limits.cuts if cuts is None else cuts
-    budget_ms = budget_ms or limits.budget_ms
+    cuts = defaults.cuts if cuts is None else cuts
+    budget_ms = budget_ms or defaults.budget_ms
     return PriceOptions(
         candidates=candidates,
         cuts=cuts,

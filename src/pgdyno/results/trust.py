@@ -1,4 +1,4 @@
-"""The error that a result which cannot be trusted ends its command with."""
+"""The check whether a result can be trusted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pgdyno.errors import TrustError
 
 
 class Trusted(Protocol):
-    """A result that says whether its figures can be trusted."""
+    """A result with the reasons to distrust it."""
 
     @property
     def run_file(self) -> str:
-        """The run file that it comes from."""
+        """Its run file."""
 
     @property
     def distrust(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno._engine import student_t_quantile
-from pgdyno.stats.words import effect_words, kept, more_pairs_words, percent_words
+from pgdyno.stats.words import effect_words, more_pairs_words, percent_words, rounded
 
 CONFIDENCE = 0.95
 PAIRS_MIN = 6
@@ -99,7 +99,7 @@ def noise_floor(a: Sequence[float], b: Sequence[float]) -> NoiseFloor:
     """
     effect = paired_effect(a, b)
     # Computed from the rounded bounds, as in reports.
-    half_width = max(1 / kept(effect.lo), kept(effect.hi)) - 1
+    half_width = max(1 / rounded(effect.lo), rounded(effect.hi)) - 1
     return NoiseFloor(effect.lo, effect.hi, half_width)
 
 

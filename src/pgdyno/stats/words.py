@@ -12,7 +12,7 @@ DECIMALS = 4
 ABSENT = "—"
 
 
-def kept(ratio: float) -> float:
+def rounded(ratio: float) -> float:
     """Return a ratio or a share, rounded as in run files and JSON."""
     return round(ratio, DECIMALS) if abs(ratio) >= 0.01 else float(f"{ratio:.3g}")
 
@@ -40,19 +40,19 @@ def ratio_words(ratio: float | None) -> str:
     """Return ``2.08x``; three digits from 10 up."""
     if ratio is None or is_missing(ratio):
         return ABSENT
-    return f"{kept(ratio):.2f}x" if ratio < 10 else f"{significant(kept(ratio))}x"
+    return f"{rounded(ratio):.2f}x" if ratio < 10 else f"{significant(rounded(ratio))}x"
 
 
 def predicted_words(ratio: float | None) -> str:
     """Return a predicted ratio with two digits: ``1.9x``."""
-    return ABSENT if ratio is None or is_missing(ratio) else f"{significant(kept(ratio), 2)}x"
+    return ABSENT if ratio is None or is_missing(ratio) else f"{significant(rounded(ratio), 2)}x"
 
 
 def interval_words(lo: float | None, hi: float | None) -> str:
     """Return the 95 % interval of a ratio: ``[1.97, 2.20]``; '' if there is none."""
     if lo is None or hi is None or is_missing(lo) or is_missing(hi):
         return ""
-    return f"[{kept(lo):.2f}, {kept(hi):.2f}]"
+    return f"[{rounded(lo):.2f}, {rounded(hi):.2f}]"
 
 
 def effect_words(ratio: float, lo: float, hi: float) -> str:
@@ -77,5 +77,5 @@ def change_words(ratio: float | None) -> str:
     """Return a ratio as a change: 0.59 is ``-41 %``, 1.02 is ``+2.0 %``."""
     if ratio is None or is_missing(ratio):
         return ABSENT
-    percent = (kept(ratio) - 1) * 100
+    percent = (rounded(ratio) - 1) * 100
     return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"

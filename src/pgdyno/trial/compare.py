@@ -15,7 +15,7 @@ from pgdyno.results.compare import BothSides, Catalogue, CompareResult, LatencyE
 from pgdyno.spec import Change
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN, noise_floor
-from pgdyno.stats.words import kept
+from pgdyno.stats.words import rounded
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import PAIRS_MAX, Question, question_of
 from pgdyno.trial.result import ci95, effect_of, failures_of, head
@@ -36,7 +36,8 @@ def compare(
 ) -> CompareResult:
     """Compare the session's spec with itself under ``change``, and record the result.
 
-    ``title`` is by default that of the change.
+    ``title`` is that of the change by default.
+
     The noise floor is measured first, from pairs of identical slices; it may take at most half of
     ``budget_s``. A result without a verdict has the reason. If something that the trial needs is
     missing, raises PgdynoError before the load begins.
@@ -181,7 +182,7 @@ def _with_verdict(
         set_by=dict(answer.set_by),
         effect=effect_of(answer.throughput),
         latency_p99=LatencyEffect(
-            ratio=kept(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
+            ratio=rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
         ),
         compared=answer.measure,
         noise_floor=noise_of(noise, answer.measure),

@@ -32,7 +32,7 @@ from pgdyno.stats import (
     needs_more_pairs,
     paired_effect,
 )
-from pgdyno.stats.words import kept, ratio_words
+from pgdyno.stats.words import ratio_words, rounded
 from pgdyno.trial.question import Question
 
 LATENCY_MATTERS = 0.10
@@ -342,12 +342,12 @@ def _columns(answer: Answer) -> dict[str, Any]:
     throughput, latency = answer.throughput, answer.latency_p99
     return {
         "pairs": throughput.pairs,
-        "throughput_ratio": kept(throughput.ratio),
-        "throughput_ratio_lo": kept(throughput.lo),
-        "throughput_ratio_hi": kept(throughput.hi),
-        "latency_p99_ratio": kept(latency.ratio),
-        "latency_p99_ratio_lo": kept(latency.lo),
-        "latency_p99_ratio_hi": kept(latency.hi),
+        "throughput_ratio": rounded(throughput.ratio),
+        "throughput_ratio_lo": rounded(throughput.lo),
+        "throughput_ratio_hi": rounded(throughput.hi),
+        "latency_p99_ratio": rounded(latency.ratio),
+        "latency_p99_ratio_lo": rounded(latency.lo),
+        "latency_p99_ratio_hi": rounded(latency.hi),
         "baseline_tps": _mean(answer.tps_a),
         "changed_tps": _mean(answer.tps_b),
         "compared": answer.measure,

@@ -26,7 +26,7 @@ from pgdyno.stats import (
     NoiseFloor,
     steady_from,
 )
-from pgdyno.stats.words import kept
+from pgdyno.stats.words import rounded
 from pgdyno.trial.trust import distrust
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
@@ -228,12 +228,14 @@ def _finding(finding: Finding) -> results.Finding:
 
 def effect_of(effect: Effect) -> common.Effect:
     """Return a paired effect as results have it."""
-    return common.Effect(throughput_ratio=kept(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
+    return common.Effect(
+        throughput_ratio=rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs
+    )
 
 
 def ci95(bounds: Effect | NoiseFloor) -> tuple[float, float]:
     """Return the rounded 95 % interval of a ratio."""
-    return kept(bounds.lo), kept(bounds.hi)
+    return rounded(bounds.lo), rounded(bounds.hi)
 
 
 def _ms(ns: float) -> float:

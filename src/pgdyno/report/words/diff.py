@@ -17,7 +17,7 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import sentences
 from pgdyno.results.diff import DiffResult
 from pgdyno.spec import spec_from_fields
-from pgdyno.stats.words import kept
+from pgdyno.stats.words import rounded
 
 SCHEMA_VERSION = 1
 NOT_PAIRS = (
@@ -163,7 +163,7 @@ Pair = dict[str, float | None]
 
 def pair(a: float | None, b: float | None) -> Pair:
     """Both values, and how many times the first the second is."""
-    ratio = kept(b / a) if a and b is not None else None
+    ratio = rounded(b / a) if a and b is not None else None
     return {"a": a, "b": b, "ratio": ratio}
 
 
@@ -196,7 +196,7 @@ def _tps(story: RunSummary) -> float | None:
 
 
 def _failed_share(failed: int, done: int) -> float | None:
-    return kept(failed / (failed + done)) if failed + done else None
+    return rounded(failed / (failed + done)) if failed + done else None
 
 
 Told = list[tuple[RunFile, list[int] | None]]
