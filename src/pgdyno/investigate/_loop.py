@@ -279,35 +279,41 @@ class _Investigation:
         progress = self._progress
         for kept in progress.kept[:-1]:
             others = [other for other in progress.kept if other is not kept]
-            if len(others) == len(progress.kept):
-                continue  # it was replaced by another value in the meantime
-            if kept.proposal.remedy.guards:
-                continue  # it need not gain
-            rest = _together(others)
-            title = f"without {kept.proposal.title}"
-            question = replace(
-                self._question(kept.proposal),
-                kind="recheck",
-                title=title,
-                a=rest,
-                b=progress.state,
-                predicted_ratio=kept.answer.throughput.ratio,
-            )
-            if not self._time_for(question):
+            replaced = len(others) == len(progress.kept)
+            if replaced or kept.proposal.remedy.guards:  # which need not gain
+                continue
+            question = self._recheck_question(kept, others)
+            if self._time_for(question):
+                self._recheck(kept, others, question)
+            else:
                 self._out_of_time = True
-                continue
-            self._session.watcher.phase(f"taking back {kept.proposal.title}")
-            answer = self._run(question)
-            if improves(answer) or answer.verdict.outcome == "inconclusive":
-                self._record_step(kept.proposal, answer, "still earns")
-                progress.state_slices = list(answer.slices_b)
-                continue
-            progress.kept = others
-            self._record_step(kept.proposal, answer, "taken back")
-            self._session.recorder.add_event("step", f"taken back: {kept.proposal.title}")
-            self._diagnose_again(answer.slices_a)
-            progress.tried.add(progress.tried_key(kept.proposal))
-            self._try_remedies()
+
+    def _recheck_question(self, kept: Kept, others: list[Kept]) -> Question:
+        """Return the question of the effect of a kept remedy on top of the others."""
+        return replace(
+            self._question(kept.proposal),
+            kind="recheck",
+            title=f"without {kept.proposal.title}",
+            a=_together(others),
+            b=self._progress.state,
+            predicted_ratio=kept.answer.throughput.ratio,
+        )
+
+    def _recheck(self, kept: Kept, others: list[Kept], question: Question) -> None:
+        """Take a remedy back if it no longer gains; then try remedies again."""
+        progress, proposal = self._progress, kept.proposal
+        self._session.watcher.phase(f"taking back {proposal.title}")
+        answer = self._run(question)
+        if improves(answer) or answer.verdict.outcome == "inconclusive":
+            self._record_step(proposal, answer, "still earns")
+            progress.state_slices = list(answer.slices_b)
+            return
+        progress.kept = others
+        self._record_step(proposal, answer, "taken back")
+        self._session.recorder.add_event("step", f"taken back: {proposal.title}")
+        self._diagnose_again(answer.slices_a)
+        progress.tried.add(progress.tried_key(proposal))
+        self._try_remedies()
 
     def _offer(self) -> None:
         """Measure remedies above the durability limit on the final state; keep none of them."""
@@ -373,30 +379,10 @@ class _Investigation:
             for row, finding in self._progress.finding_rows.items():
                 if finding.id == proposal.finding:
                     recorder.update_finding(row, status="proved")
-        remedy = TriedRemedy(
-            id=proposal.remedy.id,
-            title=proposal.title,
-            change=proposal.change.to_json(),
-            durability_class=proposal.durability_class,
-        )
-        self._progress.steps.append(
-            Step(
-                finding=proposal.finding,
-                remedy=remedy,
-                predicted_ratio=round(proposal.predicted_ratio, 3),
-                set_by=dict(answer.set_by),
-                effect=effect_of(answer.throughput),
-                latency_p99_ratio=words.rounded(answer.latency_p99.ratio),
-                compared=answer.measure,
-                failures=failures_by_side(answer),
-                verdict=answer.verdict.outcome,
-                decision=decision,
-            )
-        )
+        self._progress.steps.append(_step(proposal, answer, decision))
         effect = answer.throughput if answer.measure == "throughput" else answer.latency_p99
-        self._session.watcher.note(
-            f"{proposal.title}: {answer.gain} [{effect.lo:.2f}, {effect.hi:.2f}] {decision}"
-        )
+        interval = words.interval_words(effect.lo, effect.hi)
+        self._session.watcher.note(f"{proposal.title}: {answer.gain} {interval} {decision}")
 
     def _leave_out(self, proposal: AssessedProposal, why: str) -> None:
         """Record that a remedy was not measured, and why."""
@@ -472,6 +458,27 @@ def remedy_question(
         predicted_ratio=None if proposal.remedy.guards else proposal.predicted_ratio,
         pairs_max=2 * PAIRS_MIN,
         labels={"step": step, "finding": proposal.finding, "remedy": proposal.remedy.id},
+    )
+
+
+def _step(proposal: AssessedProposal, answer: Answer, decision: Decision) -> Step:
+    """Return a measured remedy with its decision, as results have it."""
+    return Step(
+        finding=proposal.finding,
+        remedy=TriedRemedy(
+            id=proposal.remedy.id,
+            title=proposal.title,
+            change=proposal.change.to_json(),
+            durability_class=proposal.durability_class,
+        ),
+        predicted_ratio=round(proposal.predicted_ratio, 3),
+        set_by=dict(answer.set_by),
+        effect=effect_of(answer.throughput),
+        latency_p99_ratio=words.rounded(answer.latency_p99.ratio),
+        compared=answer.measure,
+        failures=failures_by_side(answer),
+        verdict=answer.verdict.outcome,
+        decision=decision,
     )
 
 
