@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from pgdyno.cli.pgbench_words import _INSTEAD, instead_of
+from pgdyno.cli.pgbench_options import _REPLACEMENTS, replacement_hint
 
 Pgdyno = Callable[..., "object"]
 
@@ -349,12 +349,12 @@ def test_every_option_of_pgbench_is_ours_or_has_a_substitute(pgdyno: Pgdyno) -> 
         *(f"-{letter}" for letter in "bcCDfjlLMnNPrRsStTviIF"),
         *(f"--{word}" for word in words),
     ]:
-        assert instead_of(option) or f" {option}" in help_text, option
+        assert replacement_hint(option) or f" {option}" in help_text, option
 
 
 def test_no_substitute_is_named_for_an_option_that_is_there(pgdyno: Pgdyno) -> None:
     help_text = pgdyno("run", "--help").out
-    for names in _INSTEAD:
+    for names in _REPLACEMENTS:
         for name in names:
             assert f" {name}," not in help_text
             assert f" {name} " not in help_text

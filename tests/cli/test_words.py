@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.environment import note_of_server_left_alone
-from pgdyno.cli.positional import Asked, sort_out
+from pgdyno.cli.environment import unused_server_note
+from pgdyno.cli.positional import Positional, parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
@@ -20,16 +20,16 @@ _WORKLOADS = "workloads are tpcb-like, simple-update, select-only, mixed"
 @pytest.mark.parametrize(
     ("words", "asked"),
     [
-        (("bench",), Asked(database="bench")),
-        (("select-only", "bench"), Asked(builtin="select-only", database="bench")),
-        (("my db", "mixed"), Asked(builtin="mixed", database="my db")),
-        (("a.toml", "bench"), Asked(spec_path=Path("a.toml"), database="bench")),
-        (("service=x",), Asked(conninfo="service=x")),
-        (("tpcc",), Asked(database="tpcc")),
+        (("bench",), Positional(database="bench")),
+        (("select-only", "bench"), Positional(builtin="select-only", database="bench")),
+        (("my db", "mixed"), Positional(builtin="mixed", database="my db")),
+        (("a.toml", "bench"), Positional(spec_path=Path("a.toml"), database="bench")),
+        (("service=x",), Positional(conninfo="service=x")),
+        (("tpcc",), Positional(database="tpcc")),
     ],
 )
-def test_a_bare_word_is_a_database(words: tuple[str, ...], asked: Asked) -> None:
-    assert sort_out(words) == asked
+def test_a_bare_word_is_a_database(words: tuple[str, ...], asked: Positional) -> None:
+    assert parse_positional(words) == asked
 
 
 _ELSE = {
@@ -48,7 +48,7 @@ _ELSE = {
 @pytest.mark.parametrize(("word", "message"), _ELSE.items())
 def test_what_looks_like_something_else_is_refused(word: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        sort_out((word,))
+        parse_positional((word,))
     assert caught.value.message == message
     assert caught.value.hint
 
@@ -56,7 +56,7 @@ def test_what_looks_like_something_else_is_refused(word: str, message: str) -> N
 @pytest.mark.parametrize("words", [("a", "b"), ("a", "dbname=b"), ("mixed", "select-only")])
 def test_no_two_of_a_kind(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError, match=f'^"{words[1]}": only one workload or spec and one'):
-        sort_out(words)
+        parse_positional(words)
 
 
 _REFUSED = {
@@ -89,7 +89,7 @@ def test_options_of_an_initialisation_are_keys_of_the_spec() -> None:
 
     words = "-i -s 3 -I dtGp -F 70 --partitions 2 --partition-method hash --foreign-keys -n shop"
     given = command.make_context("run", words.split()).params
-    spec, _ = build_spec(sort_out(given["what"]), given)
+    spec, _ = build_spec(parse_positional(given["what"]), given)
     assert spec.server.conninfo == "dbname=shop"
     assert (spec.workload.initialize, spec.workload.vacuum) == (True, "none")
     assert spec.workload.scale_given
@@ -117,7 +117,7 @@ def test_a_server_that_only_the_environment_names(
         monkeypatch.delenv(f"PG{name}", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert note_of_server_left_alone() == note
+    assert unused_server_note() == note
 
 
 @pytest.mark.parametrize("words", [("-c", "8", "shop"), ("orders",), ("bench", "-i")])

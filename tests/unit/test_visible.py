@@ -16,7 +16,7 @@ from report_runs import comparison_run, plain_run
 from rich.console import Console
 
 from pgdyno.cli.output import print_result
-from pgdyno.cli.screen import fit
+from pgdyno.cli.printed import printable
 from pgdyno.record import RunFile
 from pgdyno.report import terminal_summary, write_html
 from pgdyno.visible import visible
@@ -80,7 +80,7 @@ def test_a_summary_shows_hostile_text(tmp_path: Path) -> None:
 def test_progress_and_csv_and_json_show_hostile_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert fit(f"{HOSTILE} postgresql://joe:pw@db") == f"{SHOWN} postgresql://joe:***@db"
+    assert printable(f"{HOSTILE} postgresql://joe:pw@db") == f"{SHOWN} postgresql://joe:***@db"
     print_result("csv", tmp_path, {}, [{"name": HOSTILE, "count": 1}])
     printed = capsys.readouterr().out
     assert unfit(printed.replace("\r\n", "\n")) == []

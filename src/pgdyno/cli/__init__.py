@@ -17,10 +17,8 @@ import click
 
 from pgdyno.cli import arguments, ending, streams
 from pgdyno.cli.group import LazyGroup, listed_commands
-from pgdyno.cli.printed import Printed
+from pgdyno.cli.printed import Printed, printable
 from pgdyno.errors import INTERNAL, REPORT, Ending, Interrupted, RunError, UsageError, ending_of
-from pgdyno.redact import blank
-from pgdyno.visible import visible
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -64,8 +62,8 @@ def main() -> NoReturn:
     os.umask(0o077)  # Only the user may read what a run records.
     streams.prepare()
     arguments.hide_passwords()
-    threading.excepthook = _in_a_thread
-    sys.unraisablehook = _nowhere
+    threading.excepthook = _report_thread_error
+    sys.unraisablehook = _ignore_unraisable
     sys.exit(_status())
 
 
@@ -79,11 +77,11 @@ def _status() -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except (Exception, Interrupted) as problem:
-        return _failed(problem, printed)
+        return _report_failure(problem, printed)
     return outcome if isinstance(outcome, int) else 0
 
 
-def _failed(problem: Exception | Interrupted, printed: Printed) -> int:
+def _report_failure(problem: Exception | Interrupted, printed: Printed) -> int:
     """Print the error on stderr, and as JSON if that was requested and not yet printed.
 
     Returns the exit status.
@@ -102,14 +100,14 @@ def _failed(problem: Exception | Interrupted, printed: Printed) -> int:
 
 def _ending_of(problem: BaseException) -> Ending:
     if isinstance(problem, click.ClickException):
-        message, hint = _of_click(problem)
+        message, hint = _click_message(problem)
         return Ending(UsageError.exit_status, "usage", message, hint)
     if type(problem).__module__.partition(".")[0] == "psycopg":
-        return _of_the_server(problem)
+        return _connection_ending(problem)
     return ending_of(problem)
 
 
-def _of_the_server(problem: BaseException) -> Ending:
+def _connection_ending(problem: BaseException) -> Ending:
     """Return the ending for an error of psycopg that no command handles: a broken connection."""
     said = " ".join(str(problem).split()) or type(problem).__name__
     hint = "the connection was lost or damaged on the way; see the server's log"
@@ -125,10 +123,10 @@ def _print_traceback(problem: BaseException) -> None:
     if os.environ.get("PGDYNO_TRACEBACK"):
         import traceback
 
-        click.echo(_fit("".join(traceback.format_exception(problem))), err=True)
+        click.echo(printable("".join(traceback.format_exception(problem))), err=True)
 
 
-def _in_a_thread(arguments: threading.ExceptHookArgs) -> None:
+def _report_thread_error(arguments: threading.ExceptHookArgs) -> None:
     """Print an error in a thread that is not joined; the command continues."""
     if arguments.exc_value is not None:
         _print_traceback(arguments.exc_value)
@@ -136,23 +134,23 @@ def _in_a_thread(arguments: threading.ExceptHookArgs) -> None:
         _print_error(f"internal error in a thread: {problem}", REPORT)
 
 
-def _nowhere(unraisable: Any) -> None:
+def _ignore_unraisable(unraisable: Any) -> None:
     """Ignore an error in a finalizer, except for its traceback."""
     if isinstance(unraisable.exc_value, Exception):
         _print_traceback(unraisable.exc_value)
 
 
-def _of_click(problem: click.ClickException) -> tuple[str, str | None]:
+def _click_message(problem: click.ClickException) -> tuple[str, str | None]:
     """Return click's message in pgdyno's style, and a hint."""
     if isinstance(problem, click.NoSuchOption):
-        from pgdyno.cli.pgbench_words import instead_of
+        from pgdyno.cli.pgbench_options import replacement_hint
 
-        if hint := instead_of(problem.option_name):
+        if hint := replacement_hint(problem.option_name):
             return f"{problem.option_name} is an option of pgbench that pgdyno does not have", hint
-    return _lowered(problem.format_message()), _usage_hint(problem)
+    return _in_own_style(problem.format_message()), _usage_hint(problem)
 
 
-def _lowered(message: str) -> str:
+def _in_own_style(message: str) -> str:
     """Return click's sentence in pgdyno's style: no capital, no final period."""
     return (message[:1].lower() + message[1:]).rstrip(".")
 
@@ -161,23 +159,20 @@ def _usage_hint(problem: click.ClickException) -> str | None:
     context = getattr(problem, "ctx", None)
     if context is None:
         return None
-    if context.command is cli and _as_pgbench(sys.argv[1:]):
+    if context.command is cli and _resembles_pgbench(sys.argv[1:]):
         return "pgbench's options follow run: pgdyno run -c 8 -T 60 DATABASE; or see pgdyno --help"
     return f"see {context.command_path} --help"
 
 
-def _as_pgbench(words: list[str]) -> bool:
+def _resembles_pgbench(words: list[str]) -> bool:
     """True if the command line begins with an option or a database, as for pgbench."""
     known = difflib.get_close_matches(words[0], listed_commands(), 1) if words else ["--help"]
     return not known
 
 
 def _print_error(message: str, hint: str | None) -> None:
-    click.echo(click.style("error", fg="red", bold=True) + f": {_fit(message)}", err=True)
+    click.echo(click.style("error", fg="red", bold=True) + f": {printable(message)}", err=True)
     if hint:
-        click.echo("\n" + click.style("hint", fg="cyan", bold=True) + f": {_fit(hint)}", err=True)
-
-
-def _fit(text: str) -> str:
-    """Return text that may quote a server, a file or user input, made safe for the terminal."""
-    return visible(blank(text))
+        click.echo(
+            "\n" + click.style("hint", fg="cyan", bold=True) + f": {printable(hint)}", err=True
+        )

@@ -9,7 +9,7 @@ import click
 
 from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.options import connection_options
-from pgdyno.cli.positional import sort_out
+from pgdyno.cli.positional import parse_positional
 from pgdyno.errors import UsageError
 from pgdyno.visible import visible
 
@@ -42,7 +42,7 @@ def command(**given: Any) -> None:
         if not (left or plan.removals) or given["dry_run"]:
             return
         _confirm(yes=given["yes"])
-        clean_up(conninfo, left, plan, note=_say)
+        clean_up(conninfo, left, plan, note=_print_line)
 
 
 def _server(given: dict[str, Any]) -> ConnInfo:
@@ -50,9 +50,9 @@ def _server(given: dict[str, Any]) -> ConnInfo:
     from pgdyno.server import resolve_conninfo, server_behind
     from pgdyno.workload.cleanup import outside_own_database
 
-    asked = sort_out(given["what"])
-    text = conninfo_of(asked, given)
-    if asked.builtin or asked.spec_path or text is None:
+    positional = parse_positional(given["what"])
+    text = conninfo_of(positional, given)
+    if positional.builtin or positional.spec_path or text is None:
         raise UsageError(
             "cleanup requires a server: a database, a connection string, -h or -d",
             code="no-server-named",
@@ -63,13 +63,13 @@ def _server(given: dict[str, Any]) -> ConnInfo:
 
 def _show(left: list[str], plan: Plan) -> None:
     for line in plan.kept:
-        _say(f"kept: {line}")
+        _print_line(f"kept: {line}")
     if left:
-        _say(f"to restore: {', '.join(left)}, left changed by a killed pgdyno")
+        _print_line(f"to restore: {', '.join(left)}, left changed by a killed pgdyno")
     for removal in plan.removals:
-        _say(f"to remove: {removal.what}")
+        _print_line(f"to remove: {removal.what}")
     if not (left or plan.removals):
-        _say("nothing to remove")
+        _print_line("nothing to remove")
 
 
 def _confirm(*, yes: bool) -> None:
@@ -83,6 +83,6 @@ def _confirm(*, yes: bool) -> None:
         raise UsageError("nothing was removed", code="not-confirmed")
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     """Print one line; names may contain control characters."""
     click.echo(visible(line).replace("\n", "\\n"))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.again import words_of
 from pgdyno.cli.files import run_path
+from pgdyno.cli.given_options import given_options
 from pgdyno.cli.options import load_options, output_options, parse_assignments, settings_option
 from pgdyno.cli.output import print_result
-from pgdyno.cli.positional import sort_out
+from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
@@ -68,14 +68,14 @@ def command(**given: Any) -> None:
     from pgdyno.trial.compare import check_times
 
     check_times(given["slice_ms"], given["budget"])
-    words = sort_out(given["what"])
+    positional = parse_positional(given["what"])
     settings = parse_assignments(given["settings"], "--set")
     # --pool-max applies to the changed side only.
     base = {**given, "settings": given["base_settings"], "pool_max": None}
-    spec, spec_text = build_spec(words, base)
+    spec, spec_text = build_spec(positional, base)
     change = _change(spec, given, settings)
     path = run_path(given["output"], spec.name)
-    own = words_of("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
+    own = given_options("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
     with session_for("compare", given, spec, spec_text, path, own, settings) as session:
         result = compare(
             session,

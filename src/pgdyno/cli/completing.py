@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 def workloads(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Built-in workloads, and files: a spec is one."""
+    """Complete built-in workloads, and files, as specs are files."""
     from pgdyno.spec.mix import BUILTIN_SCRIPTS
 
     names = [name for name in BUILTIN_SCRIPTS if name.startswith(begun)]
@@ -19,7 +19,7 @@ def workloads(
 def scripts(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Built-in scripts that can be part of a mix."""
+    """Complete built-in scripts that can be part of a mix."""
     from pgdyno.spec.mix import MIXABLE_SCRIPTS
 
     return [CompletionItem(name) for name in MIXABLE_SCRIPTS if name.startswith(begun)]
@@ -28,19 +28,19 @@ def scripts(
 def faults(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Faults of drills."""
+    """Complete the faults of drills."""
     from pgdyno.drill.faults import fault_names
 
     return [CompletionItem(name) for name in fault_names() if name.startswith(begun)]
 
 
 def files(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Any file."""
+    """Complete any file."""
     return [CompletionItem(begun, type="file")]
 
 
 def directories(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """Any directory."""
+    """Complete any directory."""
     return [CompletionItem(begun, type="dir")]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pgdyno.cli.positional import Asked
+from pgdyno.cli.positional import Positional
 from pgdyno.errors import UsageError
 
 
-def conninfo_of(asked: Asked, given: Mapping[str, Any]) -> str | None:
+def conninfo_of(positional: Positional, given: Mapping[str, Any]) -> str | None:
     """Return the connection string of the positional arguments and -h -p -U -d.
 
     ``None`` if no server is named. Raises UsageError for contradictions.
@@ -18,28 +18,28 @@ def conninfo_of(asked: Asked, given: Mapping[str, Any]) -> str | None:
         "host": given["host"],
         "port": given["port"],
         "user": given["username"],
-        "dbname": _database(asked, given["dbname"]),
+        "dbname": _database(positional, given["dbname"]),
     }
     for option, value in zip(("-h", "-p", "-U", "-d"), parts.values(), strict=True):
         if value == "":
             raise UsageError(f"{option} is empty", code="empty-option", hint="leave it out")
     present = {name: value for name, value in parts.items() if value is not None}
-    if asked.conninfo is None and not present:
+    if positional.conninfo is None and not present:
         return None
-    return _joined(asked.conninfo, present)
+    return _merge_conninfo(positional.conninfo, present)
 
 
-def _database(asked: Asked, option: str | None) -> str | None:
+def _database(positional: Positional, option: str | None) -> str | None:
     """Return the database of -d or of a bare word. Raises UsageError if both are given."""
-    if asked.database is not None and option is not None:
+    if positional.database is not None and option is not None:
         raise UsageError(
-            f"two databases are given: {asked.database} and, with -d, {option}",
+            f"two databases are given: {positional.database} and, with -d, {option}",
             code="contradiction",
         )
-    return option if asked.database is None else asked.database
+    return option if positional.database is None else positional.database
 
 
-def _joined(conninfo: str | None, parts: dict[str, Any]) -> str:
+def _merge_conninfo(conninfo: str | None, parts: dict[str, Any]) -> str:
     """Return one connection string; -d may be a connection string too."""
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict, make_conninfo

@@ -11,8 +11,8 @@ import click
 from pgdyno.cli.completing import faults
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import print_result
-from pgdyno.cli.positional import sort_out
-from pgdyno.cli.servers import Turn, on_each, servers_of
+from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration
 from pgdyno.drill.faults import fault_names
 
@@ -87,28 +87,28 @@ def command(**given: Any) -> None:
     from pgdyno.record import RunFile
     from pgdyno.report.rows import cut_rows
 
-    asked, options = sort_out(given["what"]), _options(given)
+    positional, options = parse_positional(given["what"]), _options(given)
     fault = find_fault(options.fault)
-    servers = servers_of(asked, given, scale=_SCALE, clients=_CLIENTS)
+    servers = servers_of(positional, given, scale=_SCALE, clients=_CLIENTS)
     for spec, _ in servers.specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
-    turns = servers.turns(given["output"], name, _OWN_OPTIONS)
+    runs = servers.runs(given["output"], name, _OWN_OPTIONS)
     with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
 
-        def drill(turn: Turn, against: DrillResult | None) -> DrillResult:
-            named = {} if asked.spec_path else {"name": name}
+        def drill(run: ServerRun, against: DrillResult | None) -> DrillResult:
+            named = {} if positional.spec_path else {"name": name}
             return run_drill(
-                turn.spec.model_copy(update=named),
+                run.spec.model_copy(update=named),
                 options,
                 watcher=watcher,
-                run=turn.run_path,
-                spec_text=turn.spec_text,
-                asked=turn.words,
+                run=run.run_path,
+                spec_text=run.spec_text,
+                asked=run.words,
                 extra=None if against is None else partial(comparison, against=against),
             )
 
-        result = on_each(turns, drill)
+        result = run_on_each(runs, drill)
     with RunFile(result.run_file) as run:
         print_result(given["output_format"], run.path, run.run.result, cut_rows(run))
         check_drilled(result, run)

@@ -12,7 +12,7 @@ import shlex
 _SERVER_VARIABLES = ("PGSERVICE", "PGDATABASE", "PGHOST", "PGHOSTADDR", "PGPORT")
 
 
-def note_of_server_left_alone() -> str | None:
+def unused_server_note() -> str | None:
     """Return a note about the server named by the environment; ``None`` if there is none."""
     named = [name for name in _SERVER_VARIABLES if os.environ.get(name)]
     if not named:
@@ -20,11 +20,11 @@ def note_of_server_left_alone() -> str | None:
     verb = "names" if len(named) == 1 else "name"
     return (
         f"{' and '.join(named)} {verb} a server, which is not used: this run starts its own;"
-        f" to load the named server, add {_option_for_it()}"
+        f" to load the named server, add {_option_for_server()}"
     )
 
 
-def _option_for_it() -> str:
+def _option_for_server() -> str:
     """Return the option that selects the server of the environment."""
     value = {name: shlex.quote(os.environ.get(name, "")) for name in _SERVER_VARIABLES}
     if os.environ.get("PGSERVICE"):

@@ -19,7 +19,7 @@ def run_path(output: str | None, name: str) -> Path:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = RUNS_DIR / f"{name}-{stamp}.db"
         _make_dir(path.parent)
-        return _unused(path)
+        return _unused_path(path)
     if output == STDOUT:
         raise UsageError(
             "-o -: a run file is a database and cannot be written to stdout",
@@ -87,7 +87,7 @@ def _make_dir(path: Path) -> None:
         ) from None
 
 
-def _unused(path: Path) -> Path:
+def _unused_path(path: Path) -> Path:
     """Return ``path``, with a number appended if two runs begin within the same second."""
     candidate, number = path, 2
     while candidate.exists():

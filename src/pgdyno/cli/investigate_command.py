@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.again import words_of
 from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.given_options import given_options
 from pgdyno.cli.options import load_options, output_options, settings_option
 from pgdyno.cli.output import print_result
-from pgdyno.cli.positional import sort_out
+from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 
@@ -58,11 +58,11 @@ def command(**given: Any) -> None:
     from pgdyno.report.rows import step_rows
     from pgdyno.results.trust import check_trust
 
-    spec, spec_text = build_spec(sort_out(given["what"]), given)
+    spec, spec_text = build_spec(parse_positional(given["what"]), given)
     budget_ms = given["budget"] or spec.investigate.budget_ms
     path = run_path(given["output"], spec.name)
     report_path = page_path(given["report"], path)
-    own = words_of("budget", "allow", "may_apply", "drill")
+    own = given_options("budget", "allow", "may_apply", "drill")
     with session_for("investigate", given, spec, spec_text, path, own) as session:
         result = investigate(
             session,

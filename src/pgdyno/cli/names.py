@@ -37,7 +37,7 @@ def _changes(spec: Spec) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]
     for chapter in spec.story:
         yield chapter.vary, chapter.settings
     if spec.price.ladder is not None or spec.price.candidates:
-        asked = spec.price
-        wished = choose(asked.ladder, asked.candidates, spec, where="price.candidates")
-        for candidate in wished:
+        prices = spec.price
+        candidates = choose(prices.ladder, prices.candidates, spec, where="price.candidates")
+        for candidate in candidates:
             yield {**candidate.base.spec, **candidate.change.spec}, candidate.change.settings

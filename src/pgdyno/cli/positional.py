@@ -21,7 +21,7 @@ _SCRIPT_ENDINGS = (".sql", ".pgbench", ".bench")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Positional:
     """Positional arguments by kind: at most one workload or spec, at most one server."""
 
     builtin: str | None = None
@@ -31,7 +31,7 @@ class Asked:
     """A bare word; then ``conninfo`` is ``None``."""
 
 
-def sort_out(what: tuple[str, ...]) -> Asked:
+def parse_positional(what: tuple[str, ...]) -> Positional:
     """Sort arguments into workloads, spec files, connection strings and databases."""
     found: dict[str, Any] = {}
     for word in what:
@@ -46,7 +46,7 @@ def sort_out(what: tuple[str, ...]) -> Asked:
                 code="too-many-arguments",
             )
         found[kind] = Path(word) if kind == "spec_path" else word
-    return Asked(**found)
+    return Positional(**found)
 
 
 def _kind_of(word: str) -> str:

@@ -8,8 +8,8 @@ import click
 
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import print_result
-from pgdyno.cli.positional import sort_out
-from pgdyno.cli.servers import Turn, on_each, servers_of
+from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def command(**given: Any) -> None:
     from pgdyno.report.rows import price_rows
     from pgdyno.results.trust import check_trust
 
-    words = sort_out(given["what"])
-    servers = servers_of(words, given, scale=_SCALE, clients=_CLIENTS)
+    positional = parse_positional(given["what"])
+    servers = servers_of(positional, given, scale=_SCALE, clients=_CLIENTS)
     first = servers.specs[0][0]
     options = price_options(
         first,
@@ -76,16 +76,16 @@ def command(**given: Any) -> None:
     for spec, _ in servers.specs:
         check_price(spec, options.candidates, options.cuts)
 
-    def one(turn: Turn, against: Priced | None) -> Priced:
+    def price_server(run: ServerRun, against: Priced | None) -> Priced:
         with session_for(
-            "price", given, turn.spec, turn.spec_text, turn.run_path, turn.words
+            "price", given, run.spec, run.spec_text, run.run_path, run.words
         ) as session:
             return price(session, options, against=against)
 
-    turns = servers.turns(given["output"], f"{first.name}-price", _OWN)
-    priced = on_each(turns, one)
+    runs = servers.runs(given["output"], f"{first.name}-price", _OWN)
+    priced = run_on_each(runs, price_server)
     result = priced.result
-    path = turns[0].run_path
+    path = runs[0].run_path
     print_result(given["output_format"], path, result.to_json(), price_rows(result))
     check_trust(result)
     check_promises(result)

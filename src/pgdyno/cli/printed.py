@@ -1,4 +1,4 @@
-"""JSON output on stdout, limited to one document for each command."""
+"""Output: JSON on stdout, limited to one document for each command, and text made printable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from dataclasses import dataclass
 
 import click
+
+from pgdyno.redact import blank
+from pgdyno.visible import visible
 
 
 @dataclass
@@ -22,3 +25,8 @@ def print_json(value: object) -> None:
     if printed is not None:
         printed.json = True
     click.echo(json.dumps(value, indent=2).replace("\x7f", "\\u007f"))
+
+
+def printable(text: str) -> str:
+    """Return text that may quote a server, a file or user input, made safe for a terminal."""
+    return visible(blank(text))

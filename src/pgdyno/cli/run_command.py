@@ -9,7 +9,7 @@ import click
 from pgdyno.cli.files import run_path
 from pgdyno.cli.options import all_of, load_options, output_options, settings_option
 from pgdyno.cli.output import print_result, print_statements
-from pgdyno.cli.positional import sort_out
+from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.run_options import RUN_OPTIONS
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
@@ -34,13 +34,13 @@ def command(**given: Any) -> None:
       pgdyno run -i -s 10 shop        same as pgbench -i -s 10 shop
       pgdyno run -c 8 -T 60 shop      same as pgbench -c 8 -T 60 shop
     """
-    from pgdyno.cli.session import only_initialise, session_for
+    from pgdyno.cli.session import initialise_only, session_for
     from pgdyno.investigate import observe
     from pgdyno.record import RunFile
     from pgdyno.report.rows import interval_rows
     from pgdyno.results.trust import check_trust
 
-    spec, spec_text = build_spec(sort_out(given["what"]), given)
+    spec, spec_text = build_spec(parse_positional(given["what"]), given)
     if given["initialize"] and given["transactions"] is None and given["time"] is None:
         if given["output_format"] != "text":
             raise UsageError(
@@ -48,7 +48,7 @@ def command(**given: Any) -> None:
                 code="contradiction",
                 hint="add -t or -T to run a load after the initialization",
             )
-        only_initialise(spec, given)
+        initialise_only(spec, given)
         return
     path = run_path(given["output"], spec.name)
     with session_for("run", given, spec, spec_text, path) as session:

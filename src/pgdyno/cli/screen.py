@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from pgdyno.cli.printed import printable
 from pgdyno.conduct.watch import Silent, Tick, Watcher
-from pgdyno.redact import blank
-from pgdyno.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -37,7 +36,7 @@ class _Notes(Silent):
 
     def note(self, text: str) -> None:
         """Print a line."""
-        print(fit(text), file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 class _Lines:
@@ -86,7 +85,7 @@ class _Lines:
     def _write(self, text: str) -> None:
         now_s = time.monotonic() - self._began_s
         shown = f"{time.time():.3f}" if self._timestamps else f"{now_s:7.1f}"
-        print(f"{shown} s  {fit(text)}", file=sys.stderr, flush=True)
+        print(f"{shown} s  {printable(text)}", file=sys.stderr, flush=True)
 
 
 class _Bars:
@@ -123,7 +122,7 @@ class _Bars:
     def phase(self, text: str, lasts_s: float | None = None) -> None:
         """Set the description, and a bar that advances with time."""
         self._phase_began_s, self._phase_lasts_s = time.monotonic(), lasts_s
-        self._progress.update(self._task, description=fit(text), total=lasts_s, completed=0)
+        self._progress.update(self._task, description=printable(text), total=lasts_s, completed=0)
 
     def step(self, text: str) -> None:
         """Print a line above the display."""
@@ -131,12 +130,12 @@ class _Bars:
 
     def note(self, text: str) -> None:
         """Print a line above the display."""
-        self._progress.console.print(fit(text), highlight=False, markup=False)
+        self._progress.console.print(printable(text), highlight=False, markup=False)
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Update the bar."""
         self._phase_lasts_s = None
-        self._progress.update(self._task, description=fit(what), completed=done, total=total)
+        self._progress.update(self._task, description=printable(what), completed=done, total=total)
 
     def tick(self, tick: Tick) -> None:
         """Update the figures beside the bar, and a bar that advances with time."""
@@ -144,11 +143,6 @@ class _Bars:
         if self._phase_lasts_s is not None:
             passed_s = min(time.monotonic() - self._phase_began_s, self._phase_lasts_s)
             self._progress.update(self._task, completed=passed_s)
-
-
-def fit(text: str) -> str:
-    """Return text that may quote a server, a file or user input, made safe for stderr."""
-    return visible(blank(text))
 
 
 def _line(ticks: list[Tick]) -> str:

@@ -1,4 +1,4 @@
-"""One or two servers of a command that accepts --pg-bindir twice.
+"""The one or two servers of a command that accepts --pg-bindir twice.
 
 The second server is measured first, because the result of the first is compared with it.
 """
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgdyno.cli.again import words_of
 from pgdyno.cli.files import run_path
-from pgdyno.cli.positional import Asked
+from pgdyno.cli.given_options import given_options
+from pgdyno.cli.positional import Positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Turn:
+class ServerRun:
     """The work to do on one of the servers."""
 
     spec: Spec
@@ -40,19 +40,21 @@ class Servers:
     specs: tuple[tuple[Spec, str], ...]
     """Spec and text of its file ('' without a file), first server first."""
 
-    def turns(self, output: str | None, name: str, own: tuple[str, ...]) -> list[Turn]:
-        """Return the turn of each server, with a new run file by :func:`run_path`; the second
+    def runs(self, output: str | None, name: str, own: tuple[str, ...]) -> list[ServerRun]:
+        """Return the run on each server, with a new run file by :func:`run_path`; the second
         server's has the suffix ``-against``. ``own`` names the command's own options."""
         path = run_path(output, name)
         paths = [path]
         if len(self.specs) > 1:
             own = (*own, "pg_bindir")
             paths.append(run_path(str(path.with_stem(f"{path.stem}-against")), name))
-        words = words_of(*own)
-        return [Turn(*spec, each, words) for spec, each in zip(self.specs, paths, strict=True)]
+        words = given_options(*own)
+        return [ServerRun(*spec, each, words) for spec, each in zip(self.specs, paths, strict=True)]
 
 
-def servers_of(asked: Asked, given: Mapping[str, Any], *, scale: int, clients: int) -> Servers:
+def servers_of(
+    positional: Positional, given: Mapping[str, Any], *, scale: int, clients: int
+) -> Servers:
     """Return the servers of the command line, by :func:`build_spec`, for each --pg-bindir.
 
     Without a spec file, ``scale`` and ``clients`` are the defaults. Raises now for binaries that
@@ -64,13 +66,13 @@ def servers_of(asked: Asked, given: Mapping[str, Any], *, scale: int, clients: i
             "--pg-bindir can be given at most twice, to compare two servers",
             code="too-many-servers",
         )
-    if asked.spec_path is None:
+    if positional.spec_path is None:
         given = {
             **given,
             "scale": given["scale"] or max(scale, given["clients"] or clients),
             "clients": given["clients"] or clients,
         }
-    specs = tuple(build_spec(asked, {**given, "pg_bindir": bindir}) for bindir in bindirs)
+    specs = tuple(build_spec(positional, {**given, "pg_bindir": bindir}) for bindir in bindirs)
     from pgdyno.conduct import check_binaries
 
     for spec, _ in specs if len(specs) > 1 else ():
@@ -78,9 +80,9 @@ def servers_of(asked: Asked, given: Mapping[str, Any], *, scale: int, clients: i
     return Servers(specs)
 
 
-def on_each(turns: list[Turn], do: Callable[[Turn, Result | None], Result]) -> Result:
+def run_on_each(runs: list[ServerRun], do: Callable[[ServerRun, Result | None], Result]) -> Result:
     """Return the result of ``do`` on the first server, given its result on the second, if any."""
     against = None
-    for turn in reversed(turns[1:]):
-        against = do(turn, against)
-    return do(turns[0], against)
+    for run in reversed(runs[1:]):
+        against = do(run, against)
+    return do(runs[0], against)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pgdyno.cli.environment import note_of_server_left_alone
+from pgdyno.cli.environment import unused_server_note
 from pgdyno.cli.password import with_password
 from pgdyno.cli.screen import watcher_for
 from pgdyno.conduct import Session, initialise, open_session
@@ -46,7 +46,7 @@ def session_for(
         every_s=given["progress"] / 1000,
         timestamps=given.get("progress_timestamp", False),
     ) as watcher:
-        note = note_of_server_left_alone() if spec.server.kind == "embedded" else None
+        note = unused_server_note() if spec.server.kind == "embedded" else None
         if note is not None:
             watcher.note(note)
         with open_session(
@@ -63,7 +63,7 @@ def session_for(
             check_something_succeeded(session.reader())
 
 
-def only_initialise(spec: Spec, given: Mapping[str, Any]) -> None:
+def initialise_only(spec: Spec, given: Mapping[str, Any]) -> None:
     """Create the tables and print where they are."""
     spec = with_password(spec, given.get("prompt"))
     began_s = time.monotonic()

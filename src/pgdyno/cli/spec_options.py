@@ -12,7 +12,7 @@ from typing import Any
 from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.init_options import init_fields
 from pgdyno.cli.options import parse_assignments
-from pgdyno.cli.positional import Asked
+from pgdyno.cli.positional import Positional
 from pgdyno.cli.run_options import check_tries, log_fields
 from pgdyno.cli.scripts import script_parts, variables_of
 from pgdyno.errors import UsageError
@@ -29,34 +29,36 @@ _STARTED_ONLY = (
 )  # fmt: skip
 
 
-def build_spec(asked: Asked, given: Mapping[str, Any]) -> tuple[Any, str]:
+def build_spec(positional: Positional, given: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the spec of arguments and options, and the spec file's text ('' without one)."""
     from pgdyno.conduct import check_server_named, read_spec_or_run
     from pgdyno.spec import spec_from_fields
     from pgdyno.spec.mix import DEFAULT_SCRIPT
 
-    if asked.spec_path is None:
+    if positional.spec_path is None:
         _check_arrival(given)
-    overrides = _overrides(asked, given)
-    if asked.spec_path is not None:
-        spec, text = read_spec_or_run(asked.spec_path, overrides, _each_group(given))
-        check_server_named(spec, asked.spec_path)
+    overrides = _overrides(positional, given)
+    if positional.spec_path is not None:
+        spec, text = read_spec_or_run(positional.spec_path, overrides, _group_fields(given))
+        check_server_named(spec, positional.spec_path)
         return spec, text
     scripts = [*given["files"], *given["builtins"]]
-    name = asked.builtin or (Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT)
+    name = positional.builtin or (
+        Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT
+    )
     return spec_from_fields(
-        {"name": _safe_name(name), **overrides, "clients": [_each_group(given)]}
+        {"name": _safe_name(name), **overrides, "clients": [_group_fields(given)]}
     ), ""
 
 
-def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
+def _overrides(positional: Positional, given: Mapping[str, Any]) -> dict[str, Any]:
     check_tries(given)
     overrides: dict[str, Any] = {}
-    server = _server_fields(asked, given)
+    server = _server_fields(positional, given)
     if server:
         overrides["server"] = server
     workload = {
-        "script": script_parts(given, asked.builtin),
+        "script": script_parts(given, positional.builtin),
         "scale": given["scale"],
         "variables": variables_of(given["define"]) or None,
         **init_fields(given),
@@ -79,8 +81,8 @@ def _overrides(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     return overrides
 
 
-def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
-    conninfo = conninfo_of(asked, given)
+def _server_fields(positional: Positional, given: Mapping[str, Any]) -> dict[str, Any]:
+    conninfo = conninfo_of(positional, given)
     if conninfo is None:
         if given["control"] is not None:
             raise UsageError(
@@ -134,7 +136,7 @@ def _server_fields(asked: Asked, given: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _each_group(given: Mapping[str, Any]) -> dict[str, Any]:
+def _group_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that the options set in every client group."""
     pool = _without_none({"max": given["pool_max"], "max_wait": _ms(given["pool_max_wait"])})
     limit_us = given["latency_limit"]

@@ -14,7 +14,7 @@ from pgdyno.cli.types import Duration
 _PATHS = ("recording", "pg_bindir")
 
 
-def words_of(*names: str) -> list[str]:
+def given_options(*names: str) -> list[str]:
     """Return option and value of each of the parameters ``names`` that was given."""
     context = click.get_current_context()
     given = (
@@ -33,10 +33,10 @@ def _words(parameter: click.Parameter, value: Any) -> Iterator[str]:
         return
     several = isinstance(value, Sequence) and not isinstance(value, str)
     for each in value if several else [value]:
-        yield from (option, _spelled(parameter, each))
+        yield from (option, _text_of(parameter, each))
 
 
-def _spelled(parameter: click.Parameter, value: Any) -> str:
+def _text_of(parameter: click.Parameter, value: Any) -> str:
     if isinstance(parameter.type, Duration):
         return f"{value}ms"
     return str(Path(value).absolute()) if parameter.name in _PATHS else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_INSTEAD = {
+_REPLACEMENTS = {
     ("--debug",): "leave it out: --verbose-errors prints every error",
     ("--continue-on-error",): (
         "leave it out: a failed transaction is counted by its SQLSTATE, and a lost"
@@ -11,7 +11,7 @@ _INSTEAD = {
 }
 
 
-def instead_of(option: str) -> str | None:
+def replacement_hint(option: str) -> str | None:
     """Return the hint for pgbench's ``option``; ``None`` if it is not an option of pgbench."""
     name = option.partition("=")[0]
-    return next((hint for names, hint in _INSTEAD.items() if name in names), None)
+    return next((hint for names, hint in _REPLACEMENTS.items() if name in names), None)
