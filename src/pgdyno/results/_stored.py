@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from pgdyno.record import Recorder, RunFile
+from pgdyno.results.common import FROM_FILE
 from pgdyno.results.compare import CompareResult
 from pgdyno.results.drill import DrillResult
 from pgdyno.results.investigate import InvestigateResult
@@ -20,7 +21,7 @@ BY_COMMAND: dict[str, type[Result]] = {
     "price": PriceResult,
     "drill": DrillResult,
 }
-"""The type of each result that a run file keeps, by command."""
+"""Command → type of its result in the run file."""
 
 
 def store(recorder: Recorder, result: Result) -> None:
@@ -34,6 +35,6 @@ def load(run: RunFile) -> Result | None:
     if result_type is None or not run.run.result:
         return None
     try:
-        return result_type.model_validate(run.run.result)
-    except ValidationError:
+        return result_type.model_validate(run.run.result, context=FROM_FILE)
+    except (ValidationError, LookupError, TypeError):
         return None

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 SCHEMA_VERSION = 2
 """Schema version of the results of run, compare and investigate, and of ``unfinished``."""
@@ -33,6 +42,10 @@ SetBy = Annotated[
         " ALTER SYSTEM"
     ),
 ]
+Fields = Mapping[str, Any]
+IfAbsent = Mapping[str, Callable[[Fields], Any]]
+FROM_FILE = "from file"
+"""Validation context of a result that is read from a run file, maybe of an older version."""
 ChangeJson = dict[str, Any]
 """A change, as ``Change.to_json`` has it."""
 
@@ -47,6 +60,16 @@ class Part(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
     )
+    if_absent: ClassVar[IfAbsent] = {}
+    """Member that files of older versions lack → its value, from the object's other members."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_absent(cls, fields: Any, info: ValidationInfo) -> Any:
+        if info.context != FROM_FILE or not isinstance(fields, Mapping):
+            return fields
+        filled = {name: make(fields) for name, make in cls.if_absent.items() if name not in fields}
+        return {**fields, **filled}
 
     def to_json(self) -> dict[str, Any]:
         """Return the object as ``--format json`` prints it: without optional keys that are not
@@ -78,6 +101,8 @@ class Head(Part):
     incidents: Incidents
     emulated: str | None
     """The emulated disks of the measurement, in words; null: none"""
+
+    if_absent: ClassVar[IfAbsent] = {"database": lambda _: None, "incidents": lambda _: ()}
 
 
 class Verdict(Part):
@@ -151,6 +176,8 @@ class LedgerColumns(Part):
     """Under way or waiting when the slices began: intended + carried_in = done + failed + skipped +
     cancelled + backlog; 0 for a whole run"""
 
+    if_absent: ClassVar[IfAbsent] = {"over": lambda _: "measured", "carried_in": lambda _: 0}
+
 
 class ErrorCount(Part):
     """An error by SQLSTATE and position in the script"""
@@ -171,3 +198,9 @@ class ErrorCount(Part):
     context: str
     excerpt: str
     advice: str
+
+    if_absent: ClassVar[IfAbsent] = {
+        **dict.fromkeys(("group", "file", "statement", "detail", "hint"), lambda _: ""),
+        **dict.fromkeys(("context", "excerpt", "advice"), lambda _: ""),
+        **dict.fromkeys(("line", "client"), lambda _: None),
+    }

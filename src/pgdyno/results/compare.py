@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -11,7 +11,9 @@ from pgdyno.results.common import (
     ChangeJson,
     Effect,
     FailuresBySide,
+    Fields,
     Head,
+    IfAbsent,
     Interval95,
     Measure,
     NoiseFloor,
@@ -58,6 +60,13 @@ class BothSides(Part):
     after: float
 
 
+def _not_assessed(_result: Fields) -> Fields:
+    lists = ("remedies", "drills", "needs", "not_in_catalogue")
+    flags = {"checkpoint_bound": False, "acts_on_existing_rows": True}
+    texts = {"durability_class": "unknown", "bound": "", "price": ""}
+    return {**texts, **flags, **dict.fromkeys(lists, ())}
+
+
 class CompareResult(Head):
     model_config = ConfigDict(title="pgdyno compare --format json")
 
@@ -81,3 +90,10 @@ class CompareResult(Head):
     """null without a verdict"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
+
+    if_absent: ClassVar[IfAbsent] = {
+        **Head.if_absent,
+        "catalogue": _not_assessed,
+        "set_by": lambda _: {},
+        "failures": lambda _: None,
+    }

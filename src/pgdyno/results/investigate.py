@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -11,6 +11,7 @@ from pgdyno.results.common import (
     Effect,
     FailuresBySide,
     Head,
+    IfAbsent,
     Measure,
     NoiseFloor,
     Outcome,
@@ -41,9 +42,12 @@ class Step(Part):
     effect: Effect
     latency_p99_ratio: float
     compared: Measure
-    failures: FailuresBySide
+    failures: FailuresBySide | None
+    """null: not recorded"""
     verdict: Outcome
     decision: Decision
+
+    if_absent: ClassVar[IfAbsent] = {"set_by": lambda _: {}, "failures": lambda _: None}
 
 
 class NotMeasured(Part):

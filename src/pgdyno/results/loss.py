@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pgdyno.results.common import Number, Part
+from pgdyno.results.common import IfAbsent, Number, Part
 
 
 class Drilled(Part):
@@ -40,6 +40,8 @@ class Drilled(Part):
     """Cuts that lost more than documented"""
     broke_off: str | None = None
     """The reason why the drill ended early"""
+
+    if_absent: ClassVar[IfAbsent] = {"promised": lambda _: True}
 
 
 class NotDrilled(Part):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from pgdyno.results.common import (
     ChangeJson,
     FailuresBySide,
+    IfAbsent,
     Incidents,
     Interval95,
     Measure,
@@ -37,6 +38,8 @@ class Gain(Part):
     failures: FailuresBySide | None = None
     baseline_tps: float
     changed_tps: float
+
+    if_absent: ClassVar[IfAbsent] = {"set_by": lambda _: {}}
 
 
 class NotMeasured(Part):
@@ -86,6 +89,8 @@ class PriceList(Part):
     prices: tuple[Price, ...]
     verdict: str
     elapsed_s: float
+
+    if_absent: ClassVar[IfAbsent] = {"incidents": lambda _: ()}
 
 
 class Difference(Part):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
 
@@ -10,7 +10,9 @@ from pgdyno.results.common import (
     ChangeJson,
     ErrorCount,
     Failures,
+    Fields,
     Head,
+    IfAbsent,
     Latency,
     LedgerColumns,
     Number,
@@ -122,6 +124,10 @@ class Group(Part):
     latency_ms: Latencies
     connections: Connections
 
+    if_absent: ClassVar[IfAbsent] = {
+        "clients_connected": lambda group: group["connections"]["open"]
+    }
+
 
 class Statement(Part):
     group: str
@@ -174,6 +180,19 @@ class Finding(Part):
     remedies: tuple[Proposal, ...]
 
 
+def _failures(result: Fields) -> Fields:
+    """Return the failures by the ledger, which does not have their most frequent error."""
+    ledger = result["ledger"]
+    ended = ledger["done"] + ledger["failed"]
+    share = ledger["failed"] / ended if ended else 0.0
+    return {"count": ledger["failed"], "share": share, "sqlstate": None, "message": None}
+
+
+def _not_searched(_result: Fields) -> Fields:
+    why = "an older version recorded the run"
+    return {"changes": (), "changes_absent": why, "drops": (), "drops_absent": why}
+
+
 class RunResult(Head):
     model_config = ConfigDict(title="pgdyno run --format json")
 
@@ -194,3 +213,11 @@ class RunResult(Head):
     errors: tuple[ErrorCount, ...]
     generator: Generator
     findings: tuple[Finding, ...]
+
+    if_absent: ClassVar[IfAbsent] = {
+        **Head.if_absent,
+        "failures": _failures,
+        "ledger_measured": lambda result: {**result["ledger"], "over": "measured"},
+        "throughput_over_time": _not_searched,
+        "throughput_by_clients": lambda _: None,
+    }
