@@ -1,6 +1,6 @@
-"""``python -m benches``: pgdyno against its peers, in one run; writes the results and their page.
+"""``python -m benches``: measure pgdyno and its peers in one run; write the results and the page.
 
-The figures are ratios within one run; absolute speeds say more about the machine than about pgdyno.
+The figures are ratios within one run; absolute speeds depend on the machine.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from pgdyno.errors import PgdynoError
 PAGE = ROOT / "docs" / "benchmarks.md"
 CLIENTS = (1, 8, 64, 256, 1000)
 _WHOLE = {"scripts": SCRIPTS, "clients": CLIENTS, "transports": TRANSPORTS}
-"""What must be measured for the published results to be replaced."""
+"""Options of a run that replaces the published results."""
 _SCALE = 10
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, write, print; the exit status."""
+    """Measure, write and print the results; return the exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
     _raise_open_files()
     try:
@@ -68,7 +68,7 @@ def _bench(given: Sequence[str]) -> None:
 
 
 def _raise_open_files() -> None:
-    """Every contender inherits the limit; 1,000 connections are more than the usual one."""
+    """Raise the limit of open files, which contenders inherit, for 1,000 connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         def read(text: str) -> list[Any]:
             values = [kind(word) for word in text.split(",")]
             if kind is str and (unknown := set(values) - set(choices)):
-                raise argparse.ArgumentTypeError(f"no {', '.join(sorted(unknown))} here")
+                raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
             return values
 
         parser.add_argument(name, type=read, default=list(choices), metavar="A,B", help=what)
@@ -95,11 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a slice")
     parser.add_argument("--budget", type=float, default=21, metavar="MIN", help="for the matrix")
     parser.add_argument("--scale", type=int, default=_SCALE)
-    parser.add_argument("--crowd", type=int, default=10_000, help="connections to weigh")
-    parser.add_argument("--storm", type=int, default=1_000, help="connections made at once")
-    where = "the published ones for the whole matrix, partial.* beside them otherwise"
-    parser.add_argument("--output", type=Path, help=f"the results, JSON ({where})")
-    parser.add_argument("--page", type=Path, help="the page made of them (likewise)")
+    parser.add_argument("--crowd", type=int, default=10_000, help="connections of the part memory")
+    parser.add_argument("--storm", type=int, default=1_000, help="clients that connect at once")
+    where = "default: the published files for the whole matrix, otherwise partial.*"
+    parser.add_argument("--output", type=Path, help=f"file for the results, JSON ({where})")
+    parser.add_argument("--page", type=Path, help="file for the page (likewise)")
     parser.add_argument("--profile", choices=("release", "dev"), default="release")
     return parser
 

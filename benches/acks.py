@@ -1,4 +1,4 @@
-"""What the clients' own record of acknowledged commits costs: with it against without, in pairs."""
+"""Cost of the ack ledger: slices with it and without it, in pairs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from pgdyno.stats import paired_effect
 
 @dataclass(frozen=True)
 class WithAcks:
-    """pgdyno that keeps the record, in a folder of its own each time."""
+    """pgdyno with an ack ledger, in a new directory for each slice."""
 
     server: BenchServer
     child: EngineChild
     name: str = "pgdyno with acks"
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice."""
-        with tempfile.TemporaryDirectory() as folder:
-            contender = Pgdyno(self.server, self.child, self.name, {"acks": folder})
+        """Measure one slice."""
+        with tempfile.TemporaryDirectory() as directory:
+            contender = Pgdyno(self.server, self.child, self.name, {"acks": directory})
             return contender.measure(case, seconds)
 
 
 def acks_cost(
     server: BenchServer, child: EngineChild, cases: Sequence[Case], *, pairs: int, seconds: float
 ) -> list[dict[str, Any]]:
-    """Ratio with/without of throughput and CPU per transaction, a row for each case."""
+    """Return ratios with/without of throughput and CPU per transaction, rows for each case."""
     rng = random.Random(3)
     sides: list[Contender] = [Pgdyno(server, child, "pgdyno"), WithAcks(server, child)]
     rows = []

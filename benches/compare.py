@@ -1,4 +1,4 @@
-"""Ratios between contenders, in pairs: the samples of one round and case belong together."""
+"""Ratios between contenders, paired by round and case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VALUE: dict[Metric, Callable[[Sample], float]] = {
 
 @dataclass(frozen=True)
 class Ratio:
-    """pgdyno over a peer in one case; ``effect`` is None with fewer than two pairs."""
+    """Ratio of pgdyno to a peer in one case; ``effect`` is None with fewer than two pairs."""
 
     case: Case
     metric: Metric
@@ -30,7 +30,7 @@ class Ratio:
 
 
 def typical(matrix: Matrix, case: Case, contender: str, metric: Metric) -> float | None:
-    """The geometric mean of a contender's slices."""
+    """Return the geometric mean of a contender's slices."""
     samples = [sample for sample in _samples(matrix, case, contender) if sample]
     if not samples:
         return None
@@ -38,7 +38,7 @@ def typical(matrix: Matrix, case: Case, contender: str, metric: Metric) -> float
 
 
 def best(matrix: Matrix, case: Case, family: str, metric: Metric) -> str | None:
-    """Who of a family (``pgbench``: all its -j) did best, by the geometric mean."""
+    """Return the best contender of a family (``pgbench``: all -j), by the geometric mean."""
     found = {
         row.contender: value
         for row in matrix.rows
@@ -51,7 +51,7 @@ def best(matrix: Matrix, case: Case, family: str, metric: Metric) -> str | None:
 
 
 def ratio(matrix: Matrix, case: Case, metric: Metric, peer: str, over: str = PGDYNO) -> Ratio:
-    """``over`` / ``peer`` from the rounds in which both had their slice."""
+    """Return ``over`` / ``peer`` of the rounds with slices of both."""
     pairs = [
         (_VALUE[metric](theirs), _VALUE[metric](ours))
         for theirs, ours in zip(
@@ -64,7 +64,7 @@ def ratio(matrix: Matrix, case: Case, metric: Metric, peer: str, over: str = PGD
 
 
 def cases_of(matrix: Matrix) -> list[Case]:
-    """The cases, in the order of measuring."""
+    """Return the cases in the order in which they were measured."""
     return list(dict.fromkeys(row.case for row in matrix.rows))
 
 

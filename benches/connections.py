@@ -1,7 +1,7 @@
-"""Many connections: memory for each, how fast they are made, and what making one costs.
+"""Many connections: memory per connection, and rate and CPU of connecting.
 
-Ten thousand connect to the least of a server (``benches/bare``), since no PostgreSQL of this size
-carries so many. How fast they are made is also measured on PostgreSQL, where its forking counts.
+Ten thousand clients connect to a minimal server (``benches/bare``), since PostgreSQL on such a
+machine does not support so many. The rate is also measured on PostgreSQL, with its forks.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _THINK = "200ms"
 
 
 @contextmanager
-def least_server(program: str) -> Iterator[ConnInfo]:
-    """The least of a server, on a Unix socket."""
-    with tempfile.TemporaryDirectory() as folder:
-        conninfo = ConnInfo(folder, 5432, "bench", None, "bench")
+def minimal_server(program: str) -> Iterator[ConnInfo]:
+    """Run the minimal server, on a Unix socket."""
+    with tempfile.TemporaryDirectory() as directory:
+        conninfo = ConnInfo(directory, 5432, "bench", None, "bench")
         process = subprocess.Popen(
             [program, "serve", *address_options(conninfo)], stdout=subprocess.PIPE, text=True
         )
@@ -36,18 +36,18 @@ def least_server(program: str) -> Iterator[ConnInfo]:
             try:
                 assert process.stdout is not None
                 if not json.loads(process.stdout.readline() or "{}").get("ready"):
-                    raise BenchError("the least of a server did not start")
+                    raise BenchError("the minimal server did not start")
                 yield conninfo
             finally:
                 process.kill()
 
 
 def memory_per_connection(program: str, clients: int) -> list[dict[str, Any]]:
-    """Memory of pgdyno's process for each of ``clients`` connections: idle, and after use."""
+    """Return the memory of pgdyno's process per connection, of idle and of used connections."""
     rows = []
     case = Case("select-only", 1, "unix")
     for idle in (True, False):
-        with least_server(program) as conninfo, EngineChild() as child:
+        with minimal_server(program) as conninfo, EngineChild() as child:
             config = config_for(conninfo, case, 1, group={} if idle else {"think": _THINK})
             if idle:
                 config["groups"][0]["idle"] = True
@@ -64,7 +64,7 @@ def memory_per_connection(program: str, clients: int) -> list[dict[str, Any]]:
 
 
 def storm(server: BenchServer, child: EngineChild, clients: int, *, rounds: int) -> dict[str, Any]:
-    """All clients at once: seconds until the last is connected, beside pgbench; medians."""
+    """Return the seconds until all clients are connected, for pgdyno and pgbench; medians."""
     case = Case("select-only", clients, "unix")
     config = config_for(server.conninfo("unix"), case, server.scale)
     ours: list[float] = []
@@ -82,8 +82,8 @@ def storm(server: BenchServer, child: EngineChild, clients: int, *, rounds: int)
 def reconnecting(
     server: BenchServer, child: EngineChild, clients: int, *, rounds: int, seconds: float
 ) -> dict[str, Any]:
-    """A connection for each transaction: per second, and the client's CPU for each; ``pgbench -C``
-    beside it; medians."""
+    """Return rate and CPU of transactions with a connection each, for pgdyno and ``pgbench -C``;
+    medians."""
     case = Case("select-only", clients, "unix")
     group = {"connection": "per-transaction"}
     config = config_for(server.conninfo("unix"), case, server.scale, group=group)

@@ -1,7 +1,7 @@
-"""pgdyno as a contender: its engine in a process of its own, which is what its CPU time is read of.
+"""pgdyno as a contender: its engine in a separate process, whose CPU time is measured.
 
-The process (``benches.engine_child``) does what ``pgdyno run`` does while a slice lasts, so its
-figures include the coordinator, the collecting of full histograms and the writing of the run file.
+During a slice the process (``benches.engine_child``) does what ``pgdyno run`` does: its figures
+include the coordinator, the collection of full histograms and the writing of the run file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pgdyno.workload import load_workloads
 
 
 class EngineChild:
-    """A process that runs loads one after another. As a context manager it ends itself."""
+    """A process that runs loads one after another; a context manager that ends it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -37,11 +37,11 @@ class EngineChild:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process ID."""
         return self._process.pid
 
     def ask(self, task: str, config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-        """Have a load run. Raises BenchError with what the engine complains of."""
+        """Have a load run. Raises BenchError with the message of the engine."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"task": task, "config": config, "options": options}
@@ -65,7 +65,7 @@ class EngineChild:
     ) -> None:
         if kind is not None:
             self._process.kill()
-        self._process.__exit__(kind, error, trace)  # closes its stdin, at which it ends
+        self._process.__exit__(kind, error, trace)  # closes its stdin, which ends it
 
 
 def config_for(
@@ -76,7 +76,8 @@ def config_for(
     load: Mapping[str, Any] | None = None,
     group: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What the conductor makes of a spec with one group, ``load`` and ``group`` in its words."""
+    """Return the engine's configuration for a spec with one group; ``load`` and ``group`` have the
+    keys of a spec."""
     spec = spec_from_fields(
         {
             "name": "bench",
@@ -91,7 +92,7 @@ def config_for(
 
 @dataclass
 class Pgdyno:
-    """The engine, with ``load`` as in a spec. CPU: the whole process, while a slice lasts."""
+    """The engine, with ``load`` as in a spec. CPU: the whole process, during the slice."""
 
     server: BenchServer
     child: EngineChild
@@ -99,7 +100,7 @@ class Pgdyno:
     load: Mapping[str, Any] = field(default_factory=dict)
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice."""
+        """Measure one slice."""
         conninfo = self.server.conninfo(case.transport)
         config = config_for(conninfo, case, self.server.scale, load=self.load)
         return plausible(Sample(**self.child.ask("slice", config, seconds=seconds)), self.name)

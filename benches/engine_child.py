@@ -1,7 +1,7 @@
-"""The process that carries pgdyno's engine for a benchmark: requests on stdin, answers on stdout.
+"""The process of pgdyno's engine in a benchmark: requests on stdin, answers on stdout.
 
-``python -m benches.engine_child``; one JSON object per line either way. A load is run as the
-conductor runs it, with its recorder and a run file, which is thrown away.
+``python -m benches.engine_child``; one JSON object per line. A load is run as by the conductor,
+with a recorder and a run file, which is removed afterwards.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Counting(Recorder):
 
 
 class Work:
-    """A load at work, and what it has counted so far."""
+    """A running load and its counts."""
 
-    def __init__(self, config: Mapping[str, Any], folder: str) -> None:
+    def __init__(self, config: Mapping[str, Any], directory: str) -> None:
         self.clients = sum(group["clients"] for group in config["groups"])
         self.reconnecting = any(group.get("connection") for group in config["groups"])
-        path = Path(folder) / "bench.db"
+        path = Path(directory) / "bench.db"
         self.recorder = cast(Counting, Counting.create(path, name="bench", command="run"))
         standstill = Standstill(lambda: 0.0)
         self.load = RunningLoad(config, self.recorder, Silent(), standstill)
@@ -70,7 +70,7 @@ class Work:
         return at_ns
 
     def sum(self, key: str, tag: int | None = None) -> int:
-        """A column's sum over all scripts, of the intervals with that tag, or of all."""
+        """Return a column's sum over all scripts, of the intervals with ``tag``, or of all."""
         return sum(
             row[key]
             for interval in self.recorder.intervals
@@ -79,7 +79,7 @@ class Work:
         )
 
     def histogram(self, rows: str, name: str, tag: int | None) -> Histogram:
-        """A histogram summed over the rows of the intervals with that tag, or of all."""
+        """Return a histogram merged over the rows of the intervals with ``tag``, or of all."""
         merged = Histogram()
         for interval in self.recorder.intervals:
             if tag in (None, interval["tag"]):
@@ -88,13 +88,13 @@ class Work:
         return merged
 
     def connected(self) -> int:
-        """Connections at the end of the last interval."""
+        """Return the number of connections at the end of the last interval."""
         if not self.recorder.intervals:
             return 0
         return sum(row["connections"] for row in self.recorder.intervals[-1]["groups"])
 
     def warm_up(self) -> None:
-        """Until every client is connected, and as many transactions as clients are done since.
+        """Wait until all clients are connected, and then for as many transactions as clients.
 
         Clients that reconnect are never all connected.
         """
@@ -104,19 +104,19 @@ class Work:
         self.wait_until(lambda: self.sum("done", _WARM) >= self.clients, tag=_WARM)
 
     def wait_until(self, reached: Callable[[], bool], *, tag: int | None) -> None:
-        """Until the counts say so, with ``tag`` for the intervals meanwhile."""
+        """Wait until ``reached``, with ``tag`` for the intervals meanwhile."""
         deadline = time.monotonic() + _PATIENCE_S
         while not reached():
             if time.monotonic() > deadline:
-                raise EngineError("the load did not get going")
+                raise EngineError("the load did not start in time")
             time.sleep(_LOOK_EVERY_S)
             self.end_interval(tag)
 
 
 def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
-    """Transactions and CPU of one slice."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = Work(config, folder)
+    """Return transactions and CPU of one slice."""
+    with tempfile.TemporaryDirectory() as directory:
+        work = Work(config, directory)
         try:
             work.warm_up()
             began_ns, before = (
@@ -137,10 +137,10 @@ def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any
 
 
 def measure_lateness(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
-    """How late an open loop sent, from the intended time (``wait``) and from when a connection was
-    at hand (``send``), and how much it did."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = Work(config, folder)
+    """Return the lateness of an open loop, from the intended time (``wait``) and from the time at
+    which a client was free (``send``), and its transactions."""
+    with tempfile.TemporaryDirectory() as directory:
+        work = Work(config, directory)
         try:
             work.warm_up()
             began_ns = work.end_interval(_MEASURED)
@@ -165,10 +165,10 @@ def _quantiles(histogram: Histogram) -> dict[str, float]:
 
 
 def measure_crowd(config: Mapping[str, Any], *, clients: int, idle: bool) -> dict[str, Any]:
-    """Memory before and after a load of one client grows to ``clients``, and how long they take to
-    connect. Busy ones have each had a transaction by then."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = Work(config, folder)
+    """Return the growth of memory from one client to ``clients``, and the time to connect
+    them. Unless ``idle``, each has then executed a transaction."""
+    with tempfile.TemporaryDirectory() as directory:
+        work = Work(config, directory)
         group = config["groups"][0]["name"]
         try:
             work.wait_until(lambda: work.connected() >= 1, tag=None)
@@ -187,9 +187,9 @@ def measure_crowd(config: Mapping[str, Any], *, clients: int, idle: bool) -> dic
 
 
 def measure_storm(config: Mapping[str, Any]) -> dict[str, Any]:
-    """How long it takes all clients to be connected, from when the engine starts them."""
-    with tempfile.TemporaryDirectory() as folder:
-        work = Work(config, folder)
+    """Return the time from the start of the engine until all clients are connected."""
+    with tempfile.TemporaryDirectory() as directory:
+        work = Work(config, directory)
         try:
             work.wait_until(lambda: work.connected() >= work.clients, tag=None)
             return {"connect_s": (time.monotonic_ns() - work.load.started_ns) / 1e9}
@@ -198,7 +198,7 @@ def measure_storm(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _give_back_free_memory() -> None:
-    """What the process had and freed would hide what it takes next."""
+    """Return freed memory to the system, which would hide later allocations."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
     if trim is not None:
@@ -230,5 +230,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):  # whoever asked has it too
+    with contextlib.suppress(KeyboardInterrupt):  # the parent receives it as well
         main()

@@ -1,4 +1,4 @@
-"""The bare loop, built from ``benches/bare``: what no client can do without."""
+"""The bare loop, built from ``benches/bare``: the minimum that any client needs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMEOUT_BESIDE_S = 120
 
 @cache
 def bare_program(profile: Profile) -> str:
-    """The path of the program, built if need be."""
+    """Return the path of the program, which is built if necessary."""
     argv = [os.environ.get("CARGO", "cargo"), "build", "-p", "pgdyno-bare", "--profile", profile]
     argv += ["--message-format", "json-render-diagnostics"]
     try:
@@ -36,14 +36,14 @@ def bare_program(profile: Profile) -> str:
 
 
 def address_options(conninfo: ConnInfo) -> list[str]:
-    """Where a server is, as the bare program's options."""
+    """Return a server's address as options of the program."""
     where = "--socket" if conninfo.is_socket else "--host"
     return [where, conninfo.host, "--port", str(conninfo.port)]
 
 
 @dataclass(frozen=True)
 class Bare:
-    """The bare loop on one reactor. CPU: its own, from the first answer of the last client on."""
+    """The bare loop on one reactor. CPU: its own, from the first answer of the last client."""
 
     server: BenchServer
     reactor: Reactor
@@ -51,22 +51,22 @@ class Bare:
 
     @property
     def name(self) -> str:
-        """As in the results."""
+        """Name in the results."""
         return f"bare {self.reactor}"
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice."""
+        """Measure one slice."""
         argv = [
-            *(self.program, "load", *self._place(case.transport)),
+            *(self.program, "load", *self._address(case.transport)),
             *("--script", case.script, "--scale", str(self.server.scale)),
             *("--clients", str(case.clients), "--seconds", str(seconds)),
             *("--reactor", self.reactor),
         ]
-        said = json.loads(run_to_end(argv, timeout_s=seconds + _TIMEOUT_BESIDE_S).stdout)
+        measured = json.loads(run_to_end(argv, timeout_s=seconds + _TIMEOUT_BESIDE_S).stdout)
         keys = ("transactions", "seconds", "cpu_user_s", "cpu_system_s")
-        return plausible(Sample(*(said[key] for key in keys)), self.name)
+        return plausible(Sample(*(measured[key] for key in keys)), self.name)
 
-    def _place(self, transport: Transport) -> list[str]:
+    def _address(self, transport: Transport) -> list[str]:
         conninfo = self.server.conninfo(transport)
         who = ["--user", conninfo.user, "--database", conninfo.database]
         return [*address_options(conninfo), *who]

@@ -1,4 +1,4 @@
-"""What the figures were measured on, without anything that tells whose machine it is."""
+"""Facts of the machine of the measurement, without any that identify its owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pgdyno._engine import build_info
 
 
 def machine_facts() -> dict[str, Any]:
-    """Date, cores, kernel, memory, versions and settings."""
+    """Return date, cores, kernel, memory, versions and settings."""
     memory = re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())
     model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     build = build_info()
@@ -33,7 +33,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def program_version(program: str) -> str | None:
-    """What a program says to ``--version``; None where it is not installed."""
+    """Return a program's output for ``--version``; None if it is not installed."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

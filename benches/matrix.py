@@ -1,9 +1,8 @@
-"""The matrix: every case, every contender, interleaved in one run.
+"""The matrix: all cases and contenders, interleaved in one run.
 
-A round goes through the cases; within a case each contender has one slice, in random order, so
-that two of them in the same round and case are a pair. Cases for which figures are asked come
-first, with all their rounds; the others have as many as there is time for, all the same number but
-for the last.
+A round includes all cases. In a case each contender has one slice, in random order: two slices of
+the same round and case are a pair. Cases with required figures are measured first, in all rounds;
+the others in as many rounds as time permits, of which the last may be incomplete.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from benches.sysbench import Sysbench, find_sysbench
 REACTORS = ("mio", "io_uring")
 CORES = os.cpu_count() or 1
 PGBENCH_THREADS_MAX = 64
-"""``-j clients`` stops here: no more threads have ever helped it on a machine of this size."""
+"""Maximum of ``-j clients``: more threads have never increased its speed on such a machine."""
 
 LONG = 4
-"""Slices of that many clients are so much longer: connecting them costs CPU that has to be taken
-away, and should be little beside what is measured."""
+"""Factor on the length of slices with many clients: the CPU of connecting, which is subtracted,
+should be small compared with the rest."""
 
 Say = Callable[[str], None]
 
 
 @dataclass
 class Row:
-    """All samples of one contender in one case, by round; None where it had no slice."""
+    """All samples of one contender in one case, by round; None for a round without a slice."""
 
     case: Case
     contender: str
@@ -45,12 +44,12 @@ class Row:
 
 @dataclass
 class Matrix:
-    """What was measured."""
+    """All measured rows."""
 
     rows: list[Row] = field(default_factory=list)
 
     def row(self, case: Case, contender: str) -> Row:
-        """The row of a contender, made when it is missing."""
+        """Return the row of a contender; add it if it is missing."""
         for row in self.rows:
             if (row.case, row.contender) == (case, contender):
                 return row
@@ -61,12 +60,12 @@ class Matrix:
 def all_cases(
     scripts: Iterable[Script], clients: Iterable[int], transports: Iterable[Transport]
 ) -> list[Case]:
-    """Every combination."""
+    """Return all combinations."""
     return [Case(s, c, t) for s in scripts for t in transports for c in clients]
 
 
-def is_asked(case: Case) -> bool:
-    """Whether figures are asked for in this case."""
+def has_requirement(case: Case) -> bool:
+    """True if figures are required in this case."""
     return case.script == "select-only" and case.transport == "unix"
 
 
@@ -81,16 +80,16 @@ def run_matrix(
     before_case: Callable[[], None],
     say: Say,
 ) -> None:
-    """Add samples of ``cases`` to ``matrix`` for ``rounds`` rounds or until the monotonic time
-    ``until_s``, whichever is first; one round at least.
+    """Add samples of ``cases`` to ``matrix`` for ``rounds`` rounds, or until the monotonic time
+    ``until_s`` if that is earlier, but at least for one round.
 
-    ``before_case`` is called before each case. A contender that fails is out of its case's round.
+    ``before_case`` is called before each case. A contender that fails has no sample in that round.
     """
     rng = random.Random(1)
     for number in range(rounds):
         for case in cases:
             if number and time.monotonic() > until_s:
-                say(f"the time is up in round {number + 1}")
+                say(f"time limit reached in round {number + 1}")
                 return
             before_case()
             contenders = list(contenders_of(case))
@@ -114,7 +113,7 @@ def _try(contender: Contender, case: Case, seconds: float, say: Say) -> Sample |
 
 
 class Field:
-    """The contenders that this machine has; ``skipped`` says who is missing, and why."""
+    """The contenders available on this machine; ``skipped`` has the others with the reason."""
 
     def __init__(self, server: BenchServer, child: EngineChild, *, profile: Profile) -> None:
         self.skipped: dict[str, str] = {}
@@ -133,16 +132,16 @@ class Field:
             self._sysbench = [Sysbench(server, program_path)]
 
     def of(self, case: Case) -> list[Contender]:
-        """Who takes part in a case: everyone where figures are asked for; elsewhere one bare loop
-        and pgdyno as it comes, and with many clients no peer that has a thread for each."""
+        """Return the contenders of a case: all if figures are required, otherwise one bare loop,
+        pgdyno's default, and the peers; with many clients no peer with a thread for each."""
         peers = self._peers(case)
-        if is_asked(case):
+        if has_requirement(case):
             return [*self._bare, self._pgdyno, *self._reactors, *peers]
         return [*self._bare[-1:], self._pgdyno, *peers]
 
     def _peers(self, case: Case) -> list[Contender]:
-        """pgbench at -j 1, cores and clients, and sysbench."""
-        few = is_asked(case) or case.clients < MANY_CLIENTS
+        """Return pgbench at -j 1, cores and clients, and sysbench."""
+        few = has_requirement(case) or case.clients < MANY_CLIENTS
         threads = {1, CORES, *([PGBENCH_THREADS_MAX] if few else [])}
         wanted = sorted({min(number, case.clients) for number in threads})
         for number in wanted:
@@ -150,7 +149,7 @@ class Field:
         return [*(self._pgbench[number] for number in wanted), *(self._sysbench if few else [])]
 
     def _working(self, contenders: Iterable[Contender]) -> list[Contender]:
-        """Those that run here: io_uring is not everywhere allowed."""
+        """Return the contenders that work here: io_uring may not be permitted."""
         found = []
         for contender in contenders:
             try:

@@ -1,7 +1,7 @@
-"""Accuracy of open loops: pgdyno beside ``pgbench -R`` at the same rate, half of what is possible.
+"""Accuracy of open loops: pgdyno and ``pgbench -R`` at the same rate, half of the capacity.
 
-Lateness is from when a transaction is due to when it is sent. pgbench writes it down for every
-transaction (``-l``: schedule_lag); its first half second is left out, as it connects then.
+Lateness is the time from when a transaction is due until it is sent. pgbench logs it for each
+transaction (``-l``: schedule_lag); its first half second, in which it connects, is omitted.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class OpenLoops:
-    """What it takes to measure them."""
+    """Measurement of open loops."""
 
     server: BenchServer
     child: EngineChild
     threads: Sequence[int]
-    """pgbench's -j."""
+    """Values of -j for pgbench."""
 
     def measure(
         self, cases: Sequence[Case], *, rounds: int, seconds: float, say: Say
     ) -> list[dict[str, Any]]:
-        """A row for each case, contender and round."""
+        """Return a row for each case, contender and round."""
         rng = random.Random(2)
         rows = []
         for case in cases:
@@ -60,30 +60,31 @@ class OpenLoops:
         conninfo = self.server.conninfo(case.transport)
         group = {"arrival": {"rate": rate, "process": "poisson"}}
         config = config_for(conninfo, case, self.server.scale, group=group)
-        said = self.child.ask("lateness", config, seconds=seconds)
-        sent = {f"send_{key}": value for key, value in said["send"].items()}
-        return {"done_per_s": said["done"] / said["seconds"], **said["wait"], **sent}
+        measured = self.child.ask("lateness", config, seconds=seconds)
+        sent = {f"send_{key}": value for key, value in measured["send"].items()}
+        done_per_s = measured["done"] / measured["seconds"]
+        return {"done_per_s": done_per_s, **measured["wait"], **sent}
 
 
 @dataclass(frozen=True)
 class Pgbenches:
-    """pgbench at a rate."""
+    """pgbench with a rate."""
 
     pgbench: Pgbench
 
     def __call__(self, case: Case, rate: int, seconds: float) -> dict[str, Any]:
-        """Lateness in one run."""
-        with tempfile.TemporaryDirectory() as folder:
+        """Return the lateness in one run."""
+        with tempfile.TemporaryDirectory() as directory:
             duration = str(max(1, round(seconds + _LEFT_OUT_US / 1e6)))
-            prefix = f"{folder}/log"
+            prefix = f"{directory}/log"
             self.pgbench.run(case, "-R", str(rate), "-T", duration, "-l", "--log-prefix", prefix)
-            logs = [file.read_text() for file in Path(folder).iterdir()]
+            logs = [file.read_text() for file in Path(directory).iterdir()]
             lines = "".join(logs).splitlines()
         return lateness_of_log(lines)
 
 
 def lateness_of_log(lines: Sequence[str]) -> dict[str, Any]:
-    """Quantiles of schedule_lag in pgbench's log. Raises BenchError when there is too little."""
+    """Return quantiles of schedule_lag in pgbench's log. Raises BenchError if it is too short."""
     rows = [line.split() for line in lines]
     done = [(int(row[4]) * 1_000_000 + int(row[5]), int(row[_LAG_COLUMN])) for row in rows]
     if not done:
@@ -91,7 +92,7 @@ def lateness_of_log(lines: Sequence[str]) -> dict[str, Any]:
     first_us = min(at_us for at_us, _ in done) + _LEFT_OUT_US
     lags = sorted(lag for at_us, lag in done if at_us >= first_us)
     if len(lags) < 2:
-        raise BenchError("pgbench logged next to nothing; the slice is too short")
+        raise BenchError("pgbench logged fewer than two transactions; the slice is too short")
     seconds = (max(at_us for at_us, _ in done) - first_us) / 1e6
     return {
         "done_per_s": len(lags) / seconds,

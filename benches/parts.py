@@ -1,4 +1,4 @@
-"""The parts of a benchmark run, each with what it adds to the results."""
+"""Parts of a benchmark run, and their figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benches.acks import acks_cost
 from benches.connections import memory_per_connection, reconnecting, storm
 from benches.engine import EngineChild
 from benches.floor import bare_program
-from benches.matrix import CORES, Field, Matrix, all_cases, is_asked, run_matrix
+from benches.matrix import CORES, Field, Matrix, all_cases, has_requirement, run_matrix
 from benches.openloop import OpenLoops
 from benches.probe_cost import probe_cost
 from benches.recording import recording_cost
@@ -24,20 +24,23 @@ PARTS = ("matrix", "openloop", "acks", "probes", "memory", "storm", "recording")
 
 
 def say(text: str) -> None:
-    """Progress, on stderr."""
+    """Print progress to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A method for each of ``PARTS``; ``arguments`` are those of the command line."""
+    """Measurement of the parts, one method for each of ``PARTS``.
+
+    ``arguments`` are those of the command line.
+    """
 
     arguments: argparse.Namespace
     server: BenchServer
     child: EngineChild
 
     def measure(self, name: str) -> dict[str, Any]:
-        """A part's figures, when and how they were measured; or why it is not possible here."""
+        """Return the figures of a part with date and command, or why it was not measured."""
         say(f"-- {name}")
         about = {
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -51,16 +54,16 @@ class Parts:
         return about | figures
 
     def matrix(self) -> dict[str, Any]:
-        """Every case, every contender."""
+        """Measure all cases and contenders."""
         options = self.arguments
         field = Field(self.server, self.child, profile=options.profile)
         cases = all_cases(options.scripts, options.clients, options.transports)
         until_s = time.monotonic() + options.budget * 60
         matrix = Matrix()
-        for asked in (True, False):
+        for required in (True, False):
             run_matrix(
                 matrix,
-                [case for case in cases if is_asked(case) == asked],
+                [case for case in cases if has_requirement(case) == required],
                 field.of,
                 rounds=options.rounds,
                 seconds=options.seconds,
@@ -71,7 +74,7 @@ class Parts:
         return {"missing": field.skipped, "rows": matrix_json(matrix)}
 
     def openloop(self) -> dict[str, Any]:
-        """Accuracy at half of the capacity."""
+        """Measure the lateness of open loops at half of the capacity."""
         options = self.arguments
         loops = OpenLoops(self.server, self.child, threads=sorted({1, CORES}))
         rows = loops.measure(
@@ -80,13 +83,13 @@ class Parts:
         return {"rows": rows}
 
     def acks(self) -> dict[str, Any]:
-        """Cost of the record of acknowledged commits."""
+        """Measure the cost of the ack ledger."""
         pairs, seconds = self._pairs(), self.arguments.seconds
         rows = acks_cost(self.server, self.child, self._cases(), pairs=pairs, seconds=seconds)
         return {"rows": rows}
 
     def probes(self) -> dict[str, Any]:
-        """Cost of all probes."""
+        """Measure the cost of all probes."""
         options = self.arguments
         scripts = [case.script for case in self._cases()]
         pairs = self._pairs()
@@ -94,12 +97,12 @@ class Parts:
         return {"effects": {script: vars(effect) for script, effect in effects.items()}}
 
     def memory(self) -> dict[str, Any]:
-        """Memory for each of many connections, and how fast they are made."""
+        """Measure memory per connection, and the rate of connecting."""
         program = bare_program(self.arguments.profile)
         return {"rows": memory_per_connection(program, self.arguments.crowd)}
 
     def storm(self) -> dict[str, Any]:
-        """Connections to PostgreSQL, many at once and one per transaction."""
+        """Measure connecting to PostgreSQL: clients at once, and a connection per transaction."""
         options = self.arguments
         rounds, seconds = options.rounds, options.seconds
         return {
@@ -110,24 +113,24 @@ class Parts:
         }
 
     def recording(self) -> dict[str, Any]:
-        """Cost of recording all that is written to a disk."""
+        """Measure the cost of recording a disk."""
         options = self.arguments
-        # The script that writes most for each transaction.
+        # The script that writes most per transaction.
         cases = [case for case in self._cases() if case.script == SCRIPTS[-1]]
         if not cases:
-            raise BenchError(f"only {SCRIPTS[-1]} writes enough, and it was not asked for")
+            raise BenchError(f"this part needs {SCRIPTS[-1]}, which --scripts excludes")
         rows = recording_cost(
             self.child, cases, scale=options.scale, pairs=self._pairs(), seconds=options.seconds
         )
         return {"rows": rows}
 
     def _pairs(self) -> int:
-        """A few per cent take more pairs to see than half of everything."""
+        """Return the number of pairs: differences of a few per cent need more than large ones."""
         rounds: int = self.arguments.rounds
         return 3 * rounds
 
     def _cases(self) -> list[Case]:
-        """Where the client weighs most, and where it weighs least."""
+        """Return the cases with the largest and the smallest share of the client."""
         clients = min(64, max(self.arguments.clients))
         scripts = (SCRIPTS[0], SCRIPTS[-1])
         return [Case(it, clients, "unix") for it in scripts if it in self.arguments.scripts]

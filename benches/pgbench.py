@@ -1,9 +1,9 @@
-"""pgbench of the newest PostgreSQL on the machine, prepared statements.
+"""pgbench of the newest PostgreSQL on the machine, with prepared statements.
 
-It tells nothing of its CPU time, so the whole process is measured, and what it takes to start,
-connect and prepare is taken away: the median of three runs with one transaction per client
-(``-t 1``), measured once per case; of one run where there are many clients. The same runs take the
-first transactions out of its throughput, as no other contender is charged for them.
+It does not report its CPU time. The whole process is measured, and its start-up is subtracted: the
+median of three runs with one transaction per client (``-t 1``), measured once per case, or a single
+run with many clients. This also subtracts the first transactions, which are not counted for other
+contenders either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TPS = re.compile(r"^tps = ([\d.]+) \((?:without|including)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PgbenchRun:
-    """What one run of pgbench reports, and took."""
+    """Figures of one run of pgbench."""
 
     sample: Sample
     connect_s: float
@@ -41,11 +41,11 @@ class Pgbench:
 
     @property
     def name(self) -> str:
-        """As in the results."""
+        """Name in the results."""
         return f"pgbench -j {self.threads}"
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice, of whole seconds beside the connecting, since pgbench counts that in."""
+        """Measure one slice, of whole seconds in addition to connecting, which pgbench includes."""
         startup = self._startups.get(case) or self._startups.setdefault(case, self._start_up(case))
         duration_s = math.ceil(seconds + startup.connect_s + startup.sample.seconds - 0.05)
         run = self.run(case, "-T", str(duration_s), timeout_s=duration_s + _TIMEOUT_BESIDE_S)
@@ -80,5 +80,5 @@ class Pgbench:
 
 def _figure(pattern: re.Pattern[str], text: str) -> float:
     if (match := pattern.search(text)) is None:
-        raise BenchError(f"pgbench does not say what was expected: {pattern.pattern}")
+        raise BenchError(f"the output of pgbench lacks {pattern.pattern}")
     return float(match[1])

@@ -1,4 +1,4 @@
-"""What the probes cost: throughput with all of them on against none, in interleaved pairs."""
+"""Cost of the probes: throughput with all of them and with none, in interleaved pairs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pgdyno.record import throughput_tps
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, paired_effect
 
-# Probes that were off connect anew, and their first reading fills caches; that is not their cost.
+# Probes that were off connect again, and their first reading fills caches: this is not counted.
 _WARM_UP_SECONDS_MAX = 2.0
 
 
 def probe_cost(
     scripts: Iterable[str], *, pairs: int, slice_s: float, scale: int
 ) -> dict[str, Effect]:
-    """Ratio of throughput, probes on over probes off, by script."""
+    """Return script → ratio of throughput, probes on over probes off."""
     return {script: _measure(script, pairs, slice_s, scale) for script in scripts}
 
 
@@ -35,10 +35,10 @@ def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:
     rng = random.Random(1)
     tps: dict[str, list[float]] = {"off": [], "on": []}
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as directory,
         open_session(
             spec,
-            run=Path(folder) / "bench.db",
+            run=Path(directory) / "bench.db",
             command="run",
             spec_text="",
             watcher=Silent(),

@@ -1,4 +1,4 @@
-"""Running a contender's program to its end, with the CPU time that it took."""
+"""Execution of a contender's program, with its CPU time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pgdyno.server.local.account import plain_environment
 
 @dataclass(frozen=True)
 class Ended:
-    """A program that ended well."""
+    """Output and CPU time of a program that succeeded."""
 
     stdout: str
     stderr: str
@@ -25,7 +25,7 @@ class Ended:
 
 
 def run_to_end(argv: Sequence[str], *, timeout_s: float) -> Ended:
-    """Run a program, and ask the kernel what it used (wait4). Raises BenchError if it fails."""
+    """Run a program and measure its CPU time (wait4). Raises BenchError if it fails."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=plain_environment(), cwd="/"

@@ -1,6 +1,6 @@
-"""Where the engine's time goes: ``python -m benches profile``, with Linux's perf.
+"""CPU profile of the engine: ``python -m benches profile``, with Linux's perf.
 
-Shares of CPU time by symbol, and in all by kernel and by library, while the engine loads a server.
+Prints shares of CPU time by library and by symbol, while the engine loads a server.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _PLACES = re.compile(r"[\s-]+$")  # columns of callers, which are not recorded
 
 
 def profile(argv: Sequence[str]) -> str:
-    """The report. Raises BenchError where perf is missing or may not record."""
+    """Return the report. Raises BenchError if perf is missing or is not permitted to record."""
     options = _parser().parse_args(argv)
     case = Case(options.script, options.clients, options.transport)
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as directory,
         bench_server(clients_max=case.clients, scale=options.scale) as server,
         EngineChild() as child,
     ):
         load = {} if options.reactor == "auto" else {"reactor": options.reactor}
         config = config_for(server.conninfo(case.transport), case, options.scale, load=load)
-        child.ask("slice", config, seconds=0.1)  # What it imports is none of the engine's time.
-        data = Path(folder) / "perf.data"
+        child.ask("slice", config, seconds=0.1)  # Imports are not part of the engine's time.
+        data = Path(directory) / "perf.data"
         recording = threading.Timer(_LEAD_IN_S, _record, (child.pid, data, options.seconds))
         recording.start()
         said = child.ask("slice", config, seconds=options.seconds + 2 * _LEAD_IN_S)
@@ -74,7 +74,7 @@ def _record(pid: int, data: Path, seconds: float) -> None:
 
 def _report(data: Path, sort: str) -> str:
     if not data.exists():
-        raise BenchError("perf recorded nothing; may this user record (perf_event_paranoid)?")
+        raise BenchError("perf recorded nothing: check the user's permission (perf_event_paranoid)")
     text = _perf("report", "-i", str(data), "--stdio", "--no-children", "-s", sort)
     lines = [_PLACES.sub("", line) for line in text.splitlines() if line and line[0] != "#"]
     return "\n".join(lines[:_SYMBOLS]) + "\n"

@@ -1,7 +1,7 @@
-"""What recording costs: a server on the recording disk, against one on a plain loop mount.
+"""Cost of recording: a server on a recording disk compared with one on a plain loop mount.
 
-Both disks are ext4 in a sparse file in the same place. A flush of the plain one is one of the real
-disk; the recording disk does not pass it on, since its log decides what a power cut leaves.
+Both disks are ext4 in a sparse file in the same directory. A flush of the plain one is a flush of
+the real disk; the recording disk does not pass it on, since its log defines what is durable.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ _PATIENCE_S = 10.0
 
 
 class PlainLoop:
-    """A file system in a sparse file, on a loop device; places for a cluster."""
+    """Disk for a cluster: a file system in a sparse file, on a loop device."""
 
     wal: Path | None = None
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "disks"
-        point = self._folder / "mnt"
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory / "disks"
+        point = self._directory / "mnt"
         point.mkdir(parents=True)
-        make_image(self._folder / "image", "ext4", _SIZE_BYTES)
-        mount_image(self._folder / "image", point, "ext4")
+        make_image(self._directory / "image", "ext4", _SIZE_BYTES)
+        mount_image(self._directory / "image", point, "ext4")
         change_owner(point, server_account())
         self.data: Path | None = point
 
     def close(self) -> None:
         """Unmount it."""
-        unmount_all(self._folder, patience_s=_PATIENCE_S)
+        unmount_all(self._directory, patience_s=_PATIENCE_S)
 
 
 class RecordingDisk:
-    """The same on a disk that can be recorded."""
+    """Disk for a cluster: a recording disk."""
 
     wal: Path | None = None
 
-    def __init__(self, folder: Path) -> None:
-        self.device = open_device(folder / "disks", fs="ext4", size_bytes=_SIZE_BYTES, log=True)
+    def __init__(self, directory: Path) -> None:
+        self.device = open_device(directory / "disks", fs="ext4", size_bytes=_SIZE_BYTES, log=True)
         self.data: Path | None = self.device.path
 
     def close(self) -> None:
@@ -65,18 +65,18 @@ class RecordingDisk:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The engine on a server whose disk is recorded while a slice lasts."""
+    """The engine, with the server's disk recorded during the slice."""
 
     engine: Pgdyno
     device: Device
 
     @property
     def name(self) -> str:
-        """As in the results."""
+        """Name in the results."""
         return self.engine.name
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice."""
+        """Measure one slice."""
         self.device.start_recording()
         try:
             return self.engine.measure(case, seconds)
@@ -87,9 +87,9 @@ class Recorded:
 def recording_cost(
     child: EngineChild, cases: Sequence[Case], *, scale: int, pairs: int, seconds: float
 ) -> list[dict[str, Any]]:
-    """Ratios of throughput, recorded over the other sides, rows for each case.
+    """Return ratios of throughput, recorded over the other sides, rows for each case.
 
-    BenchError without root or FUSE.
+    Raises BenchError without root or FUSE.
     """
     rng = random.Random(4)
     rows = []
@@ -107,11 +107,11 @@ def recording_cost(
 
 @contextmanager
 def _sides(child: EngineChild, clients: int, scale: int) -> Iterator[list[Contender]]:
-    """The plain disk and the one that can be recorded, each with a server of its own."""
+    """Yield the plain disk, the recording disk, and the latter with a recording."""
     recording: list[RecordingDisk] = []
 
-    def recording_disk(folder: Path) -> DiskDirectories:
-        recording.append(RecordingDisk(folder))
+    def recording_disk(directory: Path) -> DiskDirectories:
+        recording.append(RecordingDisk(directory))
         return recording[0]
 
     try:

@@ -1,4 +1,4 @@
-"""The results on disk: one JSON file, from which the page is made."""
+"""The file of the results, in JSON, from which the page is generated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESULTS = Path(__file__).with_name("results") / "latest.json"
 
 
 def matrix_json(matrix: Matrix) -> list[dict[str, Any]]:
-    """Rows with all samples, each [transactions, seconds, user CPU s, system CPU s]."""
+    """Return rows with all samples, each [transactions, seconds, user CPU s, system CPU s]."""
     return [
         {
             **asdict(row.case),
@@ -31,7 +31,7 @@ def matrix_json(matrix: Matrix) -> list[dict[str, Any]]:
 
 
 def matrix_from(rows: list[dict[str, Any]]) -> Matrix:
-    """The matrix that ``matrix_json`` wrote."""
+    """Return the matrix that ``matrix_json`` converted."""
     return Matrix(
         [
             Row(
@@ -47,7 +47,7 @@ def matrix_from(rows: list[dict[str, Any]]) -> Matrix:
 def write_part(
     path: Path, machine: Mapping[str, Any], name: str, figures: Mapping[str, Any]
 ) -> None:
-    """Put a part's figures into the file; other parts stay as it has them."""
+    """Write the figures of a part to the file, which keeps its other parts."""
     results = read_results(path) if path.exists() else {}
     parts = {**results.get("parts", {}), name: figures}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def write_part(
 
 
 def read_results(path: Path) -> dict[str, Any]:
-    """The file's content."""
+    """Return the content of the file."""
     results: dict[str, Any] = json.loads(path.read_text())
     return results
 
@@ -68,7 +68,7 @@ def _part(figures: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """JSON with one row of a list per line, so that a change shows as one."""
+    """Return JSON with one row of a list per line, for readable differences between versions."""
     if not isinstance(value, list):
         return json.dumps(value)
     return "[\n" + ",\n".join(json.dumps(row) for row in value) + "]"

@@ -1,4 +1,4 @@
-"""What is measured and where: cases, samples, and the contenders between them."""
+"""Cases, samples and contenders of the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ Transport = Literal["unix", "tcp"]
 SCRIPTS: tuple[Script, ...] = get_args(Script)
 TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
 MANY_CLIENTS = 512
-"""From here on connecting takes seconds, and more CPU than a short slice."""
+"""Number of clients from which connecting takes seconds, and more CPU than a short slice."""
 
 
 def startup_runs(case: Case) -> int:
-    """How often a peer's start-up is measured, of which the median is taken away."""
+    """Return how often a peer's start-up is measured; the median is subtracted."""
     return 1 if case.clients >= MANY_CLIENTS else 3
 
 
 @dataclass(frozen=True)
 class Case:
-    """One workload at one number of clients over one kind of socket."""
+    """A workload with a number of clients and a kind of socket."""
 
     script: Script
     clients: int
@@ -29,7 +29,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Sample:
-    """One slice of one contender, without its start-up and the first transaction of each client."""
+    """A slice of a contender, without its start-up and the first transaction of each client."""
 
     transactions: int
     seconds: float
@@ -47,7 +47,7 @@ class Sample:
         return (self.cpu_user_s + self.cpu_system_s) / self.transactions * 1e6
 
     def minus(self, other: Sample) -> Sample:
-        """What is left when ``other``, such as a start-up measured apart, is taken away."""
+        """Return the difference to ``other``, such as a start-up that was measured separately."""
         return Sample(
             self.transactions - other.transactions,
             self.seconds - other.seconds,
@@ -57,7 +57,7 @@ class Sample:
 
 
 class BenchError(Exception):
-    """A benchmark that cannot be carried out; the message says why."""
+    """A benchmark cannot be executed; the message is the reason."""
 
 
 class Contender(Protocol):
@@ -65,15 +65,15 @@ class Contender(Protocol):
 
     @property
     def name(self) -> str:
-        """As in the results: ``pgbench -j 2``."""
+        """Name in the results, such as ``pgbench -j 2``."""
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice. Raises BenchError when the program fails or does nothing."""
+        """Measure one slice. Raises BenchError if the program fails or executes nothing."""
 
 
 def plausible(sample: Sample, name: str) -> Sample:
-    """The sample, if anything can be reckoned from it."""
+    """Return the sample. Raises BenchError if its figures are not positive."""
     positive = sample.transactions > 0 and sample.seconds > 0
     if not positive or sample.cpu_user_s + sample.cpu_system_s <= 0:
-        raise BenchError(f"{name}: nothing is left after its start-up; the slice is too short")
+        raise BenchError(f"{name}: nothing remains without its start-up; the slice is too short")
     return sample

@@ -1,7 +1,7 @@
-"""The server that all contenders load: an embedded one of the newest PostgreSQL, its tables filled.
+"""The server that all contenders load: the newest PostgreSQL, with pgbench's tables.
 
-What would make slices differ for no fault of a client is off: waits for the disk at commit,
-checkpoints, autovacuum. Both sockets trust everyone, so that nobody is charged for a password.
+Causes of differences other than the client are turned off: waits for the disk at commit,
+checkpoints, autovacuum. Both sockets use trust authentication, so that no passwords are checked.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class BenchServer:
     scale: int
 
     def conninfo(self, transport: Transport) -> ConnInfo:
-        """How to reach it."""
+        """Return its connection parameters."""
         return self.cluster.conninfo if transport == "unix" else self.cluster.conninfo_tcp
 
     def tidy(self) -> None:
-        """What a run of pgbench begins with: an empty history, and small tables without waste."""
+        """Do what a run of pgbench begins with: empty the history, and vacuum the small tables."""
         with connect(self.cluster.conninfo) as conn:
             conn.execute("vacuum pgbench_branches, pgbench_tellers")
             conn.execute("truncate pgbench_history")
@@ -54,7 +54,7 @@ class BenchServer:
 
 
 def newest_installation() -> Installation:
-    """The newest PostgreSQL on this machine; its pgbench is the one that is measured."""
+    """Return the newest PostgreSQL on this machine, whose pgbench is measured."""
     return max(discover_installations(), key=lambda one: one.version_num)
 
 
@@ -66,7 +66,7 @@ def bench_server(
     settings: Mapping[str, str] = SETTINGS,
     disks: Callable[[Path], DiskDirectories] | None = None,
 ) -> Iterator[BenchServer]:
-    """A server that takes ``clients_max`` clients, twice while the ones before are leaving."""
+    """Run a server for ``clients_max`` clients, and as many earlier ones that still disconnect."""
     settings = {**settings, "max_connections": str(2 * clients_max + _CONNECTIONS_BESIDE)}
     workload = {"script": "tpcb-like", "scale": scale}
     spec = spec_from_fields({"name": "bench", "workload": workload})

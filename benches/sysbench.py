@@ -1,7 +1,7 @@
-"""sysbench with a thread per client, which is how it works, and prepared statements.
+"""sysbench with prepared statements and, as it requires, a thread per client.
 
-As with pgbench, the whole process is measured, and the median of three runs of as many events as
-clients is taken away.
+As with pgbench, the whole process is measured, and the median of three runs with one event per
+client is subtracted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SECONDS = re.compile(r"total time: +([\d.]+)s")
 
 @dataclass
 class Sysbench:
-    """The peer."""
+    """sysbench as a contender."""
 
     server: BenchServer
     program: str
@@ -34,7 +34,7 @@ class Sysbench:
     _startups: dict[Case, Sample] = field(default_factory=dict)
 
     def measure(self, case: Case, seconds: float) -> Sample:
-        """One slice, of whole seconds."""
+        """Measure one slice, of whole seconds."""
         startup = self._startups.get(case) or self._startups.setdefault(case, self._start_up(case))
         duration_s = math.ceil(seconds + startup.seconds - 0.05)
         sample = self._run(case, "--events=0", f"--time={duration_s}", seconds=duration_s)
@@ -62,10 +62,10 @@ class Sysbench:
         ended = run_to_end(argv, timeout_s=seconds + _TIMEOUT_BESIDE_S)
         events, total = _EVENTS.search(ended.stdout), _SECONDS.search(ended.stdout)
         if events is None or total is None:
-            raise BenchError(f"sysbench does not say what was expected: {ended.stdout[-300:]}")
+            raise BenchError(f"the output of sysbench lacks its totals: {ended.stdout[-300:]}")
         return Sample(int(events[1]), float(total[1]), ended.cpu_user_s, ended.cpu_system_s)
 
 
 def find_sysbench() -> str | None:
-    """The path of sysbench, if it is installed."""
+    """Return the path of sysbench; None if it is not installed."""
     return shutil.which(NAME)

@@ -11,10 +11,10 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
 
 from benches.__main__ import PAGE  # noqa: E402
-from benches.asked import Asked, asked_of_matrix  # noqa: E402
 from benches.compare import best, ratio, typical  # noqa: E402
 from benches.matrix import Matrix, run_matrix  # noqa: E402
 from benches.page import page  # noqa: E402
+from benches.required import Figure, required_of_matrix  # noqa: E402
 from benches.results import RESULTS, matrix_from, matrix_json, write_part  # noqa: E402
 from benches.sample import BenchError, Case, Sample, plausible  # noqa: E402
 
@@ -109,7 +109,7 @@ def test_rounds_end_with_the_time_but_for_the_first() -> None:
 
 def test_what_is_asked_is_met_when_the_whole_interval_says_so() -> None:
     def met(lo: float, hi: float, *, at_most: bool) -> str:
-        return Asked("it", 1.0, at_most, lo, (lo + hi) / 2, hi, 6).met
+        return Figure("it", 1.0, at_most, lo, (lo + hi) / 2, hi, 6).met
 
     assert met(0.8, 0.9, at_most=True) == "yes"
     assert met(0.8, 1.1, at_most=True) == "unclear"
@@ -143,7 +143,7 @@ def test_results_go_to_disk_and_back_and_make_the_page(tmp_path: Path) -> None:
     )
     assert "# 2026-01-01: matrix, storm" in text
     assert "- sysbench: none\n- storm: rain" in text
-    assert [one.met for one in asked_of_matrix(matrix)] == ["yes", "yes", "yes"]
+    assert [one.met for one in required_of_matrix(matrix)] == ["yes", "yes", "yes"]
 
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="make bench has not been run")

@@ -1,4 +1,4 @@
-"""The figures that are asked for, and whether they are met."""
+"""Required figures, and their results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from benches.compare import Metric, best, cases_of, ratio
-from benches.matrix import Matrix, is_asked
+from benches.matrix import Matrix, has_requirement
 from benches.recording import PLAIN
 from benches.sample import Case
 from pgdyno.stats import Effect
@@ -16,8 +16,8 @@ Met = Literal["yes", "no", "unclear"]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One figure: what is asked, and what was measured."""
+class Figure:
+    """A required figure with its measured value."""
 
     what: str
     bound: float
@@ -29,15 +29,15 @@ class Asked:
 
     @property
     def met(self) -> Met:
-        """Yes or no when the whole interval says so."""
+        """yes or no if the whole interval is on one side of the bound."""
         lo, hi = (self.lo, self.hi) if self.at_most else (-self.hi, -self.lo)
         bound = self.bound if self.at_most else -self.bound
         return "yes" if hi <= bound else "no" if lo > bound else "unclear"
 
 
-def asked_of_matrix(matrix: Matrix) -> Iterator[Asked]:
-    """Those about select-only on the Unix socket, where the client weighs most."""
-    cases = {case.clients: case for case in cases_of(matrix) if is_asked(case)}
+def required_of_matrix(matrix: Matrix) -> Iterator[Figure]:
+    """Yield the figures of select-only on the Unix socket, where the client's share is largest."""
+    cases = {case.clients: case for case in cases_of(matrix) if has_requirement(case)}
     for clients, bound in {8: 0.75, 64: 0.55, 1000: 0.55}.items():
         if case := cases.get(clients):
             yield from _against(matrix, case, "cpu", "pgbench", bound)
@@ -45,42 +45,42 @@ def asked_of_matrix(matrix: Matrix) -> Iterator[Asked]:
         yield from _against(matrix, case, "throughput", "pgbench", 1.0)
     if case := cases.get(64):
         effect = ratio(matrix, case, "throughput", "pgbench -j 1").effect
-        yield from _asked("throughput / pgbench -j 1, c=64", 1.4, False, effect)
+        yield from _figure("throughput / pgbench -j 1, c=64", 1.4, False, effect)
     for clients in (8, 64, 1000):
         if case := cases.get(clients):
             yield from _against(matrix, case, "cpu", "bare", 1.15)
 
 
-def asked_of_parts(parts: Mapping[str, Any]) -> Iterator[Asked]:
-    """Those that have a benchmark of their own."""
+def required_of_parts(parts: Mapping[str, Any]) -> Iterator[Figure]:
+    """Yield the figures of parts other than the matrix."""
     for row in parts.get("acks", {}).get("rows", []):
         if row["metric"] == "throughput_tps":
             what = f"throughput with ack ledger / without, {row['script']}, c={row['clients']}"
-            yield from _asked(what, 0.97, False, Effect(**row["effect"]))
+            yield from _figure(what, 0.97, False, Effect(**row["effect"]))
     for script, effect in parts.get("probes", {}).get("effects", {}).items():
         what = f"throughput with all probes / without, {script}"
-        yield from _asked(what, 0.99, False, Effect(**effect))
+        yield from _figure(what, 0.99, False, Effect(**effect))
     for row in parts.get("recording", {}).get("rows", []):
         if row["over"] == PLAIN:
             what = f"throughput recorded / {PLAIN}, {row['script']}, c={row['clients']}"
-            yield from _asked(what, 0.75, False, Effect(**row["effect"]))
+            yield from _figure(what, 0.75, False, Effect(**row["effect"]))
     for row in parts.get("memory", {}).get("rows", []):
         what = f"KiB per connection, {row['clients']:,} connections, {row['use']}"
         kib = row["bytes_per_connection"] / 1024
-        yield Asked(what, 16, True, kib, kib, kib, None)
+        yield Figure(what, 16, True, kib, kib, kib, None)
 
 
 def _against(
     matrix: Matrix, case: Case, metric: Metric, family: str, bound: float
-) -> Iterator[Asked]:
+) -> Iterator[Figure]:
     peer = best(matrix, case, family, metric)
     if peer is None:
         return
     noun = "CPU per transaction" if metric == "cpu" else "throughput"
     what = f"{noun} / {peer}, c={case.clients}"
-    yield from _asked(what, bound, metric == "cpu", ratio(matrix, case, metric, peer).effect)
+    yield from _figure(what, bound, metric == "cpu", ratio(matrix, case, metric, peer).effect)
 
 
-def _asked(what: str, bound: float, at_most: bool, effect: Effect | None) -> Iterator[Asked]:
+def _figure(what: str, bound: float, at_most: bool, effect: Effect | None) -> Iterator[Figure]:
     if effect is not None:
-        yield Asked(what, bound, at_most, effect.lo, effect.ratio, effect.hi, effect.pairs)
+        yield Figure(what, bound, at_most, effect.lo, effect.ratio, effect.hi, effect.pairs)
