@@ -44,6 +44,8 @@ def complete(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
         case "object":
             members = schema.get("properties", {}).items()
             return {name: complete(member, definitions) for name, member in members}
+        case "array" if "prefixItems" in schema:
+            return [complete(item, definitions) for item in schema["prefixItems"]]
         case "array":
             item = complete(schema.get("items") or {"type": "null"}, definitions)
             return [item] * schema.get("minItems", 1)
