@@ -89,8 +89,8 @@ def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None
     words = " ".join(done.out.split())
     assert "data on tmpfs of 512MB and WAL on an emulated slow disk of 128MB" in words
     assert words.endswith(
-        "emulated WAL on an emulated slow disk of 128MB (a flush takes 1 ms): these are not"
-        " the speeds of a real disk"
+        "emulated WAL on an emulated slow disk of 128MB (a flush takes 1 ms): figures are"
+        " not those of a real disk"
     )
     with RunFile(Path(path)) as run:
         assert run.run.server["settings"]["data_checksums"] == "off"

@@ -46,7 +46,7 @@ documented a commit is acknowledged once its WAL is on disk: none may be lost
 settings synchronous_commit = on, wal_writer_delay = Nms, wal_writer_flush_after = NMB, fsync = on,
  full_page_writes = on, data_checksums = on, commit_delay = N wal_sync_method = fdatasync
 outcomes N clean
-recovery up again after N s in the median, N s at most
+recovery median N s, at most N s
 proof of cut N: all N server processes are gone; the control file says "in production"
 
 cut …
@@ -61,7 +61,7 @@ passed start, future-lsn, ledger, cold-tables, sequence, unlogged, zero-sum, amc
     assert result["summary"]["lost_max"] == 0
     assert pgdyno("show", "run.db").out == said.out
     assert pgdyno("report", "run.db").status == 0
-    assert "What was broken" in Path("run.html").read_text()
+    assert "The fault and its outcome" in Path("run.html").read_text()
     repeated = pgdyno("show", "run.db", "--format", "spec")
     assert "scale = 1" in repeated.out
 

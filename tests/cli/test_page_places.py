@@ -23,8 +23,8 @@ def test_a_run_file_is_never_overwritten(pgdyno: Pgdyno) -> None:
     said = pgdyno("report", "run.db", "-o", "run.db")
     assert (said.status, said.out) == (1, "")
     assert said.err == (
-        "error: run.db: there is a file of this name, and it is no report of pgdyno\n\n"
-        "hint: only reports are overwritten; name another file, or move this one away\n"
+        "error: run.db: a file with this name exists, and it is not a report of pgdyno\n\n"
+        "hint: only reports are overwritten; choose another name or move it\n"
     )
     assert Path("run.db").read_bytes() == before
 
@@ -67,7 +67,7 @@ def test_devices_are_written_to(pgdyno: Pgdyno) -> None:
 def test_an_unwritable_report_is_refused_before_anything_starts(pgdyno: Pgdyno) -> None:
     Path("file").write_text("")
     for place, why in (("file/x.html", "File exists"), (".", "a directory of this name"),
-                       ("/proc/x.html", "No such file"), ("run.db", "no report of pgdyno")):  # fmt: skip
+                       ("/proc/x.html", "No such file"), ("run.db", "not a report of pgdyno")):  # fmt: skip
         said = pgdyno("investigate", "--report", place, "-o", "new.db", "-q")
         assert (said.status, why in said.err) == (1, True), said
         assert not Path("new.db").exists()

@@ -136,7 +136,7 @@ def _repeat(
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     with RunFile(first) as run:
-        (line,) = repeat_lines(run.run, first)
+        (line,) = repeat_lines(run)
     program, *words = shlex.split(line)
     assert program == "pgdyno"
     again = pgdyno(*words, "-q", "-o", "second.db")
@@ -183,7 +183,7 @@ def test_a_spec_saved_from_a_run_is_that_of_the_run(
     pgdyno(*ASKED["run"], "-q", "-o", "first.db")
     with RunFile(tmp_path / "first.db") as run:
         shortened = accounts.spec_lines(run.run.spec)
-        _, command, name, *words = shlex.split(spec_command(run.run))
+        _, command, name, *words = shlex.split(spec_command(run))
     texts = ("\n".join(shortened), pgdyno("show", "first.db", "--format", "spec").out)
     for number, text in enumerate(texts):
         monkeypatch.chdir(tmp_path)

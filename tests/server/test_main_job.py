@@ -270,7 +270,7 @@ def test_the_named_database_is_used_where_it_has_the_tables(
     spec = spec_of(server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2}])
     with run(spec, tmp_path / "run.db") as session:
         assert observe(session).database == "pgdyno"
-    assert "database pgdyno, not shop, which lacks the tables" in _head(tmp_path / "run.db")
+    assert "database pgdyno, because shop lacks the tables" in _head(tmp_path / "run.db")
     with psycopg.connect(**{**cluster.conninfo.kwargs(), "dbname": "shop"}) as connection:
         count = connection.execute(
             "select count(*) from pg_class where relnamespace = 'public'::regnamespace"

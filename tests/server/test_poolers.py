@@ -147,7 +147,7 @@ def test_prepared_statements_behind_a_transaction_pooler_fail_by_name(
 def test_statements_that_an_earlier_load_prepared_are_never_executed(
     pg18: Cluster, pgbouncer: MakePgBouncer
 ) -> None:
-    """The same position, another text: what counts is never the other load's statement."""
+    """The same position with other text: what counts is never the other load's statement."""
     pooler = pgbouncer(pg18, pool_mode="transaction", default_pool_size=1)
     with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
         connection.execute("drop table if exists pooled; create table pooled (load int)")

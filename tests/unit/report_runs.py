@@ -15,10 +15,12 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+import result_samples
 from record_samples import error_row, group_row
 
 from pgdyno._engine import Histogram
 from pgdyno.record import Recorder
+from pgdyno.results import store
 
 MS = 1_000_000
 NORMAL = NormalDist()
@@ -330,7 +332,7 @@ def plain_run(path: Path, **run: Any) -> Path:
         writer.recorder.add_finding(row)
     sentence = POOL_FINDING["sentence"]
     verdict = {"finding": "client-pool-limit", "sentence": sentence}
-    writer.recorder.update_run(result={"trustworthy": True, "distrust": [], "verdict": verdict})
+    store(writer.recorder, result_samples.run_result(verdict=verdict))
     return writer.finish()
 
 
@@ -389,6 +391,13 @@ KILLED = {
 POWER_MISSING = {"fault": "power", "variant": "", "drilled": False, "why": "needs root"}
 
 
+ASYNC_PRICE = {
+    "title": "synchronous_commit = off", "remedy": "synchronous-commit-off",
+    "durability_class": "D1", "change": {"settings": {"synchronous_commit": "off"}},
+    "bound": "up to 600 ms of commits", "losses": [KILLED, POWER_MISSING], "sentence": "",
+}  # fmt: skip
+
+
 def investigation_run(path: Path, **run: Any) -> Path:
     """``pgdyno investigate``: the pool is kept, a delay rejected, asynchronous commit offered."""
     writer = Writer(path, 131, command="investigate", **run)
@@ -421,29 +430,18 @@ def investigation_run(path: Path, **run: Any) -> Path:
     writer.event("checkpoint", "checkpoint (requested)", at_ms=70_000, duration_ms=9_000)
     for row in (FLUSH_FINDING, *CLEARED, SKIPPED):
         writer.recorder.add_finding(row | {"step": 1})
-    writer.recorder.update_run(
-        result={
-            "schema_version": 2, "run_file": path.name, "database": "postgres",
-            "trustworthy": True, "distrust": [], "incidents": [], "emulated": None,
-            "baseline_tps": 2480.0, "final_tps": 5310.0,
-            "baseline_latency_ms_p99": 9.0, "final_latency_ms_p99": 4.0,
-            "steps": [], "not_measured": [], "allow": "D0", "out_of_time": False,
-            "elapsed_s": 131.0,
-            "prices": [
-                {"title": "synchronous_commit = off", "remedy": "synchronous-commit-off",
-                 "durability_class": "D1", "bound": "", "sentence": "",
-                 "change": {"settings": {"synchronous_commit": "off"}},
-                 "losses": [KILLED, POWER_MISSING]}
-            ],
-            "kept": POOL_16, "noise_floor": {"of": "throughput", "ci95": [0.969, 1.031]},
-            "next_limit": {"finding": "commit-flush", "sentence": FLUSH_FINDING["sentence"]},
-            "verdict": {
-                "finding": "client-pool-limit",
-                "sentence": "pool 2 → 16 gives 2.14x; next limit: 62 % of the server's time is"
-                " spent waiting for the WAL to reach the disk",
-            },
-        }
+    limit = {"finding": "commit-flush", "sentence": FLUSH_FINDING["sentence"]}
+    result = result_samples.investigate_result(
+        baseline_tps=2480.0, final_tps=5310.0, baseline_latency_ms_p99=29.9,
+        final_latency_ms_p99=14.0, kept=POOL_16, prices=[ASYNC_PRICE],
+        noise_floor={"of": "throughput", "ci95": [0.969, 1.031]}, next_limit=limit,
+        verdict={
+            "finding": "client-pool-limit",
+            "sentence": "pool 2 → 16 gives 2.14x; next limit: 62 % of the server's time is"
+            " spent waiting for the WAL to reach the disk",
+        },
     )  # fmt: skip
+    store(writer.recorder, result)
     return writer.finish()
 
 
@@ -458,7 +456,7 @@ def comparison_run(path: Path, **run: Any) -> Path:
               columns={"verdict": "better",
                        "sentence": "better: 1.64x the throughput, far beyond the noise"}),
     )  # fmt: skip
-    writer.recorder.update_run(result={"trustworthy": True, "decision": "better"})
+    store(writer.recorder, result_samples.compare_result(decision="better"))
     return writer.finish()
 
 

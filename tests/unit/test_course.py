@@ -56,7 +56,8 @@ def test_a_fall_is_told_with_time_before_and_after_everywhere(tmp_path: Path) ->
     said = "at 0:34 throughput fell from 5,300 to 2,471 tps"
     assert said in text_of(run)
     assert said in render(run).replace("\N{NO-BREAK SPACE}", " ")
-    assert "sudden change" in next(c for c in make_page(run).time_charts if c.id == "events").says
+    events = next(chart for chart in make_page(run).time_charts if chart.id == "events")
+    assert "sudden change" in events.description
 
 
 def test_a_steady_run_has_none_and_a_short_one_is_too_short(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_the_knee_of_steps_is_told_with_its_interval(tmp_path: Path) -> None:
     assert lo <= scaling.knee_clients <= hi
     assert f"knee        {scaling.sentence[:40]}" in text_of(run)
     chart = next(c for c in make_page(run).client_charts if c.id == "tps-clients")
-    assert f"Knee: {scaling.sentence}." in chart.says
+    assert f"Knee: {scaling.sentence}." in chart.description
 
 
 def test_without_saturation_there_is_no_knee_within_the_range(tmp_path: Path) -> None:

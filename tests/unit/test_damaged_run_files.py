@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from price_runs import price_run
 from report_runs import comparison_run, investigation_run, plain_run
 from rich.console import Console
 
@@ -79,10 +80,6 @@ def test_a_run_stopped_within_a_trial_is_reported(
         ("update slice set started_ms = 'x'", "is damaged: a Slice has no valid started_ms"),
         ("delete from run", "is damaged: a required row is missing"),
         ("update interval set response_hist = x'00'", "is damaged: a histogram in it cannot be"),
-        (
-            """update run set result_json = '{"distrust": 5}'""",
-            "data are invalid (TypeError: ",
-        ),
     ],
 )
 def test_values_that_cannot_be(
@@ -94,6 +91,22 @@ def test_values_that_cannot_be(
     message = refusal(path, monkeypatch, capfd)
     assert said in message
     assert message.count("error: ") == 1
+
+
+@pytest.mark.parametrize("make", [plain_run, comparison_run, investigation_run, price_run])
+@pytest.mark.parametrize("result", ['{"distrust": 5}', '{"prices": [{}], "chapter": 1}'])
+def test_a_result_that_cannot_be_read_is_missing_and_said_to_be(
+    make: Callable[[Path], Path], result: str, tmp_path: Path
+) -> None:
+    path = make(tmp_path / "run.db")
+    change(path, f"update run set result_json = '{result}'")
+    output = io.StringIO()
+    with RunFile(path) as run:
+        terminal_summary(run, Console(file=output, width=120))
+        page = write_html(run, tmp_path / "page.html").read_text()
+    assert "the recorded result cannot be read" in output.getvalue()
+    assert "The result is missing." in page
+    assert "unknown" in page
 
 
 def test_what_is_no_run_file(

@@ -48,7 +48,7 @@ def test_every_code_in_the_sources_is_in_the_table_and_the_other_way_round(
 
 def test_codes_are_told_with_what_they_say(table: ModuleType) -> None:
     rows = {row.code: row for row in table.found().rows}
-    assert rows["report-exists"].message.startswith("{path}: there is a file of this name")
+    assert rows["report-exists"].message.startswith("{path}: a file with this name exists")
     assert rows["report-exists"].hint.startswith("only reports are overwritten")
     assert rows["no-connection-left"].message == "{place}: {reason}"
     assert rows["spec-syntax"].kind == "UsageError"

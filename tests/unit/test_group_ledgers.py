@@ -69,7 +69,7 @@ def test_the_table_of_groups_has_their_sum(tmp_path: Path) -> None:
     with recorded(tmp_path / "run.db", seconds, range(1, 3)) as run:
         table = accounts.groups_table(run, [1])
         assert table is not None
-        assert table.caption == "Client groups, over what was measured"
+        assert table.caption == "Client groups, over the measured slices"
         column = table.head.index("failed")
         assert [row[column] for row in table.rows] == ["8", "14", "22"]
         assert table.rows[-1][0] == "all"

@@ -73,21 +73,22 @@ def test_a_comparison_has_one_pair_of_levels(tmp_path: Path) -> None:
 
 def test_the_headline_of_an_investigation_is_the_same_in_both_media(tmp_path: Path) -> None:
     run = RunFile(report_runs.investigation_run(tmp_path / "run.db"))
-    story = RunSummary(run)
+    summary = RunSummary(run)
     page, shown = make_page(run), terminal(run)
-    assert page.headline[0].note == story.gain_words
-    assert f"tps ({story.gain_words})" in shown
+    assert page.headline[0].note == summary.gain_words
+    assert f"tps ({summary.gain_words})" in shown
 
 
 def test_a_price_is_one_number(tmp_path: Path) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
-    story = RunSummary(run)
+    summary = RunSummary(run)
     shown, page = terminal(run), page_words(run)
-    gains = [each.gain for each in price_list.prices(story) if isinstance(each.gain, Gain)]
+    gains = [row for row in price_list.prices(summary) if isinstance(row.gain, Gain)]
     assert gains
-    for gain in gains:
-        words = effect_words(gain.throughput_ratio, *gain.ci95)
+    for row in gains:
+        assert isinstance(row.gain, Gain)
+        words = effect_words(row.gain.throughput_ratio, *row.gain.ci95)
         assert words in shown
         assert words in page
-        if gain.compared == "throughput":
-            assert words in gain_words(gain)
+        if row.gain.compared == "throughput":
+            assert words in gain_words(row.gain)

@@ -70,7 +70,7 @@ def test_a_server_that_was_there_is_named_again(tmp_path: Path) -> None:
     named, _ = read_spec_or_run(path, {"server": {"kind": "existing", "conninfo": "dbname=shop"}})
     check_server_named(named, path)
     with RunFile(path) as run:
-        printed = command_of(run.run, "run.db")
+        printed = command_of(run, "run.db")
     assert printed == "pgdyno run run.db postgresql://joe@db.example/shop"
 
 

@@ -39,7 +39,7 @@ def test_a_long_drill_fits_the_screen(tmp_path: Path, width: int) -> None:
     drill = drill_runs.sample_drill([number % 7 for number in range(300)])
     text = said(drill_runs.write_drill(tmp_path / "run.db", drill), width)
     assert len(text.splitlines()) <= RUN_LINES_MAX
-    assert "more lines, in the report" in text
+    assert "more lines in the report" in text
     assert max(map(len, text.splitlines())) <= width
 
 
@@ -47,10 +47,10 @@ def test_the_page_of_a_drill(tmp_path: Path) -> None:
     with RunFile(drill_runs.lossy_run(tmp_path / "run.db")) as run:
         page = html.render(run)
     for words in (
-        "What was broken",
+        "The fault and its outcome",
         "Acknowledged commits lost, per cut",
         "documented bound",
-        "Against another server",
+        "Comparison with another server",
         "PostgreSQL 15.20",
         "all 24 server processes are gone",
         "data checksums are off",
@@ -63,7 +63,7 @@ def test_page_and_verdict_have_one_median(tmp_path: Path) -> None:
     path = drill_runs.write_drill(tmp_path / "run.db", drill_runs.sample_drill([200, 400]))
     assert "median 300 and" in said(path)
     with RunFile(path) as run:
-        assert "300 in the median, 400 at most" in html.render(run)
+        assert "Median 300, at most 400" in html.render(run)
 
 
 def test_where_no_ledger_could_be_compared_no_acknowledgements_are_counted(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_where_no_ledger_could_be_compared_no_acknowledgements_are_counted(tmp_p
     drill = drill_runs.sample_drill([], cuts=(cut,))
     with RunFile(drill_runs.write_drill(tmp_path / "run.db", drill)) as run:
         page = html.render(run)
-    assert "no ledger could be compared" in page
+    assert "the ledger could not be compared" in page
     assert "of 0 acknowledged" not in page
 
 

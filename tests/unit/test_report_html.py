@@ -12,12 +12,14 @@ from pathlib import Path
 import price_runs
 import pytest
 import report_runs
+import result_samples
 
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
 from pgdyno.report import write_html
 from pgdyno.report.page.html import make_page, render
 from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.results import store
 
 MAKERS = {
     "run": report_runs.plain_run,
@@ -118,13 +120,13 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         "power not drilled: needs root",
         "three times wal_writer_delay (600 ms)",
         "ALTER SYSTEM SET synchronous_commit = 'off';",
-        "taken back in turn: pool 2 → 16 still earns 2.14x",
+        "taken back one at a time: pool 2 → 16 still earns 2.14x",
         "next limit: commit flush",
         "at least 20 %",
         "The application holds connections while it does other work.",
         "Checked and cleared",
         "Skipped: not checked",
-        "every transaction is accounted for",
+        "all transactions are accounted for",
     ):
         assert said.lower() in text.lower(), said
 
@@ -148,7 +150,7 @@ def test_where_a_rate_is_held_the_page_speaks_of_p99(tmp_path: Path) -> None:
     assert page.headline[0].note == "held by the clients"
     charts = {chart.id: chart for chart in page.charts}
     assert charts["pairs"].title == "p99 ratio of each pair, changed to unchanged"
-    assert charts["pairs"].says.startswith("6 of 6 pairs were faster with the change")
+    assert charts["pairs"].description.startswith("6 of 6 pairs were faster with the change")
     assert "chain-p99" in charts
     assert "chain-tps" not in charts
     assert "differ by up to 8.0 % in p99 (6 pairs)" in Outline(render(run)).text.replace(
@@ -256,24 +258,23 @@ def test_how_full_the_disks_are(tmp_path: Path) -> None:
     page = make_page(RunFile(report_runs.plain_run(tmp_path / "run.db")))
     (space,) = (chart for chart in page.time_charts if chart.id == "space")
     assert [key.label for key in space.key] == ["data (ext4)", "WAL (tmpfs)"]
-    assert "WAL (tmpfs): at most 78 % in use, 209 MB free" in space.says
+    assert "WAL (tmpfs): at most 78 % in use, 209 MB free" in space.description
     assert space.table.rows[0][3:] == ["60 %", "60 %"]
 
 
 def test_a_chapter_says_where_luck_had_a_part(tmp_path: Path) -> None:
-    chapter = {
-        "number": 2, "title": "The WAL on a RAM disk", "remark": "964 against 568.",
-        "endings": {"": "better"}, "luck": ["copy-back: pg_resetwal alone did as well"],
-        "expected": "worse", "as_expected": False,
-    }  # fmt: skip
+    chapter = result_samples.chapter(
+        2, title="The WAL on a RAM disk", remark="964 against 568.", expected="worse",
+        luck=["copy-back: pg_resetwal alone did as well"], as_expected=False,
+    )  # fmt: skip
     writer = report_runs.Writer(tmp_path / "run.db", 2, command="compare")
-    writer.recorder.update_run(result={"chapter": chapter})
+    store(writer.recorder, result_samples.compare_result(chapter=chapter))
     run = RunFile(writer.finish())
     first, second, *_ = make_page(run).banners
     assert (first.head, first.bad) == ("Chapter 2: The WAL on a RAM disk.", True)
-    assert first.text == "964 against 568. Expected: worse: and it ended otherwise."
+    assert first.text == "964 against 568. Expected: worse; it ended differently."
     assert (second.head, second.text) == (
-        "Luck had a part.", "copy-back: pg_resetwal alone did as well."
+        "Luck played a part.", "copy-back: pg_resetwal alone did as well."
     )  # fmt: skip
     lines = [line.text for line in summary_lines(run, 120)]
     assert "luck        copy-back: pg_resetwal alone did as well" in lines

@@ -8,7 +8,7 @@ import pytest
 import report_runs
 
 from pgdyno.record import RunFile
-from pgdyno.report.summary import RunSummary, without
+from pgdyno.report.summary import RunSummary, difference
 from pgdyno.spec.change import Change
 
 
@@ -53,11 +53,11 @@ def test_the_noise_floor_is_the_larger_side(investigation: RunSummary) -> None:
 
 
 def test_a_run_that_broke_off_has_a_verdict_and_no_figures(tmp_path: Path) -> None:
-    story = RunSummary(RunFile(report_runs.empty_run(tmp_path / "run.db")))
-    assert story.verdict == "the run failed before it could be judged"
-    assert story.before is None
-    assert story.next_limit is None
-    assert story.steps == []
+    summary = RunSummary(RunFile(report_runs.empty_run(tmp_path / "run.db")))
+    assert summary.verdict == "the run failed before a verdict"
+    assert summary.before is None
+    assert summary.next_limit is None
+    assert summary.steps == []
 
 
 def test_a_ledger_that_does_not_add_up_is_not_trusted(tmp_path: Path) -> None:
@@ -65,8 +65,8 @@ def test_a_ledger_that_does_not_add_up_is_not_trusted(tmp_path: Path) -> None:
     writer.second(report_runs.POOLED)
     writer.left += 7
     writer.second(report_runs.POOLED)
-    story = RunSummary(RunFile(writer.finish()))
-    assert story.distrust == ["the ledger does not add up"]
+    summary = RunSummary(RunFile(writer.finish()))
+    assert summary.distrust == ["the ledger does not add up"]
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_a_comparison_knows_the_price_of_what_the_user_changed(
 def test_without_leaves_what_differs() -> None:
     base = Change(settings={"a": "1", "b": "2"}, pool_max={"web": 4})
     change = Change(settings={"a": "1", "b": "3", "c": "4"}, pool_max={"web": 4})
-    assert without(change, base) == Change(settings={"b": "3", "c": "4"})
-    assert without(change.over(base), Change()) == change.over(base)
+    assert difference(change, base) == Change(settings={"b": "3", "c": "4"})
+    assert difference(change.over(base), Change()) == change.over(base)

@@ -1,4 +1,4 @@
-"""The one page of a story: every chapter, its expectation, its end, its luck."""
+"""The page of a story: its chapters, their expected and actual endings, and luck."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 import drill_runs
 import pytest
 import report_runs
+import result_samples
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.page._story import make_page
 from pgdyno.report.page.html import render_story
+from pgdyno.results import store
+from pgdyno.results.chapter import RecordedChapter
 
 OF = {
     "name": "write-heavy-web",
@@ -24,28 +27,24 @@ OF = {
 }
 
 
-def chapter(number: int, **more: Any) -> dict[str, Any]:
-    told = {
-        "number": number, "title": f"The {number}th", "remark": "Well.",
-        "endings": {"": "better"}, "luck": [], "expected": None, "as_expected": None, "of": OF,
-    }  # fmt: skip
-    return told | more
+def chapter(number: int, **more: Any) -> RecordedChapter:
+    return result_samples.chapter(number, of=OF, **more)
 
 
-def comparison(path: Path, told: dict[str, Any], **run: Any) -> RunFile:
+def comparison(path: Path, told: RecordedChapter, **run: Any) -> RunFile:
     writer = report_runs.Writer(path, 30, command="compare", spec_text="", **run)
     tried = report_runs.Tried("compare", "async", report_runs.FREE, report_runs.ASYNC,
                               {"settings": {"synchronous_commit": "off"}})  # fmt: skip
     report_runs.write_trial(writer, tried)
-    writer.recorder.update_run(result={"trustworthy": True, "chapter": told})
+    store(writer.recorder, result_samples.compare_result(chapter=told))
     return RunFile(writer.finish())
 
 
-def drilled(path: Path, told: dict[str, Any]) -> RunFile:
+def drilled(path: Path, told: RecordedChapter) -> RunFile:
     drill_runs.write_drill(path, drill_runs.sample_drill([3, 0]))
     with sqlite3.connect(path) as db:
         ((text,),) = db.execute("select result_json from run").fetchall()
-        result = json.dumps({**json.loads(text), "chapter": told})
+        result = json.dumps({**json.loads(text), "chapter": told.to_json()})
         db.execute("update run set result_json = ?, name = 'write-heavy-web'", [result])
     db.close()
     return RunFile(path)
@@ -60,12 +59,12 @@ def test_all_chapters_in_their_order(tmp_path: Path) -> None:
     ]
     page = make_page(runs)
     assert [each.number for each in page.chapters] == [1, 3]
-    assert page.verdict == ("2 of 4 chapters: 1 of 2 ended as expected; luck had a part in 1")
+    assert page.verdict == ("2 of 4 chapters: 1 of 2 ended as expected; luck played a part in 1")
     first, third = page.chapters
     assert any("in 6 pairs" in said or "x [" in text for said in first.results
                for _, text in first.terms)  # fmt: skip
     assert third.luck == ["Nothing was under way."]
-    assert [tag.text for tag in third.tags] == ["lost", "otherwise than expected"]
+    assert [tag.text for tag in third.tags] == ["lost", "not as expected"]
     assert third.cuts is not None
     assert len({chart.id for chart in page.charts}) == len(page.charts)
     text = render_story(runs)
@@ -77,7 +76,7 @@ def test_all_chapters_in_their_order(tmp_path: Path) -> None:
 
 def test_what_is_no_chapter_is_refused(tmp_path: Path) -> None:
     plain = RunFile(report_runs.plain_run(tmp_path / "run.db"))
-    with pytest.raises(UsageError, match="is no chapter of a story"):
+    with pytest.raises(UsageError, match="is not a chapter of a story"):
         make_page([plain])
     ours = comparison(tmp_path / "a-1.db", chapter(1))
     other = comparison(tmp_path / "b-2.db", chapter(2), name="another")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import report_runs
+import result_samples
 from inline_snapshot import snapshot
 from rich.console import Console
 
 from pgdyno.record import RunFile
 from pgdyno.report import stdout_console, terminal_summary
 from pgdyno.report.terminal._run_summary import LINES_MAX, summary_lines
+from pgdyno.results import store
 
 
 def summary(path: Path, width: int = 98) -> str:
@@ -24,8 +26,8 @@ def test_investigation(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-noise   two identical slices differ by up to 3.2 % (6 pairs); nothing smaller will be called an
-        effect
+noise   two identical slices differ by up to 3.2 % (6 pairs); smaller differences are not called
+        an effect
 
 1  client pool limit    clients wait 5.4 of 6.3 ms for one of 2 connections while the server is 38
                         % idle
@@ -39,8 +41,9 @@ noise   two identical slices differ by up to 3.2 % (6 pairs); nothing smaller wi
       lost in a crash; the database remains consistent
       measured price: kill: lost at most 16 commits, the oldest 1.5 ms old, in 5 cuts (median 4,
       0.6 ms), within the documented 600 ms; power not drilled: needs root
-taken back in turn: pool 2 → 16 still earns 2.14x
-next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the disk
+taken back one at a time: pool 2 → 16 still earns 2.14x
+next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the
+disk; no other change within D0 is predicted to gain more than 3.0 %
 to apply  -- client pool of web: at most 16 connections (HikariCP maximumPoolSize=16, DBCP
           maxTotal=16, PgBouncer default_pool_size=16)
 to undo   -- client pool of web: at most 2 connections (HikariCP maximumPoolSize=2, DBCP
@@ -55,8 +58,8 @@ def test_comparison(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-noise       two identical slices differ by up to 4.2 % (6 pairs); nothing smaller will be called
-            an effect
+noise       two identical slices differ by up to 4.2 % (6 pairs); smaller differences are not
+            called an effect
 change      synchronous_commit = off
 durability  D1: commits acknowledged within the last three times wal_writer_delay (600 ms) may be
             lost in a crash; the database remains consistent
@@ -77,6 +80,7 @@ PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale
 through a pool of 2
 
 throughput  2,391 tps [2,192, 2,590] over 50 s
+steadiness  steady from the start
 changes     none was found in the 42 of 50 s that could be searched
 drops       at 0:41 throughput nearly stopped for 2 s, 117 tps where the median is 2,471;
             overlapped with checkpoint (timed)
@@ -100,12 +104,13 @@ statements, ms (2 more)                          time     done   mean    p50    
 
 ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog, over the whole run
 errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01
-            deadlock detected (tried again)
+            deadlock detected (retried)
             ERROR 23505: duplicate key value violates unique constraint "history_pkey"
               at client 4, group web, built-in tpcb-like line 7: UPDATE pgbench_accounts SET
                 abalance = abalance + $1 WHERE aid = $2
               DETAIL:  Key (tid)=(4) already exists.
-generator   9.00 µs of CPU per transaction, 99 of 100 sent within 0.193 ms of when they could be
+generator   9.00 µs of CPU per transaction, 99 % sent within 0.193 ms of the earliest possible
+            time
 
 limit       client pool limit: clients wait 5.4 of 6.3 ms for one of 2 connections while the
             server is 38 % idle
@@ -126,7 +131,7 @@ through a pool of 2
 
 errors      none
 
-verdict     the run failed before it could be judged
+verdict     the run failed before a verdict
 run file    run.db
 
 status      failed: the server went away\
@@ -155,7 +160,7 @@ def test_many_trials_stay_under_forty_lines(tmp_path: Path) -> None:
     lines = summary_lines(RunFile(writer.finish()), 80)
     assert len(lines) <= LINES_MAX
     text = "\n".join(line.text for line in lines)
-    assert "more lines, in the report" in text
+    assert "more lines in the report" in text
     assert "tps" in lines[-1].text
 
 
@@ -163,7 +168,8 @@ def test_what_is_not_trusted_says_so(tmp_path: Path) -> None:
     writer = report_runs.Writer(tmp_path / "run.db", 3, command="run")
     writer.second(report_runs.FREE)
     reasons = ["the load generator was the limit"]
-    writer.recorder.update_run(result={"trustworthy": False, "distrust": reasons})
+    result = result_samples.run_result(trustworthy=False, distrust=reasons)
+    store(writer.recorder, result)
     assert "not trusted the load generator was the limit" in summary(writer.finish())
 
 

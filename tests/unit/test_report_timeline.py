@@ -1,4 +1,4 @@
-"""Charts show time under load alone, whole intervals, events by name, plain numbers."""
+"""Charts show time under load alone, whole intervals, events with names, plain numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgdyno.report.charts._series import break_gaps, pieces, rate
 from pgdyno.report.charts._timeline import Timeline
 from pgdyno.report.charts.chart import log_ticks
 from pgdyno.report.charts.clients import client_charts
-from pgdyno.report.charts.time_axis import clockwork
+from pgdyno.report.charts.time_axis import time_axis
 from pgdyno.report.page.html import make_page
 from pgdyno.report.words import headlines
 
@@ -60,7 +60,7 @@ def test_merging_loses_nothing_within_a_slice(parts: list[tuple[int, int]]) -> N
 
 def test_time_without_load_is_no_time() -> None:
     line = Timeline.of([interval(0, 1000, 1), interval(1000, 1000, 1), interval(9000, 1000, 1)], 0)
-    assert line.stretches == [(0, 2000), (9000, 10_000)]
+    assert line.periods == [(0, 2000), (9000, 10_000)]
     moments = np.array([500.0, 1990, 5000, 9500, 20_000])
     assert line.under_load(moments).tolist() == [True, True, False, True, False]
     at_ms = np.array([1000.0, 2000, 9000, 10_000])
@@ -71,8 +71,8 @@ def test_time_without_load_is_no_time() -> None:
 
 def test_an_area_ends_where_the_load_ends() -> None:
     at_ms = np.array([0.0, 1000, 2000, 3000])
-    stretch = np.array([0, 0, 1, 1])
-    _, columns = break_gaps(at_ms, {"a": np.ones(4), "b": np.ones(4)}, stretch)
+    period = np.array([0, 0, 1, 1])
+    _, columns = break_gaps(at_ms, {"a": np.ones(4), "b": np.ones(4)}, period)
     assert pieces(columns) == [slice(0, 2), slice(3, 5)]
 
 
@@ -80,10 +80,10 @@ def test_the_axis_of_a_price_list_ends_with_the_load_and_not_with_the_drills(
     tmp_path: Path,
 ) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
-    clock = clockwork(run)
-    last = clock.intervals[-1]
-    assert clock.x_range.end == pytest.approx((last.at_ms + last.duration_ms) / 1000, abs=1)
-    assert (run.run.ended_ms or 0) / 1000 > clock.x_range.end
+    axis = time_axis(run)
+    last = axis.intervals[-1]
+    assert axis.x_range.end == pytest.approx((last.at_ms + last.duration_ms) / 1000, abs=1)
+    assert (run.run.ended_ms or 0) / 1000 > axis.x_range.end
 
 
 def test_waits_are_events_in_words() -> None:
@@ -91,10 +91,10 @@ def test_waits_are_events_in_words() -> None:
     assert wait_events.label("IO:WalSync") == "IO:WalSync (the WAL flush)"
     assert wait_events.label("Extension:Unheard") == "Extension:Unheard"
     averages = {"running": 1.0, **{f"IO:E{n}": 1.0 + n for n in range(12)}, "IO:Tiny": 0.001}
-    named = wait_events.chosen(averages)
+    named = wait_events.largest(averages)
     assert named[:2] == ["running", "IO:E11"]
     assert len(named) == 1 + wait_events.SHOWN_MAX
-    gathered = wait_events.gathered(averages, named)
+    gathered = wait_events.with_others_summed(averages, named)
     assert sum(gathered.values()) == pytest.approx(sum(averages.values()))
     assert list(gathered)[-1] == wait_events.OTHER
     colours = wait_events.colours(gathered)
@@ -124,16 +124,16 @@ def test_throughput_against_clients_keeps_settings_apart(tmp_path: Path) -> None
                 level = report_runs.FREE if side == "a" else report_runs.ASYNC
                 writer.second(level, clients=clients)
     throughput, *latencies = client_charts(RunFile(writer.finish()))
-    assert [key.label for key in throughput.key][:2] == ["as it was", "fsync = off"]
-    assert {row[0] for row in throughput.table.rows} == {"as it was", "fsync = off"}
+    assert [key.label for key in throughput.key][:2] == ["without a change", "fsync = off"]
+    assert {row[0] for row in throughput.table.rows} == {"without a change", "fsync = off"}
     assert len(latencies) == 2
 
 
 @given(st.text(alphabet="ab ;,:()", min_size=1, max_size=400))
 def test_headlines_are_short(text: str) -> None:
     assert len(headlines.shortened(text)) <= headlines.LETTERS_MAX
-    story = SimpleNamespace(info=SimpleNamespace(command="compare"), verdict=text, before=None)
-    headline, lead = headlines.headline_and_rest(story)  # type: ignore[arg-type]
+    summary = SimpleNamespace(info=SimpleNamespace(command="compare"), verdict=text, before=None)
+    headline, lead = headlines.headline_and_rest(summary)  # type: ignore[arg-type]
     assert len(headline) <= headlines.LETTERS_MAX
     assert lead or headline.lower() == text.lower()
 

@@ -1,4 +1,4 @@
-"""Text of servers, scripts and file names is shown, not obeyed, in every medium."""
+"""Control characters of servers, scripts and file names are escaped in every medium."""
 
 from __future__ import annotations
 

@@ -35,11 +35,10 @@ def command(a: Path, b: Path, output_format: str) -> None:
     from pgdyno.report import stdout_console
     from pgdyno.report.terminal.diff import print_diff
     from pgdyno.report.words.diff import diff
-    from pgdyno.visible import visible_within
 
     with RunFile(a) as one, RunFile(b) as other, refusing_invalid(a), refusing_invalid(b):
-        result = diff(one, other).to_json()
+        result = diff(one, other)
     if output_format == "json":
-        print_json(result)
+        print_json(result.to_json())
     else:
-        print_diff(visible_within(result), stdout_console())
+        print_diff(result, stdout_console())

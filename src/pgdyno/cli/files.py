@@ -52,7 +52,7 @@ def story_path(chapter: Path) -> Path:
 
 def page_path(output: str | None, run_file: Path) -> Path:
     """Return the path of the page of ``run_file``. Raises now if it cannot be written."""
-    from pgdyno.report import check_page_place
+    from pgdyno.report import check_page_path
 
     if output == STDOUT:
         raise UsageError(
@@ -61,7 +61,7 @@ def page_path(output: str | None, run_file: Path) -> Path:
             hint="pgdyno report RUN -o - writes the page to stdout",
         )
     path = Path(output) if output else run_file.with_suffix(".html")
-    check_page_place(path)
+    check_page_path(path)
     return path
 
 

@@ -56,7 +56,7 @@ def command(**given: Any) -> None:
             ):
                 output.chapters.append(chapter)
                 if output.format == "text":
-                    print_chapter(chapter.to_json(), stdout_console())
+                    print_chapter(chapter, stdout_console())
     except BaseException as problem:
         with suppress(PgdynoError):
             output.finish()

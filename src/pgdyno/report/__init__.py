@@ -1,7 +1,7 @@
 """Reports from run files: one self-contained HTML page, and summaries for the terminal.
 
-Both read the run file only, never a server, so any run can be reported again. ``write_html`` and
-``terminal_summary`` choose by the command that made the run.
+Both read only the run file, never a server, so that every run can be reported again. The contents
+depend on the command that made the run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 __all__ = [
-    "check_page_place",
+    "check_page_path",
     "statement_lines",
     "stdout_console",
     "terminal_summary",
@@ -26,42 +26,42 @@ __all__ = [
 
 
 def write_html(run: RunFile, path: Path | str) -> Path:
-    """Writes the HTML report of ``run`` to ``path``, returned. SetupError if it cannot."""
+    """Write the HTML report of ``run`` to ``path`` and return it. Raises SetupError."""
     from pgdyno.report.page import html
 
     return html.write_html(run, path)
 
 
 def write_story(runs: Sequence[RunFile], path: Path | str) -> Path:
-    """Writes the one page of a story, whose chapters ``runs`` are, to ``path``, returned."""
+    """Writes the one page of a summary, whose chapters ``runs`` are, to ``path``, returned."""
     from pgdyno.report.page import html
 
     return html.write_story(runs, path)
 
 
-def check_page_place(path: Path) -> None:
-    """UsageError or SetupError if no report can be written to ``path``; asked before a run."""
+def check_page_path(path: Path) -> None:
+    """Raise UsageError or SetupError if no report can be written to ``path``."""
     from pgdyno.report.page import _page_path
 
-    _page_path.check_page_place(path)
+    _page_path.check_page_path(path)
 
 
 def terminal_summary(run: RunFile, console: Console) -> None:
-    """Prints the summary of ``run``, in under 40 lines."""
+    """Print the summary of ``run``."""
     from pgdyno.report.terminal import _run_summary
 
     _run_summary.terminal_summary(run, console)
 
 
 def statement_lines(run: RunFile) -> Iterator[str]:
-    """Latency and failures of every statement of ``run``, in lines."""
+    """Yield lines with latency and failures of every statement of ``run``."""
     from pgdyno.report.terminal import _per_statement
 
     return _per_statement.statement_lines(run)
 
 
 def stdout_console() -> Console:
-    """A console that honours NO_COLOR and PG_COLOR and is plain when stdout is no terminal."""
+    """Return a console on stdout that honours NO_COLOR and PG_COLOR."""
     from pgdyno.report.terminal import _run_summary
 
     return _run_summary.stdout_console()

@@ -1,8 +1,8 @@
-"""Colours of the charts' series, made for both a white and a dark page.
+"""Colours of the charts, for light and dark pages.
 
-Every colour keeps a contrast of at least 3 to 1 against either background (WCAG 2.1, 1.4.11), so a
-chart needs no second palette; text and rules do, and take theirs from the style sheet. Colour never
-speaks alone: lines differ in dash or place, decisions in marker and word.
+Every colour has a contrast of at least 3 to 1 against both backgrounds (WCAG 2.1, 1.4.11), so the
+charts need only one palette. Text and rules take their colours from the style sheet. Nothing is
+shown by colour alone: lines also differ in dash or position, decisions in marker and word.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DECISIONS = {
     "rejected": (GREY, "x"),
     "taken back": (RED, "inverted_triangle"),
 }
-"""What became of a change: colour and marker."""
+"""Colour and marker of each decision about a change."""
 
 EVENTS = {
     "trial": PURPLE,
@@ -44,9 +44,9 @@ EVENTS = {
     "step": GREEN,
     "probe": GREY,
 }
-"""Kinds of event, in the order of their lanes."""
+"""Colours of the kinds of events, in the order of their lanes."""
 
 
 def event_colour(kind: str) -> str:
-    """The colour of an event's kind."""
+    """Return the colour of a kind of event."""
     return EVENTS.get(kind, GREY)

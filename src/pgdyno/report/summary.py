@@ -1,7 +1,7 @@
-"""The story of a run, for the terminal and the page alike: verdict, trust, steps, before and after.
+"""Summary of a run, for the terminal and the page: verdict, trust, steps, before and after.
 
-Everything comes from the run file. What a run did not get to (a trial without pairs, a run still
-going on) is None, and nobody downstream shows it.
+Everything comes from the run file. What is not recorded (a trial without pairs, the end of a run
+that is still running) is None and is not shown.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 from pgdyno.diagnose.groups import group_accounts
 from pgdyno.record import FindingRow, RunFile, RunInfo, Trial, throughput_tps
@@ -23,8 +22,13 @@ from pgdyno.remedy import (
     circumstances_recorded,
 )
 from pgdyno.results import Result, load
+from pgdyno.results.chapter import RecordedChapter
+from pgdyno.results.common import NoiseFloor
+from pgdyno.results.compare import CompareResult
+from pgdyno.results.drill import DrillResult
 from pgdyno.results.investigate import InvestigateResult, RemedyPrice
 from pgdyno.results.price import Price, PriceResult
+from pgdyno.results.run import RunResult
 from pgdyno.spec.change import Change
 from pgdyno.stats.words import change_words, effect_words, ratio_words
 from pgdyno.trial.result import emulated_disks
@@ -46,52 +50,52 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One change, tried: what it is, what it was said to give, what it gave, what became of it."""
+    """A change that was tried: its prediction, its measured effect and the decision."""
 
     trial: Trial
     change: Change
-    """This change alone, without what was kept before it."""
+    """This change alone, without the changes that were kept before it."""
     remedy: Remedy | None
-    """What it was tried as."""
+    """The remedy that it was tried as."""
     assessment: Assessment
-    """What the catalogue knows of it, against what was in force."""
+    """The catalogue's facts about it, on the server as it was then."""
     throughput: Ratio | None
     latency_p99: Ratio | None
     slices: Mapping[str, list[int]]
-    """Ids of the slices of side ``a`` (as it was) and ``b`` (changed)."""
+    """Ids of the slices of side ``a`` (baseline) and ``b`` (changed)."""
     p99_before_ms: float | None
     p99_after_ms: float | None
-    """Of all responses in the slices of either side."""
+    """p99 of all responses in the slices of each side."""
 
     @property
     def title(self) -> str:
-        """The change in a few words; of a recheck, what was taken back."""
+        """The change in a few words; of a recheck, the change that was taken back."""
         return self.trial.title.removeprefix("without ")
 
     @property
     def durability_class(self) -> str:
-        """D0 to D3, or "unknown"; what was recorded goes before the catalogue of today."""
+        """D0 to D3, or "unknown"; a recorded class takes precedence over today's catalogue."""
         return self.trial.durability_class or self.assessment.durability_class
 
     @property
     def loses_nothing(self) -> bool:
-        """Whether no durability is given up for it."""
+        """True if the change gives up no durability."""
         return self.durability_class == "D0"
 
     @property
     def rate_held(self) -> bool:
-        """Whether clients held a rate on both sides, so that p99 is what was compared."""
+        """True if clients held a rate on both sides, so that p99 was compared."""
         return self.trial.compared == "latency_p99"
 
     @property
     def outcome(self) -> str:
-        """The decision, or the verdict of a trial that nothing was decided by."""
+        """The decision, or the verdict of a trial without a decision."""
         return self.trial.decision or self.trial.verdict or "not finished"
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the diagnosis said at one point of the chain, and what was tried because of it."""
+    """A finding of one diagnosis, and the changes that were tried because of it."""
 
     number: int
     finding: str
@@ -101,7 +105,7 @@ class Step:
 
 @dataclass(frozen=True)
 class State:
-    """How the server did under one setting. ``slice_ids`` is None for all of the run."""
+    """Performance of the server under one setting. ``slice_ids`` is None for the whole run."""
 
     slice_ids: list[int] | None
     throughput_tps: float
@@ -109,7 +113,7 @@ class State:
 
 
 class RunSummary:
-    """All of it, each part read when first asked for."""
+    """Summary of one run file; each part is read on first use."""
 
     def __init__(self, run: RunFile) -> None:
         self._run = run
@@ -118,22 +122,48 @@ class RunSummary:
 
     @property
     def emulated(self) -> str | None:
-        """Which emulated disks figures come from, of the spec or of a change; None: none."""
+        """The emulated disks of the spec or of a change, in words; None if there are none."""
         return emulated_disks(self._run)
 
     @cached_property
     def result(self) -> Result | None:
-        """The recorded result; None where there is none, or none that can be read any more."""
+        """The recorded result; None if there is none or it cannot be read."""
         return load(self._run)
+
+    @property
+    def result_unreadable(self) -> bool:
+        """True if a result is recorded that is damaged or was written by another version."""
+        return bool(self.info.result) and self.result is None
+
+    @property
+    def investigation(self) -> InvestigateResult | None:
+        """The recorded result of an investigation."""
+        return self.result if isinstance(self.result, InvestigateResult) else None
+
+    @property
+    def price_list(self) -> PriceResult | None:
+        """The recorded price list of ``pgdyno price``."""
+        return self.result if isinstance(self.result, PriceResult) else None
+
+    @property
+    def single_run(self) -> RunResult | None:
+        """The recorded result of ``pgdyno run``."""
+        return self.result if isinstance(self.result, RunResult) else None
+
+    @property
+    def chapter(self) -> RecordedChapter | None:
+        """The chapter of a story that the run is."""
+        result = self.result
+        return result.chapter if isinstance(result, CompareResult | DrillResult) else None
 
     @cached_property
     def incidents(self) -> list[Incident]:
-        """What happened to the server that nobody asked for."""
+        """Unplanned restarts, crashes and absences of the server."""
         return incidents(self._run)
 
     @cached_property
     def connected(self) -> dict[str, int]:
-        """By client group, how many clients had a connection, of those where some had none."""
+        """Number of connected clients by group, of the groups in which some were not connected."""
         kinds = ("run", "baseline", "noise", "trial")
         ids = [each.id for kind in kinds for each in self._run.slices(kind=kind)]
         accounts = group_accounts(self._run, ids or None)
@@ -145,52 +175,62 @@ class RunSummary:
 
     @cached_property
     def all_attempts(self) -> list[Attempt]:
-        """Every trial, the noise floor's and the rechecks among them."""
+        """All trials, including those of the noise floor and the rechecks."""
         return [_attempt(self._run, trial) for trial in self._run.trials()]
 
     @property
     def attempts(self) -> list[Attempt]:
-        """Every remedy or comparison, in the order in which they were tried."""
+        """All remedies and comparisons, in the order in which they were tried."""
         return [a for a in self.all_attempts if a.trial.kind in ("remedy", "compare", "price")]
 
     def price_of(self, attempt: Attempt) -> Price | RemedyPrice | None:
-        """Return the entry of the result's price list for a change."""
-        if not isinstance(self.result, PriceResult | InvestigateResult):
-            return None
-        prices: Sequence[Price | RemedyPrice] = self.result.prices or ()
-        return next((price for price in prices if price.title == attempt.title), None)
+        """Return the row of the recorded price list for the change of ``attempt``."""
+        rows: Sequence[Price | RemedyPrice] = ()
+        if self.price_list is not None:
+            rows = self.price_list.prices
+        elif self.investigation is not None:
+            rows = self.investigation.prices or ()
+        return next((row for row in rows if row.title == attempt.title), None)
 
     @property
     def rechecks(self) -> list[Attempt]:
-        """Kept remedies taken back in turn."""
+        """Kept remedies that were taken back in turn."""
         return [a for a in self.all_attempts if a.trial.kind == "recheck"]
 
     @property
     def noise(self) -> Attempt | None:
-        """The trial of identical slices, if it came to an end."""
+        """The trial of identical slices, if it was finished."""
         return next(
             (a for a in self.all_attempts if a.trial.kind == "noise" and a.throughput), None
         )
 
     @property
+    def _noise_floor(self) -> NoiseFloor | None:
+        result = self.result
+        if isinstance(result, CompareResult | InvestigateResult | PriceResult):
+            return result.noise_floor
+        return None
+
+    @property
     def noise_half_width(self) -> float | None:
-        """How far identical slices lie apart, as a share: the interval's farther end, reckoned on
-        the ratio's logarithm as verdicts do it."""
-        said = (self.info.result.get("noise_floor") or {}).get("ci95")
-        if said is None and self.noise:
+        """Difference between identical slices, as a share: the farther end of the interval,
+        computed on the logarithm of the ratio, as for verdicts."""
+        interval = self._noise_floor.ci95 if self._noise_floor else None
+        if interval is None and self.noise:
             effect = self.noise.latency_p99 if self.noise_of_p99 else self.noise.throughput
-            said = (effect.lo, effect.hi) if effect else None
-        return max(1 / said[0], said[1]) - 1 if said else None
+            interval = (effect.lo, effect.hi) if effect else None
+        return max(1 / interval[0], interval[1]) - 1 if interval else None
 
     @property
     def noise_of_p99(self) -> bool:
-        """Whether the noise floor is that of p99, and not of throughput."""
-        of = (self.info.result.get("noise_floor") or {}).get("of")
-        return of == "latency_p99" if of else bool(self.noise and self.noise.rate_held)
+        """True if the noise floor is that of p99, false if it is that of throughput."""
+        if self._noise_floor is not None:
+            return self._noise_floor.of == "latency_p99"
+        return bool(self.noise and self.noise.rate_held)
 
     @property
     def comparison(self) -> Attempt | None:
-        """What ``pgdyno compare`` compared."""
+        """The trial of ``pgdyno compare``."""
         return next((a for a in self.all_attempts if a.trial.kind == "compare"), None)
 
     @cached_property
@@ -200,52 +240,56 @@ class RunSummary:
 
     @property
     def limits(self) -> list[FindingRow]:
-        """What the last diagnosis found, the limit first."""
+        """Findings of the last diagnosis, the limit first."""
         last = max((finding.step for finding in self.findings), default=0)
         found = [f for f in self.findings if f.step == last and f.rank is not None]
         return sorted(found, key=lambda finding: finding.rank or 0)
 
     @cached_property
     def before(self) -> State | None:
-        """At the start: the baseline, or the first trial's unchanged side, or all there is."""
-        result, compared = self.info.result, self.comparison
+        """State at the start: the baseline, the unchanged side of the first trial, or the whole
+        run."""
+        result, compared = self.investigation, self.comparison
         if compared is not None and compared.slices["a"] and compared.throughput:
             tps, p99_ms = compared.trial.baseline_tps, compared.p99_before_ms
             return State(compared.slices["a"], tps or 0.0, p99_ms or 0.0)
         return self._state(
             self._ids_before(),
-            result.get("baseline_tps"),
-            result.get("baseline_latency_ms_p99"),
+            result.baseline_tps if result else None,
+            result.baseline_latency_ms_p99 if result else None,
         )
 
     @cached_property
     def after(self) -> State | None:
-        """At the end, with what was kept in force."""
-        result, compared = self.info.result, self.comparison
+        """State at the end, with all kept changes in force."""
+        result, compared = self.investigation, self.comparison
         if compared is not None and compared.slices["b"] and compared.throughput:
             tps, p99_ms = compared.trial.changed_tps, compared.p99_after_ms
             return State(compared.slices["b"], tps or 0.0, p99_ms or 0.0)
         return self._state(
-            self._ids_after(), result.get("final_tps"), result.get("final_latency_ms_p99")
+            self._ids_after(),
+            result.final_tps if result else None,
+            result.final_latency_ms_p99 if result else None,
         )
 
     @property
     def changed(self) -> bool:
-        """Whether the end is another setting than the start."""
+        """True if the settings at the end differ from those at the start."""
         return self._ids_before() != self._ids_after()
 
     def budget_states(self) -> dict[str, list[int] | None]:
-        """Name → slices (None: all of the run) for which response time is taken apart."""
+        """Return the slices of each state whose latency budget is shown, by its name; None stands
+        for the whole run."""
         if self.before is None or self.after is None:
             return {}
         if not self.changed:
-            name = "all of the run" if self.before.slice_ids is None else "measured"
+            name = "whole run" if self.before.slice_ids is None else "measured"
             return {name: self.before.slice_ids}
         return {"before": self.before.slice_ids, "after": self.after.slice_ids}
 
     @property
     def gain_words(self) -> str:
-        """What all of it gave in throughput: of a comparison the paired effect; '' for nothing."""
+        """Total gain in throughput, of a comparison the paired effect; '' if there is none."""
         compared, before, after = self.comparison, self.before, self.after
         if compared is not None and compared.throughput is not None:
             return "held by the clients" if compared.rate_held else str(compared.throughput)
@@ -255,7 +299,7 @@ class RunSummary:
 
     @property
     def p99_gain_words(self) -> str:
-        """What became of p99: of a comparison the paired effect; '' for nothing."""
+        """Total change of p99, of a comparison the paired effect; '' if there is none."""
         compared, before, after = self.comparison, self.before, self.after
         if compared is not None and compared.latency_p99 is not None:
             return str(compared.latency_p99)
@@ -265,34 +309,35 @@ class RunSummary:
 
     @property
     def verdict(self) -> str:
-        """The run in one sentence, without a period."""
-        said = self.info.result.get("verdict")
-        if isinstance(said, Mapping):
-            said = said.get("sentence")
-        if isinstance(said, str) and said:
-            return said
+        """The verdict on the run in one sentence, without a period."""
+        if recorded := self._recorded_verdict():
+            return recorded
         if self.comparison is not None and self.comparison.trial.sentence:
             return f"{self.comparison.title}: {self.comparison.trial.sentence}"
         if self.limits:
             return self.limits[0].sentence
-        return _VERDICT_BY_STATUS.get(
-            self.info.status, "nothing that holds this load back is known"
-        )
+        return _VERDICT_BY_STATUS.get(self.info.status, "no limit of this load was found")
+
+    def _recorded_verdict(self) -> str:
+        result = self.result
+        if isinstance(result, RunResult | InvestigateResult):
+            return result.verdict.sentence
+        return result.verdict if isinstance(result, PriceResult) else ""
 
     @property
     def next_limit(self) -> tuple[str, str] | None:
-        """Finding and sentence of what limits in the end."""
-        said = self.info.result.get("next_limit")
-        if isinstance(said, Mapping):
-            return str(said.get("finding", "")), str(said.get("sentence", ""))
+        """Finding and sentence of the limit at the end."""
+        if self.investigation is not None:
+            limit = self.investigation.next_limit
+            return limit.finding or "", limit.sentence
         return (self.limits[0].finding, self.limits[0].sentence) if self.limits else None
 
     @cached_property
     def distrust(self) -> list[str]:
-        """Why the numbers should not be relied on, without periods; empty when they may be."""
-        reasons = [str(reason) for reason in self.info.result.get("distrust", [])]
-        if not reasons and self.info.result.get("trustworthy") is False:
-            reasons.append("the run was judged not to be trustworthy")
+        """Reasons why the figures cannot be trusted, without periods; empty if they can."""
+        reasons: list[str] = []
+        if self.result is not None and not isinstance(self.result, DrillResult):
+            reasons += self.result.distrust
         if not reasons and not self._run.ledger().balanced:
             reasons.append("the ledger does not add up")
         if self.info.status == "broken":
@@ -307,7 +352,7 @@ class RunSummary:
         return tried[0].slices["a"] if tried else None
 
     def _ids_after(self) -> list[int] | None:
-        """Slices of the last trial that had just what was kept in force."""
+        """Return the slices of the last trial in which exactly the kept changes were in force."""
         compared = self.comparison
         if compared is not None:
             return compared.slices["b"] or self._ids_before()
@@ -316,18 +361,18 @@ class RunSummary:
             return self._ids_before()
         for attempt in reversed(self.all_attempts):
             slices = [each for pair in self._run.pairs(attempt.trial.id) for each in pair]
-            if ids := [s.id for s in slices if s.change == kept]:
+            if ids := [s.id for s in slices if Change.from_json(s.change) == kept]:
                 return ids
         return self._ids_before()
 
     @property
     def kept(self) -> Assessment:
-        """All that is in force in the end, as one change."""
-        return assess(Change.from_json(dict(self._kept())), in_force(self.info))
+        """The catalogue's facts about all kept changes as one."""
+        return assess(self._kept(), in_force(self.info))
 
     @property
     def before_all(self) -> Change:
-        """What is known to have been in force in the user's own server and clients."""
+        """The known settings and pools of the user's own server and clients before the run."""
         groups = self.info.spec.get("clients") or []
         theirs = (self.info.spec.get("server") or {}).get("kind") == "existing"
         return Change(
@@ -335,16 +380,15 @@ class RunSummary:
             pool_max={g["name"]: (g.get("pool") or {}).get("max") for g in groups},
         )
 
-    def _kept(self) -> Mapping[str, Any]:
-        """The change that is in force in the end, as JSON."""
-        said = self.info.result.get("kept")
-        if isinstance(said, Mapping):
-            return said
+    def _kept(self) -> Change:
+        """Return all changes that are in force at the end, as one."""
+        if self.investigation is not None:
+            return Change.from_json(self.investigation.kept)
         state = Change()
         for attempt in self.attempts:
             if attempt.trial.decision == "kept":
                 state = attempt.change.over(state)
-        return state.to_json()
+        return state
 
     def _state(
         self, slice_ids: list[int] | None, tps: float | None, p99_ms: float | None
@@ -360,33 +404,33 @@ class RunSummary:
 
 
 _VERDICT_BY_STATUS = {
-    "running": "the run is still going on",
-    "interrupted": "the run was interrupted before it could be judged",
-    "failed": "the run failed before it could be judged",
-    "broken": "the run is broken: its numbers do not add up",
+    "running": "the run is still running",
+    "interrupted": "the run was interrupted before a verdict",
+    "failed": "the run failed before a verdict",
+    "broken": "the run is broken: its figures do not add up",
 }
 
 
 def _steps(findings: Iterable[FindingRow], remedies: Sequence[Attempt]) -> list[Step]:
-    """Attempts in the order in which they were made; those for the same finding together."""
+    """Return the steps in order; consecutive attempts for the same finding are one step."""
     known = list(findings)
     steps: list[Step] = []
     for attempt in remedies:
         finding = attempt.trial.finding or ""
-        sentence = _said_before(known, finding, attempt.trial.step)
+        sentence = _sentence_before(known, finding, attempt.trial.step)
         if not steps or (steps[-1].finding, steps[-1].sentence) != (finding, sentence):
             steps.append(Step(len(steps) + 1, finding, sentence, []))
         steps[-1].attempts.append(attempt)
     return steps
 
 
-def _said_before(findings: Sequence[FindingRow], finding: str, step: int) -> str:
-    """What the last diagnosis before trial number ``step`` said of a finding.
+def _sentence_before(findings: Sequence[FindingRow], finding: str, step: int) -> str:
+    """Return the sentence of a finding in the last diagnosis before trial number ``step``.
 
-    A finding's step is the number of trials before it, so it is below that of its trials.
+    A finding's step is the number of trials before it, so it is lower than that of its trials.
     """
-    said = [f for f in findings if f.finding == finding and f.step < max(step, 1)]
-    return said[-1].sentence if said else ""
+    earlier = [f for f in findings if f.finding == finding and f.step < max(step, 1)]
+    return earlier[-1].sentence if earlier else ""
 
 
 def _attempt(run: RunFile, trial: Trial) -> Attempt:
@@ -394,7 +438,7 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
     pairs = run.pairs(trial.id)
     sides = {"a": [a.id for a, _ in pairs], "b": [b.id for _, b in pairs]}
     base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
-    change = without(Change.from_json(trial.change), base)
+    change = difference(Change.from_json(trial.change), base)
     assessment = assess(change, in_force(run.run).under(base.without(change)))
     return Attempt(
         trial=trial,
@@ -414,12 +458,12 @@ def _attempt(run: RunFile, trial: Trial) -> Attempt:
 
 
 def in_force(info: RunInfo) -> Circumstances:
-    """What was in force in a run beside its changes."""
+    """Return the circumstances of a run without its changes."""
     return circumstances_recorded(info.spec, info.server.get("settings"))
 
 
 def _p99_ms(run: RunFile, slice_ids: list[int]) -> float | None:
-    """p99 of the response times in some slices; None if nothing ended in them."""
+    """Return p99 of the response times in some slices; None if no transaction ended in them."""
     return run.histogram("response", slice_ids).percentile(99) / 1e6 or None if slice_ids else None
 
 
@@ -429,8 +473,8 @@ def _ratio(ratio: float | None, lo: float | None, hi: float | None) -> Ratio | N
     return Ratio(ratio, ratio if lo is None else lo, ratio if hi is None else hi)
 
 
-def without(change: Change, base: Change) -> Change:
-    """What ``change`` has that ``base`` has not, or has otherwise."""
+def difference(change: Change, base: Change) -> Change:
+    """Return the part of ``change`` that is not in ``base`` or has another value there."""
     differing = {}
     for each in fields(Change):
         new, old = getattr(change, each.name), getattr(base, each.name)

@@ -1,8 +1,8 @@
-"""Wait events by name: which are shown, what they are called, which colour they have.
+"""Wait events: their average sessions, and the selection, labels and colours of those shown.
 
-A class tells little: "LWLock" is the queue for the WAL flush on one server and the buffer table on
-another. So events are shown, the largest by name and the rest as other waits. Names are the
-server's own, with what they mean where that is known.
+A class of wait events is too coarse: "LWLock" is the queue for the WAL flush on one server and the
+buffer table on another. The largest events are therefore shown by name, and the rest as "other
+waits". Names are PostgreSQL's own, followed by their meaning if it is known.
 """
 
 from __future__ import annotations
@@ -10,42 +10,43 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from pgdyno.probe.waits import canonical
+from pgdyno.record import RunFile
 from pgdyno.report import palette
 
 RUNNING = "running"
 OTHER = "other waits"
 SHOWN_MAX = 8
 SHARE_MIN = 0.01
-"""Of all sessions; what takes less is not worth a colour."""
+"""Of all sessions; events with a smaller share are summed as other waits."""
 
 MEANINGS = {
     "io:walsync": "the WAL flush",
-    "io:walwrite": "WAL handed to the kernel",
+    "io:walwrite": "writing WAL to the kernel",
     "io:walinitwrite": "a new WAL segment",
     "io:walinitsync": "a new WAL segment",
     "lwlock:walwrite": "queue for the WAL flush",
     "lwlock:walinsert": "locks of the WAL buffers",
-    "lwlock:walbufmapping": "room in the WAL buffers",
+    "lwlock:walbufmapping": "free space in the WAL buffers",
     "ipc:syncrep": "a standby's answer",
-    "io:datafileread": "pages read from disk",
-    "io:datafilewrite": "pages written",
-    "io:datafileextend": "tables that grow",
-    "io:datafilesync": "data files flushed",
+    "io:datafileread": "reading pages from disk",
+    "io:datafilewrite": "writing pages",
+    "io:datafileextend": "extending a table",
+    "io:datafilesync": "flushing data files",
     "io:buffileread": "temporary files",
     "io:buffilewrite": "temporary files",
-    "lwlock:buffercontent": "one page in memory",
+    "lwlock:buffercontent": "a page in shared buffers",
     "lwlock:buffermapping": "the buffer table",
     "lwlock:procarray": "snapshots",
     "lwlock:lockmanager": "the lock table",
     "lock:transactionid": "a row that another transaction changed",
     "lock:tuple": "queue for such a row",
     "lock:relation": "a lock on a table",
-    "lock:extend": "tables that grow",
+    "lock:extend": "extending a table",
     "lock:advisory": "an advisory lock",
     "client:clientread": "the client",
     "client:clientwrite": "the client",
     "timeout:spindelay": "a spinlock",
-    "timeout:vacuumdelay": "vacuum at its pace",
+    "timeout:vacuumdelay": "cost-based vacuum delay",
 }
 
 _COLOURS = {
@@ -60,42 +61,53 @@ _COLOURS = {
 
 
 def event_of(wait_event_type: str, wait_event: str) -> str:
-    """``LWLock:WALWrite``; running for a session that waits for nothing."""
+    """Return ``LWLock:WALWrite``, or ``running`` for a session that does not wait."""
     return f"{wait_event_type}:{wait_event}" if wait_event_type else RUNNING
 
 
-def chosen(averages: Mapping[str, float]) -> list[str]:
-    """The events that are shown by name, running first, then the largest first."""
-    total = sum(averages.values())
-    waits = sorted((name for name in averages if name != RUNNING), key=lambda n: -averages[n])
-    named = [n for n in waits if total and averages[n] >= SHARE_MIN * total][:SHOWN_MAX]
-    return [*([RUNNING] if averages.get(RUNNING) else []), *named]
+def averages(run: RunFile, slice_ids: Collection[int] | None) -> dict[str, float]:
+    """Return the average number of active client backends by wait event; events without any are
+    left out."""
+    found: dict[str, float] = {}
+    for wait in run.waits(slice_ids):
+        if wait.backend_type == "client backend" and wait.state == "active" and wait.average:
+            event = event_of(wait.wait_event_type, wait.wait_event)
+            found[event] = found.get(event, 0.0) + wait.average
+    return found
 
 
-def gathered(averages: Mapping[str, float], named: Collection[str]) -> dict[str, float]:
-    """The averages of the events ``named``, and of all others together."""
-    kept = {name: averages[name] for name in named if name in averages}
-    rest = sum(value for name, value in averages.items() if name not in named)
+def largest(by_event: Mapping[str, float]) -> list[str]:
+    """Return the events that are shown by name: running, then the others by size."""
+    total = sum(by_event.values())
+    waits = sorted((name for name in by_event if name != RUNNING), key=lambda n: -by_event[n])
+    named = [n for n in waits if total and by_event[n] >= SHARE_MIN * total][:SHOWN_MAX]
+    return [*([RUNNING] if by_event.get(RUNNING) else []), *named]
+
+
+def with_others_summed(by_event: Mapping[str, float], named: Collection[str]) -> dict[str, float]:
+    """Return the by_event of the events ``named``, and the sum of all others."""
+    kept = {name: by_event[name] for name in named if name in by_event}
+    rest = sum(value for name, value in by_event.items() if name not in named)
     return {**kept, OTHER: rest} if rest else kept
 
 
 def label(event: str) -> str:
-    """An event with what it means: ``LWLock:WALWrite (queue for the WAL flush)``."""
+    """Return an event with its meaning: ``LWLock:WALWrite (queue for the WAL flush)``."""
     if event == RUNNING:
-        return "running (no wait)"
+        return "running (not waiting)"
     meaning = MEANINGS.get(_key(event))
     return f"{event} ({meaning})" if meaning else event
 
 
 def phrase(event: str) -> str:
-    """An event within a sentence about sessions."""
+    """Return an event as part of a sentence about sessions."""
     if event == RUNNING:
-        return "running, or waiting for a core"
+        return "running or waiting for a CPU core"
     return f"in {event}" if event == OTHER else f"waiting in {label(event)}"
 
 
 def colours(events: Collection[str]) -> dict[str, str]:
-    """A colour for each event: well-known ones have the same in every report."""
+    """Return a colour for each event; common events have the same colour in every report."""
     fixed = {RUNNING: palette.GREEN, OTHER: palette.GREY}
     found = {e: fixed.get(e) or _COLOURS.get(_key(e)) for e in events}
     taken = {*fixed.values(), *found.values()}

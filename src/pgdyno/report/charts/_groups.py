@@ -1,4 +1,4 @@
-"""Charts over time of the client groups: what was due and what was done, queues, connections."""
+"""Charts over time of the client groups: due and done transactions, queues, connections."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pgdyno.diagnose.intervals import timed
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, Floats
-from pgdyno.report.charts.chart import Chart, Key, read_off, source_of, time_figure
-from pgdyno.report.charts.time_axis import Clockwork, finish
+from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
+from pgdyno.report.charts.time_axis import TimeAxis, finish
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
 GROUPS_MAX = 8
-"""Groups drawn; the report's table has all of them."""
+"""Number of groups that are drawn; the table has all."""
 TIMED_MS = 500
-"""Shorter intervals, cut off at a slice's edge, make rates that jump."""
+"""Minimum length of an interval; the rates of shorter ones, at slice boundaries, are noisy."""
 
 
-def group_charts(clock: Clockwork) -> list[Chart]:
-    """The charts that the run's groups have data for."""
+def group_charts(axis: TimeAxis) -> list[Chart]:
+    """Return the charts that the groups have data for."""
     by_group: dict[str, list[Interval]] = {}
-    for interval in clock.run.intervals(by=("client_group",)):
+    for interval in axis.run.intervals(by=("client_group",)):
         by_group.setdefault(str(interval.client_group), []).append(interval)
-    by_group = {name: timed(clock.until_end(rows)) for name, rows in by_group.items()}
-    open_loops = _open_loops(clock, by_group)
-    made = [_throughput(clock, by_group), *(_due_and_done(clock, *it) for it in open_loops.items())]
-    made += [_queues(clock, open_loops), _connects(clock)]
+    by_group = {name: timed(axis.until_end(rows)) for name, rows in by_group.items()}
+    open_loops = _open_loops(axis, by_group)
+    made = [_throughput(axis, by_group), *(_due_and_done(axis, *it) for it in open_loops.items())]
+    made += [_queues(axis, open_loops), _connects(axis)]
     return [chart for chart in made if chart is not None]
 
 
 def _open_loops(
-    clock: Clockwork, by_group: Mapping[str, list[Interval]]
+    axis: TimeAxis, by_group: Mapping[str, list[Interval]]
 ) -> dict[str, list[Interval]]:
-    groups = clock.run.run.spec.get("clients") or []
+    groups = axis.run.run.spec.get("clients") or []
     names = [group["name"] for group in groups if isinstance(group.get("arrival"), Mapping)]
     return {name: by_group[name] for name in names[:GROUPS_MAX] if name in by_group}
 
@@ -50,13 +50,13 @@ def _middle_ms(intervals: Sequence[Interval | GroupInterval]) -> Floats:
     return np.array([i.at_ms + i.duration_ms / 2 for i in intervals], float)
 
 
-def _throughput(clock: Clockwork, by_group: Mapping[str, list[Interval]]) -> Chart | None:
-    """Transactions done per second of each group, where there are several."""
+def _throughput(axis: TimeAxis, by_group: Mapping[str, list[Interval]]) -> Chart | None:
+    """Return the chart of transactions done per second by group, if there are several."""
     busy = {name: rows for name, rows in by_group.items() if any(row.done for row in rows)}
     if len(busy) < 2:
         return None
     colours = dict(zip(busy, palette.SERIES, strict=False))
-    plot = time_figure(clock.x_range, 250)
+    plot = time_figure(axis.x_range, 250)
     rows = []
     for name, intervals in busy.items():
         tps = np.array([i.throughput_tps for i in intervals])
@@ -64,13 +64,13 @@ def _throughput(clock: Clockwork, by_group: Mapping[str, list[Interval]]) -> Cha
         mean = sum(i.done for i in intervals) / seconds
         rows.append([name, *map(numbers.tps, (mean, float(tps.min()), float(tps.max())))])
         if name in colours:
-            _draw_line(clock, plot, intervals, tps, name, colours[name])
+            _draw_line(axis, plot, intervals, tps, name, colours[name])
     largest = max(rows, key=lambda row: float(row[1].replace(",", "")))
     return Chart(
         id="group-throughput",
         title="Throughput of each client group, transactions per second",
-        says=f"{largest[0]} does most: {largest[1]} per second on average.",
-        plot=finish(clock, plot),
+        description=f"The largest is {largest[0]}, with {largest[1]} per second on average.",
+        plot=finish(axis, plot),
         table=figures_table(
             "Throughput of the groups", ["Group", "mean", "lowest second", "highest second"], rows
         ),
@@ -79,7 +79,7 @@ def _throughput(clock: Clockwork, by_group: Mapping[str, list[Interval]]) -> Cha
 
 
 def _draw_line(
-    clock: Clockwork,
+    axis: TimeAxis,
     plot: figure,
     intervals: Sequence[Interval],
     values: Floats,
@@ -87,14 +87,14 @@ def _draw_line(
     colour: str,
 ) -> None:
     buckets = Buckets(_middle_ms(intervals))
-    at_ms, columns = clock.broken(buckets.at_ms, {"value": buckets.reduce(values)})
+    at_ms, columns = axis.broken(buckets.at_ms, {"value": buckets.reduce(values)})
     source = source_of(at_ms, columns)
     plot.line("x", "value", source=source, line_color=colour, line_width=1.8)
-    read_off(plot, source, {name: "@value{0,0.[0]}"}, "value")
+    add_time_tooltip(plot, source, {name: "@value{0,0.[0]}"}, "value")
 
 
-def _due_and_done(clock: Clockwork, name: str, intervals: list[Interval]) -> Chart:
-    """An open loop: transactions that came due per second beside those done and skipped."""
+def _due_and_done(axis: TimeAxis, name: str, intervals: list[Interval]) -> Chart:
+    """Return the chart of an open loop: transactions due, done and skipped per second."""
     durations = [i.duration_ms for i in intervals]
     rates = {
         "due": _per_second([i.intended for i in intervals], durations),
@@ -105,17 +105,17 @@ def _due_and_done(clock: Clockwork, name: str, intervals: list[Interval]) -> Cha
         del rates["skipped"]
     colours = {"due": palette.GREY, "done": palette.BLUE, "skipped": palette.RED}
     buckets = Buckets(_middle_ms(intervals))
-    at_ms, columns = clock.broken(
+    at_ms, columns = axis.broken(
         buckets.at_ms, {kind: buckets.reduce(values) for kind, values in rates.items()}
     )
     source = source_of(at_ms, columns)
-    plot = time_figure(clock.x_range, 220)
+    plot = time_figure(axis.x_range, 220)
     for kind in rates:
         plot.line(
             "x", kind, source=source, line_color=colours[kind], line_width=1.8,
             line_dash="dashed" if kind == "due" else "solid",
         )  # fmt: skip
-    read_off(plot, source, {kind: f"@{kind}{{0,0.[0]}}" for kind in rates}, "due")
+    add_time_tooltip(plot, source, {kind: f"@{kind}{{0,0.[0]}}" for kind in rates}, "due")
     seconds = sum(durations) / 1000
     due, done = sum(i.intended for i in intervals), sum(i.done for i in intervals)
     rows = [
@@ -125,70 +125,72 @@ def _due_and_done(clock: Clockwork, name: str, intervals: list[Interval]) -> Cha
     return Chart(
         id=f"due-{_slug(name)}",
         title=f"{name}: transactions due and done per second",
-        says=f"{numbers.tps(due / seconds)} came due per second and {numbers.tps(done / seconds)}"
-        " were done.",
-        plot=finish(clock, plot),
+        description=f"Per second, {numbers.tps(due / seconds)} were due and"
+        f" {numbers.tps(done / seconds)} were done.",
+        plot=finish(axis, plot),
         table=figures_table(f"{name}, per second", ["", "mean second", "highest second"], rows),
         key=[Key(kind, colours[kind], "dash" if kind == "due" else "line") for kind in rates],
     )
 
 
-def _queues(clock: Clockwork, open_loops: Mapping[str, list[Interval]]) -> Chart | None:
-    """Transactions of open loops that were due and not done."""
+def _queues(axis: TimeAxis, open_loops: Mapping[str, list[Interval]]) -> Chart | None:
+    """Return the chart of transactions of open loops that were due and not done."""
     waiting = {n: rows for n, rows in open_loops.items() if any(i.backlog for i in rows)}
     if not waiting:
         return None
     colours = dict(zip(waiting, palette.SERIES, strict=False))
-    plot = time_figure(clock.x_range, 200)
+    plot = time_figure(axis.x_range, 200)
     rows = []
     for name, intervals in waiting.items():
         backlog = np.array([float(i.backlog) for i in intervals])
-        _draw_line(clock, plot, intervals, backlog, name, colours[name])
+        _draw_line(axis, plot, intervals, backlog, name, colours[name])
         rows.append([name, numbers.count(backlog.max()), numbers.count(backlog[-1])])
     longest = max(waiting, key=lambda n: max(i.backlog for i in waiting[n]))
     most = max(i.backlog for i in waiting[longest])
     return Chart(
         id="queues",
         title="Transactions due and not yet done",
-        says=f"At most {numbers.count(most)}, of {longest}; those under way count too.",
-        plot=finish(clock, plot),
+        description=f"At most {numbers.count(most)}, in {longest}, including those in progress.",
+        plot=finish(axis, plot),
         table=figures_table("Due and not yet done", ["Group", "most", "at the end"], rows),
         key=[Key(name, colour, "line") for name, colour in colours.items()],
     )
 
 
-def _connects(clock: Clockwork) -> Chart | None:
-    """Connections established per second, where groups went on connecting."""
+def _connects(axis: TimeAxis) -> Chart | None:
+    """Return the chart of connections established per second, of groups that kept connecting."""
     by_group: dict[str, list[GroupInterval]] = {}
-    for row in clock.run.group_intervals():
+    for row in axis.run.group_intervals():
         if row.duration_ms >= TIMED_MS:
             by_group.setdefault(row.client_group, []).append(row)
-    going_on = {
+    connecting = {
         name: rows for name, rows in by_group.items()
         if sum(row.connects for row in rows) > 2 * max(row.connections for row in rows)
     }  # fmt: skip
-    if not going_on:
+    if not connecting:
         return None
-    colours = dict(zip(going_on, palette.SERIES, strict=False))
-    plot = time_figure(clock.x_range, 200)
+    colours = dict(zip(connecting, palette.SERIES, strict=False))
+    plot = time_figure(axis.x_range, 200)
     rows = []
-    for name, intervals in list(going_on.items())[:GROUPS_MAX]:
+    for name, intervals in list(connecting.items())[:GROUPS_MAX]:
         rate = _per_second([i.connects for i in intervals], [i.duration_ms for i in intervals])
         buckets = Buckets(_middle_ms(intervals))
-        at_ms, columns = clock.broken(buckets.at_ms, {"value": buckets.reduce(rate)})
+        at_ms, columns = axis.broken(buckets.at_ms, {"value": buckets.reduce(rate)})
         source = source_of(at_ms, columns)
         plot.line("x", "value", source=source, line_color=colours[name], line_width=1.8)
-        read_off(plot, source, {name: "@value{0,0.[0]}"}, "value")
-        took = clock.run.histogram("total", group=name)
+        add_time_tooltip(plot, source, {name: "@value{0,0.[0]}"}, "value")
+        took = axis.run.histogram("total", group=name)
         made = sum(i.connects for i in intervals)
         rows.append([name, numbers.count(made), numbers.ns(took.percentile(50)),
                      numbers.ns(took.percentile(99)), numbers.ns(took.max)])  # fmt: skip
     return Chart(
         id="connects",
         title="Connections established per second",
-        says="; ".join(f"{row[0]} made {row[1]}, half of them within {row[2]}" for row in rows)
+        description="; ".join(
+            f"{row[0]} made {row[1]}, half of them within {row[2]}" for row in rows
+        )
         + ".",
-        plot=finish(clock, plot),
+        plot=finish(axis, plot),
         table=figures_table(
             "Connections established", ["Group", "made", "p50", "p99", "max"], rows
         ),
@@ -197,5 +199,5 @@ def _connects(clock: Clockwork) -> Chart | None:
 
 
 def _slug(name: str) -> str:
-    """A group's name as part of an HTML id."""
+    """Return a group's name as part of an HTML id."""
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)

@@ -1,7 +1,7 @@
-"""From recorded samples to what a chart draws: rates out of counters, fewer points, stacks.
+"""Conversion of recorded samples for charts: rates of counters, fewer points, stacked areas.
 
-Times are milliseconds since the run's start throughout, in numpy arrays of one dimension. Nothing
-here knows of the run file or of bokeh.
+Times are milliseconds since the start of the run, in one-dimensional numpy arrays. This module
+depends neither on run files nor on bokeh.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 POINTS_MAX = 1500
-"""Points of one series in the report: about one for each pixel of a wide screen."""
+"""Maximum number of points of a series: about one for each pixel of a wide screen."""
 
-LEAST_SPACING = 0.3
-"""Samples nearer to each other than this part of the usual distance are one."""
+SPACING_MIN = 0.3
+"""Share of the usual distance below which two samples count as one."""
 GAP_FACTOR = 3.5
-"""A silence this many times the usual distance is a gap: the line breaks there."""
+"""Multiple of the usual distance from which there is a gap in the line."""
 
 
 def floats(values: npt.ArrayLike) -> Floats:
-    """``values`` as floats, with NaN for what is NULL."""
+    """Return ``values`` as floats, with NaN for NULL."""
     array = np.asarray(values)
     if array.dtype == object:
         array = np.array([np.nan if value is None else value for value in array.tolist()])
@@ -32,14 +32,14 @@ def floats(values: npt.ArrayLike) -> Floats:
 
 
 def spaced(at_ms: Floats) -> npt.NDArray[np.intp]:
-    """Indices of samples far enough apart to draw a rate between them.
+    """Return the indices of samples that are far enough apart for a rate between them.
 
-    At a slice's edge everything is read once more, perhaps milliseconds after the regular reading;
-    a rate over so short a time is noise. Of such a pair the first is kept.
+    At a slice boundary all probes are read again, perhaps milliseconds after the regular sample; a
+    rate over such a short time is noise. The first sample of such a pair is used.
     """
     if not len(at_ms):
         return np.array([], dtype=np.intp)
-    least_ms = LEAST_SPACING * float(np.median(np.diff(at_ms))) if len(at_ms) > 1 else 0.0
+    least_ms = SPACING_MIN * float(np.median(np.diff(at_ms))) if len(at_ms) > 1 else 0.0
     kept = [0]
     for index in range(1, len(at_ms)):
         if at_ms[index] - at_ms[kept[-1]] >= least_ms:
@@ -48,12 +48,13 @@ def spaced(at_ms: Floats) -> npt.NDArray[np.intp]:
 
 
 def rate(
-    at_ms: Floats, counter: Floats, stretch: npt.NDArray[np.intp] | None = None
+    at_ms: Floats, counter: Floats, period: npt.NDArray[np.intp] | None = None
 ) -> tuple[Floats, Floats]:
-    """Growth of a cumulative counter per second, at the end of each stretch between samples.
+    """Return the growth of a cumulative counter per second, at the end of each interval between
+    samples.
 
-    A counter that fell was reset (a crash, ``pg_stat_reset``): that stretch is NaN. So is what lies
-    between two samples of which ``stretch`` has different numbers.
+    The rate is NaN if the counter was reset (it decreased, after a crash or ``pg_stat_reset``), and
+    between two samples in different periods.
     """
     far_apart = spaced(at_ms)
     at_ms, counter = at_ms[far_apart], counter[far_apart]
@@ -61,15 +62,15 @@ def rate(
     grown = np.diff(counter)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_second = np.where((elapsed_s > 0) & (grown >= 0), grown / elapsed_s, np.nan)
-    if stretch is not None:
-        per_second[np.diff(stretch[far_apart]) != 0] = np.nan
+    if period is not None:
+        per_second[np.diff(period[far_apart]) != 0] = np.nan
     return at_ms[1:], per_second
 
 
 def shares(counters: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Each counter's part of the growth of all of them between samples, 0 to 1, NaN if none grew.
+    """Return each counter's share of the growth of all between samples, 0 to 1; NaN without growth.
 
-    For processor time: the columns of one sample add up to the time that passed on all cores.
+    Used for CPU time: the columns of one sample add up to the elapsed time of all cores.
     """
     grown = {name: np.maximum(np.diff(values), 0) for name, values in counters.items()}
     total = np.sum([np.nan_to_num(part) for part in grown.values()], axis=0)
@@ -81,27 +82,28 @@ def shares(counters: Mapping[str, Floats]) -> dict[str, Floats]:
 
 
 class Buckets:
-    """Stretches of equal length that samples are put together in, so that few enough are drawn.
+    """Intervals of equal length whose samples are merged, to limit the number of points.
 
-    ``at_ms`` is in order and not empty. With ``most`` samples or fewer each has its own bucket.
+    ``at_ms`` is in order and not empty. With at most ``points_max`` samples, each has its own
+    bucket.
     """
 
-    def __init__(self, at_ms: Floats, most: int = POINTS_MAX) -> None:
+    def __init__(self, at_ms: Floats, points_max: int = POINTS_MAX) -> None:
         self.count = len(at_ms)
         numbers: npt.NDArray[np.int64] = np.arange(self.count)
-        if self.count > most:
-            width = (at_ms[-1] - at_ms[0]) / most
-            numbers = np.minimum((at_ms - at_ms[0]) // width, most - 1).astype(np.int64)
+        if self.count > points_max:
+            width = (at_ms[-1] - at_ms[0]) / points_max
+            numbers = np.minimum((at_ms - at_ms[0]) // width, points_max - 1).astype(np.int64)
         self.firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
         self.at_ms = at_ms[self.firsts]
 
     @property
     def merged(self) -> bool:
-        """Whether any bucket holds more than one sample."""
+        """True if any bucket has more than one sample."""
         return len(self.firsts) < self.count
 
     def reduce(self, values: Floats, how: Literal["mean", "min", "max", "sum"] = "mean") -> Floats:
-        """One value for each bucket, NaN left out; NaN where a bucket has nothing else."""
+        """Return one value for each bucket, without NaN; NaN if a bucket has no other value."""
         if not self.merged:
             return values
         there = ~np.isnan(values)
@@ -115,16 +117,16 @@ class Buckets:
 
 
 def break_gaps(
-    at_ms: Floats, columns: Mapping[str, Floats], stretch: npt.NDArray[np.intp] | None = None
+    at_ms: Floats, columns: Mapping[str, Floats], period: npt.NDArray[np.intp] | None = None
 ) -> tuple[Floats, dict[str, Floats]]:
-    """A NaN row in each gap, so that no line is drawn through time that nobody sampled, nor from
-    one ``stretch`` to the next."""
+    """Return the columns with a NaN row in each gap between samples and between two periods, so
+    that no line is drawn across it."""
     if len(at_ms) < 2:
         return at_ms, dict(columns)
     steps = np.diff(at_ms)
     apart = steps > GAP_FACTOR * np.median(steps)
-    if stretch is not None:
-        apart |= np.diff(stretch) != 0
+    if period is not None:
+        apart |= np.diff(period) != 0
     after = np.flatnonzero(apart) + 1
     if not len(after):
         return at_ms, dict(columns)
@@ -135,7 +137,7 @@ def break_gaps(
 
 
 def stack(parts: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
-    """Bottom and top of each part when they stand on each other, in the given order."""
+    """Return bottom and top of each part when stacked in the given order."""
     bottom: Floats | None = None
     edges = {}
     for name, values in parts.items():
@@ -147,16 +149,16 @@ def stack(parts: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
 
 
 def pieces(columns: Mapping[str, Floats]) -> list[slice]:
-    """The runs of rows in which anything is known: between them nothing is to be drawn."""
+    """Return the ranges of rows in which any value is known; between them nothing is drawn."""
     known = ~np.all([np.isnan(values) for values in columns.values()], axis=0)
     edges = np.flatnonzero(np.diff(known.astype(np.int8), prepend=0, append=0))
     return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def pivot(at_ms: Floats, names: Iterable[str], values: Floats) -> tuple[Floats, dict[str, Floats]]:
-    """Long rows (time, name, value) as one column per name over the distinct times, summed.
+    """Return long rows (time, name, value) as one column per name over the distinct times, summed.
 
-    A name that is silent at some time has 0 there.
+    A name without a row at some time has 0 there.
     """
     times, row_of = np.unique(at_ms, return_inverse=True)
     columns: dict[str, Floats] = {}
@@ -166,5 +168,5 @@ def pivot(at_ms: Floats, names: Iterable[str], values: Floats) -> tuple[Floats, 
 
 
 def growth(counter: Floats) -> float:
-    """How much a cumulative counter grew in all, resets left out."""
+    """Return the total growth of a cumulative counter, without resets."""
     return float(np.nansum(np.maximum(np.diff(counter), 0)))

@@ -1,4 +1,4 @@
-"""Charts over time of the server: what its sessions wait for, and the WAL that it writes."""
+"""Charts over time of the server: waits of its sessions, and the WAL that it writes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bokeh.models.annotations import Span
 from pgdyno.report import palette, wait_events
 from pgdyno.report.charts._series import Floats, floats, growth, pivot
 from pgdyno.report.charts.chart import Chart, Key
-from pgdyno.report.charts.time_axis import Clockwork, stacked
+from pgdyno.report.charts.time_axis import TimeAxis, stacked
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
 PAGE_BYTES = 8192
-"""PostgreSQL's page; builds with another are rare, and the chart says "at most"."""
+"""PostgreSQL's default page size; the chart says "at most", because builds may differ."""
 
 TICKS_SHARE = 0.5
-"""Batches of fewer samplings than this part of the usual number say little, and are not drawn."""
+"""Share of the usual number of samplings below which a batch is not drawn."""
 
 
-def active_sessions(clock: Clockwork) -> Chart | None:
-    """Client backends at work, stacked by what they wait for, against the number of cores."""
-    samples = clock.kept(clock.run.wait_series())
+def active_sessions(axis: TimeAxis) -> Chart | None:
+    """Return the chart of active client backends by wait event, with the number of cores."""
+    samples = axis.under_load(axis.run.wait_series())
     client = (samples["backend_type"] == "client backend") & (samples["state"] == "active")
     if not client.any():
         return None
@@ -37,16 +37,16 @@ def active_sessions(clock: Clockwork) -> Chart | None:
     means = {name: mean for name, mean in means.items() if mean}
     if not means:
         return None
-    named = wait_events.chosen(means)
-    total, means = sum(means.values()), wait_events.gathered(means, named)
+    named = wait_events.largest(means)
+    total, means = sum(means.values()), wait_events.with_others_summed(means, named)
     drawn = ticks >= TICKS_SHARE * np.median(ticks)
     parts = {name: columns[name][drawn] for name in means if name != wait_events.OTHER}
     if wait_events.OTHER in means:
         rest = [values for name, values in columns.items() if name not in named]
         parts[wait_events.OTHER] = np.sum(rest, axis=0)[drawn]
     colours = wait_events.colours(parts)
-    cores = clock.run.run.server.get("cores") or clock.run.run.host.get("cores")
-    plot = stacked(clock, at_ms[drawn], parts, colours, "0.00")
+    cores = axis.run.run.server.get("cores") or axis.run.run.host.get("cores")
+    plot = stacked(axis, at_ms[drawn], parts, colours, "0.00")
     key = [Key(wait_events.label(name), colours[name]) for name in reversed(parts)]
     against = ""
     if cores:
@@ -64,10 +64,10 @@ def active_sessions(clock: Clockwork) -> Chart | None:
     ]
     return Chart(
         id="sessions",
-        title="Average active sessions, by what they wait for",
-        says=f"{numbers.significant(total)} sessions were active on average{against};"
+        title="Average active sessions by wait event",
+        description=f"{numbers.significant(total)} sessions were active on average{against};"
         f" most were {wait_events.phrase(largest)} ({numbers.percent(means[largest] / total)})."
-        " On busy cores a session that was woken shows the wait it came from until it gets a core.",
+        " On a busy CPU, a session that was woken still shows its last wait until it runs.",
         plot=plot,
         table=figures_table(
             "Average active sessions under load", ["Wait event", "sessions", "share"], rows
@@ -77,23 +77,23 @@ def active_sessions(clock: Clockwork) -> Chart | None:
 
 
 def _ticks_at(samples: Mapping[str, Any], at_ms: Floats) -> Floats:
-    """How many samplings the batch of each moment sums over."""
+    """Return the number of samplings in the batch at each time."""
     by_time = dict(zip(floats(samples["at_ms"]).tolist(), samples["ticks"].tolist(), strict=True))
     return np.array([by_time[moment] for moment in at_ms.tolist()], dtype=np.float64)
 
 
-def wal(clock: Clockwork) -> Chart | None:
-    """WAL written per second, and how much of it full-page images can be at most."""
-    samples = clock.series("metric_wal")
+def wal(axis: TimeAxis) -> Chart | None:
+    """Return the chart of WAL written per second, with an upper bound of full-page images."""
+    samples = axis.series("metric_wal")
     at_ms = floats(samples["at_ms"])
-    # The position is exact; what backends wrote is told by them about once a second.
+    # The insert position is exact; backends report wal_bytes only about once a second.
     known = not np.isnan(floats(samples["insert_lsn_bytes"])).all()
     column = "insert_lsn_bytes" if known else "wal_bytes"
     counter = floats(samples[column])
     if len(at_ms) < 2 or np.isnan(counter).all():
         return None
-    ends_ms, per_second = clock.rate(at_ms, counter)
-    _, images = clock.rate(at_ms, floats(samples["wal_fpi"]))
+    ends_ms, per_second = axis.rate(at_ms, counter)
+    _, images = axis.rate(at_ms, floats(samples["wal_fpi"]))
     if np.isnan(per_second).all():
         return None
     has_images = not np.isnan(images).all()
@@ -103,13 +103,13 @@ def wal(clock: Clockwork) -> Chart | None:
         image_part = np.minimum(images * PAGE_BYTES / 1024**2, total)
         parts = {"full-page images, at most": image_part, "other WAL": total - image_part}
     colours = dict(zip(parts, (palette.ORANGE, palette.BLUE), strict=False))
-    plot = stacked(clock, ends_ms, parts, colours, "0.0", height=200)
-    checkpoints = sum(mark.kind == "checkpoint" for mark in clock.marks.marks)
+    plot = stacked(axis, ends_ms, parts, colours, "0.0", height=200)
+    checkpoints = sum(mark.kind == "checkpoint" for mark in axis.marks.marks)
     mean = float(np.nanmean(per_second))
     rows = [
         ["mean", f"{numbers.size(mean)}/s"],
         ["highest second", f"{numbers.size(float(np.nanmax(per_second)))}/s"],
-        ["in all", numbers.size(growth(counter))],
+        ["total", numbers.size(growth(counter))],
         ["checkpoints", numbers.count(checkpoints)],
     ]
     if has_images:
@@ -117,7 +117,7 @@ def wal(clock: Clockwork) -> Chart | None:
     return Chart(
         id="wal",
         title="WAL written, MB per second",
-        says=f"{numbers.size(mean)} per second on average, at most"
+        description=f"{numbers.size(mean)} per second on average, at most"
         f" {numbers.size(float(np.nanmax(per_second)))}; {checkpoints or 'no'}"
         f" checkpoint{'' if checkpoints == 1 else 's'}.",
         plot=plot,

@@ -1,7 +1,7 @@
-"""When a run was under load.
+"""The periods in which a run was under load.
 
-Between slices, while a server restarts and while a drill has the machine, nobody loads the server
-that the charts are of: such time is drawn as nothing, and counts in no average.
+There is no load between slices, during restarts and during drills. Such periods are gaps in the
+charts and are left out of averages.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pgdyno.record import Interval
 from pgdyno.report.charts._series import Floats
 
 EDGE_MS = 60
-"""A probe that is read at a slice's edge may be this much outside of the load's own interval."""
+"""Tolerance for samples that are taken at a slice boundary, just outside an interval."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The stretches under load in order, as pairs of begin and end in milliseconds."""
+    """The periods under load in order, as pairs of start and end in milliseconds."""
 
-    stretches: Sequence[tuple[float, float]]
+    periods: Sequence[tuple[float, float]]
 
     @classmethod
     def of(cls, intervals: Sequence[Interval], end_ms: float) -> Timeline:
-        """The stretches that ``intervals`` cover; without any, all of the time until ``end_ms``."""
+        """Return the periods that ``intervals`` cover; without any, all time until ``end_ms``."""
         found: list[tuple[float, float]] = []
         for each in intervals:
             ended_ms = each.at_ms + each.duration_ms
@@ -39,12 +39,12 @@ class Timeline:
         return cls(found or [(0.0, end_ms)])
 
     def number_of(self, at_ms: Floats) -> npt.NDArray[np.intp]:
-        """For each moment the number of its stretch, or of the last one before it."""
-        begins = np.array([begin for begin, _ in self.stretches]) - EDGE_MS
+        """Return for each time the number of its period, or of the last one before it."""
+        begins = np.array([begin for begin, _ in self.periods]) - EDGE_MS
         return np.searchsorted(begins, at_ms, side="right") - 1
 
     def under_load(self, at_ms: Floats) -> npt.NDArray[np.bool_]:
-        """Which of the moments lie within a stretch."""
+        """Return for each time whether it is within a period."""
         numbers = self.number_of(at_ms)
-        ends = np.array([end for _, end in self.stretches])
+        ends = np.array([end for _, end in self.periods])
         return (numbers >= 0) & (at_ms <= ends[np.maximum(numbers, 0)] + EDGE_MS)

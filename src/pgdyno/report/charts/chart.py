@@ -1,11 +1,11 @@
-"""One chart of the report, and the bokeh parts that all charts share.
+"""A chart of the report, and the bokeh functions that all charts share.
 
-A chart is more than its picture: it says in a sentence what there is to see and has a small table
-of its figures, for those who cannot see it, who print it or who want the number. Its key is HTML
-beside the canvas, so that it wraps on a phone and never covers data.
+In addition to its plot, a chart has a description in a sentence and a table of its figures, for
+readers who cannot see the plot, print the page or need the numbers. Its key is HTML beside the
+plot, so that it wraps on a phone and never covers data.
 
-Time axes are in seconds from the run's start and share one range, so that zooming one zooms all. No
-axis has a label of its own: the unit is in the title, which leaves the width to the data.
+Time axes are in seconds from the start of the run and share one range, so that zooming one chart
+zooms all. Axes have no labels; the unit is in the title.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from pgdyno.report.words.tables import Table
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 RULE = "#d6dce2"
-"""A grid line; the style sheet's --bk-grid-line-color takes its place on the page."""
+"""Colour of grid lines; --bk-grid-line-color of the style sheet overrides it on the page."""
 LEFT_PX = 54
-"""Width kept for the y axis, so that charts under each other line up."""
+"""Width of the y axis, the same in all charts so that they are aligned."""
 
 CLOCK_JS = """
 const two = (n) => String(n).padStart(2, "0");
@@ -58,7 +58,7 @@ ROW_PX = 46
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a chart's key."""
+    """An entry of a chart's key."""
 
     label: str
     colour: str
@@ -67,25 +67,25 @@ class Key:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with all that stands around it. ``id`` is unique in the page."""
+    """A chart with its texts. ``id`` is unique in the page."""
 
     id: str
     title: str
-    says: str
+    description: str
     plot: figure
     table: Table
     key: Sequence[Key] = field(default_factory=tuple)
 
 
 def time_range(end_ms: float) -> Range1d:
-    """The range that all time axes share; the page's zoom buttons find it by its name."""
+    """Return the range that all time axes share; the page's zoom buttons find it by its name."""
     return Range1d(
         start=0, end=end_ms / 1000, bounds=(0, end_ms / 1000), min_interval=0.5, name="time"
     )
 
 
 def plain_figure(height: int, **ranges: Any) -> figure:
-    """A figure in the report's dress: full width, no toolbar, no frame, rules across only."""
+    """Return an empty figure in the report's style: full width, without toolbar and frame."""
     plot = figure(
         height=height,
         sizing_mode="stretch_width",
@@ -112,8 +112,8 @@ def plain_figure(height: int, **ranges: Any) -> figure:
 
 
 def log_ticks(values: Sequence[Floats]) -> list[float]:
-    """Places on a logarithmic axis that are worth a number, from a decade below the least of
-    ``values`` to one above the largest; more of them where the values lie near each other."""
+    """Return the ticks of a logarithmic axis, from a decade below the smallest of ``values`` to one
+    above the largest; more ticks per decade for a narrow range."""
     known = np.concatenate([each[np.isfinite(each) & (each > 0)] for each in values])
     if not len(known):
         return [1.0]
@@ -126,9 +126,9 @@ def log_ticks(values: Sequence[Floats]) -> list[float]:
 def time_figure(
     x_range: Range1d, height: int = 220, *, log: Sequence[Floats] | None = None
 ) -> figure:
-    """A figure over the run's time: drag zooms (with a mouse), a double click shows all again.
+    """Return a figure over the time of the run: dragging zooms in, a double click shows all again.
 
-    The y axis fits what the current window shows; it starts at zero, or is logarithmic for the
+    The y axis fits the data in the current window. It starts at zero, or is logarithmic for the
     values ``log``.
     """
     ranges: dict[str, Any] = {"x_range": x_range}
@@ -146,39 +146,41 @@ def time_figure(
     if log is not None:
         plot.yaxis.ticker = plot.ygrid.ticker = FixedTicker(ticks=log_ticks(log))
     plot.add_tools(BoxZoomTool(dimensions="width"))
-    plot.toolbar.active_drag = None  # the page makes it active where there is a mouse
+    plot.toolbar.active_drag = None  # the page activates it if there is a mouse
     show_all = CustomJS(args={"x": x_range}, code="x.setv({start: x.bounds[0], end: x.bounds[1]})")
     plot.js_on_event("doubletap", show_all)
     return plot
 
 
 def hover_clock() -> CustomJSHover:
-    """Formats seconds from the start as ``1:05.3`` in a tooltip: ``@x{custom}``."""
+    """Return a formatter of seconds from the start as ``1:05.3`` in a tooltip: ``@x{custom}``."""
     return CustomJSHover(code=CLOCK_JS.replace("SECONDS", "value"))
 
 
-def read_off(plot: figure, source: ColumnDataSource, rows: Mapping[str, str], top: str) -> None:
-    """A tooltip that follows the pointer along time: ``rows`` maps labels to ``@column{format}``.
+def add_time_tooltip(
+    plot: figure, source: ColumnDataSource, rows: Mapping[str, str], top: str
+) -> None:
+    """Add a tooltip that follows the pointer; ``rows`` maps labels to ``@column{format}``.
 
-    ``source`` has ``x``; ``top`` is the column that an unseen line hangs the tooltip on.
+    ``source`` has ``x``; the tooltip is attached to an invisible line through the column ``top``.
     """
-    line = plot.line("x", top, source=source, line_alpha=0, name="unseen")
+    line = plot.line("x", top, source=source, line_alpha=0, name="invisible")
     plot.add_tools(
         HoverTool(
             renderers=[line],
             mode="vline",
             line_policy="nearest",
-            tooltips=tip([("at", "@x{custom}"), *rows.items()]),
+            tooltips=tooltip([("at", "@x{custom}"), *rows.items()]),
             formatters={"@x": hover_clock()},
             attachment="horizontal",
         )
     )
 
 
-def tip(rows: Sequence[tuple[str, str]]) -> str:
-    """The tooltip of labels and ``@column{format}``, in the page's colours."""
+def tooltip(rows: Sequence[tuple[str, str]]) -> str:
+    """Return the HTML of a tooltip with labels and ``@column{format}``, in the page's colours."""
     lines = "".join(
-        f'<div style="color:var(--ink-soft)">{_spelled(label)}</div><div>{field}</div>'
+        f'<div style="color:var(--ink-soft)">{_escaped(label)}</div><div>{field}</div>'
         for label, field in rows
     )
     return (
@@ -187,20 +189,20 @@ def tip(rows: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def _spelled(label: str) -> str:
-    """A label that bokeh's templates take for nothing but text."""
+def _escaped(label: str) -> str:
+    """Return a label in which bokeh's templates find no column names."""
     return escape(label).replace("@", "&#64;").replace("$", "&#36;")
 
 
 def source_of(at_ms: Floats, columns: Mapping[str, Floats]) -> ColumnDataSource:
-    """Columns for bokeh, with times as ``x`` in seconds; single precision halves the page."""
+    """Return columns for bokeh, with times as ``x`` in seconds, in single precision for size."""
     data = {"x": (at_ms / 1000).astype("float32")}
     data |= {name: values.astype("float32") for name, values in columns.items()}
     return ColumnDataSource(data)
 
 
 def row_figure(count: int, widest: float) -> figure:
-    """A figure of ``count`` rows at y = 0, 1, …, from the top; x from 0 to ``widest``."""
+    """Return a figure of ``count`` rows at y = 0, 1, … from the top; x from 0 to ``widest``."""
     plot = plain_figure(
         34 + ROW_PX * count,
         x_range=Range1d(start=0, end=widest),
@@ -214,8 +216,8 @@ def row_figure(count: int, widest: float) -> figure:
     return plot
 
 
-def name_row(plot: figure, position: float, text: str) -> None:
-    """A row's name above it; its ink follows the page's through --bk-text-color."""
+def label_row(plot: figure, position: float, text: str) -> None:
+    """Draw the name of a row above it, in the colour of --bk-text-color."""
     plot.add_layout(
         Label(
             x=0, y=position, x_units="data", y_units="data", text=text, x_offset=2, y_offset=9,

@@ -1,4 +1,4 @@
-"""Charts of throughput and response time against clients, a curve for each setting."""
+"""Charts of throughput and response time by number of clients, a curve for each setting."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pgdyno.diagnose.scaling import (
 from pgdyno.dimension import title_of
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Chart, Key, plain_figure, tip
+from pgdyno.report.charts.chart import Chart, Key, plain_figure, tooltip
 from pgdyno.report.charts.latency import merged_histograms
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table, figures_table
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from pgdyno._engine import Histogram
 
 LEVELS_MIN = 3
-"""Fewer numbers of clients than this make no curve."""
-AS_IT_WAS = "as it was"
+"""Minimum number of levels of clients for a curve."""
+WITHOUT_CHANGE = "without a change"
 
 
 def client_charts(run: RunFile) -> list[Chart]:
-    """Throughput and response time against clients, if a ramp or steps made them vary.
+    """Return throughput and response time by number of clients, if a ramp or steps changed it.
 
-    Where some send at a rate, what is done follows the rate and not the clients.
+    Returns nothing if some clients send at a rate, because throughput then follows the rate.
     """
     if not clients_decide(run):
         return []
@@ -54,14 +54,14 @@ def client_charts(run: RunFile) -> list[Chart]:
     colours = dict(zip(curves, palette.SERIES, strict=False))
     curves = {name: curves[name] for name in colours}
     return [
-        _tps_against_clients(curves, colours, scaling_of(run)),
-        *_latency_against_clients(run, curves),
+        _tps_by_clients(curves, colours, scaling_of(run)),
+        *_latency_by_clients(run, curves),
     ]
 
 
 def _by_setting(run: RunFile) -> dict[str, list[Interval]]:
-    """Setting → its intervals. Between the slices of trials nobody can say which was in force; in a
-    run without trials the one setting holds from the first client on."""
+    """Return the intervals of each setting. Intervals between the slices of trials are left out,
+    because the setting in force is not known; a run without trials has one setting."""
     slices = {piece.id: piece for piece in run.slices()}
     if all(piece.trial_id is None for piece in slices.values()):
         return {"": under_load(run)}
@@ -75,17 +75,17 @@ def _by_setting(run: RunFile) -> dict[str, list[Interval]]:
 
 
 def _setting_name(change: Change) -> str:
-    """A change in a few words. How many clients there are is what the charts are against."""
-    return title_of(replace(change, clients={})) or AS_IT_WAS
+    """Return a change in a few words, without the number of clients, which is the x axis."""
+    return title_of(replace(change, clients={})) or WITHOUT_CHANGE
 
 
-def _tps_against_clients(
+def _tps_by_clients(
     curves: Mapping[str, Mapping[int, Sequence[Interval]]],
     colours: Mapping[str, str],
     scaling: Scaling | None,
 ) -> Chart:
-    plot = _against_clients(max(level for classes in curves.values() for level in classes))
-    said, rows, key = [], [], []
+    plot = _by_clients(max(level for classes in curves.values() for level in classes))
+    sentences, rows, key = [], [], []
     for name, classes in curves.items():
         means = {level: mean_tps(members) for level, members in classes.items()}
         intervals = [each for members in classes.values() for each in members][-1500:]
@@ -99,27 +99,27 @@ def _tps_against_clients(
         _hover_clients(plot, line, [(name or "tps", "@tps{0,0} tps")])
         best = max(means, key=lambda level: means[level])
         near = next(level for level in means if means[level] >= 0.95 * means[best])
-        said.append(
+        sentences.append(
             f"{f'{name}: at' if name else 'At'} most {numbers.tps(means[best])} per second, with"
-            f" {best} clients; {near} clients already reach 95 % of that."
+            f" {best} clients; {near} clients reach 95 % of that."
         )
         rows += [[name, str(level), numbers.tps(mean)] for level, mean in means.items()]
         key.append(Key(name or "mean", colours[name], "line"))
     if scaling:
-        said.append(f"Knee: {scaling.sentence}.")
+        sentences.append(f"Knee: {scaling.sentence}.")
         key += _draw_knee(plot, scaling)
     return Chart(
         id="tps-clients",
-        title="Throughput against clients, transactions per second",
-        says=" ".join(said),
+        title="Throughput by number of clients, transactions per second",
+        description=" ".join(sentences),
         plot=plot,
-        table=_setting_table("Throughput against clients", ["Clients", "tps"], rows),
+        table=_setting_table("Throughput by number of clients", ["Clients", "tps"], rows),
         key=[*key, Key("one interval", palette.GREY)],
     )
 
 
 def _draw_knee(plot: figure, scaling: Scaling) -> list[Key]:
-    """The fitted curve, the knee and its interval, behind the data; what they add to the key."""
+    """Draw the fitted curve, the knee and its interval behind the data; return their keys."""
     if scaling.fit is None:
         return []
     most = scaling.clients_max
@@ -138,16 +138,16 @@ def _draw_knee(plot: figure, scaling: Scaling) -> list[Key]:
 
 
 def _setting_table(caption: str, head: list[str], rows: Sequence[list[str]]) -> Table:
-    """A table whose first column, the setting, is left out where there is only one."""
+    """Return a table; its first column, the setting, is left out if there is only one."""
     if any(row[0] for row in rows):
         return figures_table(caption, ["Setting", *head], rows)
     return figures_table(caption, head, [row[1:] for row in rows])
 
 
-def _latency_against_clients(
+def _latency_by_clients(
     run: RunFile, curves: Mapping[str, Mapping[int, Sequence[Interval]]]
 ) -> list[Chart]:
-    """Percentiles against clients, a chart for each setting."""
+    """Return a chart of percentiles by number of clients for each setting."""
     charts = []
     for number, (name, classes) in enumerate(curves.items(), start=1):
         merged = _merged_by_class(run, classes)
@@ -163,19 +163,19 @@ def _latency_chart(name: str, number: int, merged: Mapping[int, Histogram]) -> C
         for each, (_, p) in shown.items()
     }
     source = ColumnDataSource({"clients": [float(level) for level in merged], **data})
-    plot = _against_clients(max(merged))
+    plot = _by_clients(max(merged))
     for percentile, (colour, _) in shown.items():
         line = plot.line("clients", percentile, source=source, line_color=colour, line_width=2)
         plot.scatter("clients", percentile, source=source, size=5, color=colour)
     _hover_clients(plot, line, [(each, f"@{each}{{0,0.[00]}} ms") for each in shown])
     first, last = next(iter(merged)), next(reversed(list(merged)))
     p95 = dict(zip(merged, data["p95"], strict=True))
-    title = f"Response time against clients{f', {name}' if name else ''}, milliseconds"
+    title = f"Response time by number of clients{f', {name}' if name else ''}, milliseconds"
     return Chart(
         id="latency-clients" if number == 1 else f"latency-clients-{number}",
         title=title,
-        says=f"p95 is {numbers.ms(p95[first])} with {first} clients and {numbers.ms(p95[last])}"
-        f" with {last}.",
+        description=f"p95 is {numbers.ms(p95[first])} with {first} clients and"
+        f" {numbers.ms(p95[last])} with {last}.",
         plot=plot,
         table=figures_table(
             title,
@@ -192,7 +192,7 @@ def _latency_chart(name: str, number: int, merged: Mapping[int, Histogram]) -> C
 def _merged_by_class(
     run: RunFile, classes: Mapping[int, Sequence[Interval]]
 ) -> dict[int, Histogram]:
-    """Response times of each class of intervals; classes in which nothing ended are left out."""
+    """Return the response times of each class of intervals; empty classes are left out."""
     level_at = {
         (interval.at_ms, interval.slice_id): level
         for level, members in classes.items()
@@ -202,7 +202,7 @@ def _merged_by_class(
     return {level: merged[level] for level in classes if level in merged}
 
 
-def _against_clients(most: int) -> figure:
+def _by_clients(most: int) -> figure:
     plot = plain_figure(
         250, x_range=Range1d(start=0, end=most * 1.03), y_range=DataRange1d(start=0)
     )
@@ -214,6 +214,6 @@ def _hover_clients(plot: figure, line: DataRenderer, rows: Sequence[tuple[str, s
     plot.add_tools(
         HoverTool(
             renderers=[line], mode="vline", line_policy="nearest",
-            tooltips=tip([("clients", "@clients"), *rows]),
+            tooltips=tooltip([("clients", "@clients"), *rows]),
         )
     )  # fmt: skip

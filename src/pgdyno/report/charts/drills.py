@@ -1,4 +1,4 @@
-"""Charts of a drill: what each cut lost, how far back that reaches, how long recovery took."""
+"""Charts of a drill: lost commits, age of the oldest lost commit and recovery time of each cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bokeh.models.annotations import Span
 
 from pgdyno.drill.model import Cut, DrillResult
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Chart, Key, plain_figure, tip
+from pgdyno.report.charts.chart import Chart, Key, plain_figure, tooltip
 from pgdyno.report.words import numbers
 from pgdyno.report.words.drills import OUTCOMES
 from pgdyno.report.words.tables import figures_table
@@ -22,19 +22,19 @@ MARKS = {
     "corrupt": (palette.RED, "inverted_triangle"),
     "no-fault": (palette.GREY, "cross"),
 }
-"""What came of a cut: colour and marker."""
+"""Colour and marker of each outcome of a cut."""
 _TICKS_MAX = 12
 
 
 def cut_charts(drill: DrillResult) -> list[Chart]:
-    """The charts that the cuts have data for."""
+    """Return the charts that the cuts have data for."""
     made = [
         _chart(
             drill, "cut-lost", "Acknowledged commits lost, per cut", numbers.count,
             lambda cut: cut.ledger.lost if cut.ledger else None,
         ),
         _chart(
-            drill, "cut-lost-ms", "How far back the loss reaches, ms", numbers.ms,
+            drill, "cut-lost-ms", "Age of the oldest lost commit, ms", numbers.ms,
             lambda cut: cut.ledger.lost_ms if cut.ledger else None, bound=drill.bound_ms,
         ),
         _chart(
@@ -55,7 +55,7 @@ def _chart(
     *,
     bound: float | None = None,
 ) -> Chart | None:
-    """A marker for each cut, in the order of the cuts; those without a value lie on the floor."""
+    """Return a chart with a marker for each cut; cuts without a value are at zero."""
     values = [value_of(cut) for cut in drill.cuts]
     known = [value for value in values if value is not None]
     if not known:
@@ -74,7 +74,7 @@ def _chart(
                  line_alpha=0.35)  # fmt: skip
     drawn = plot.scatter("number", "value", source=source, marker="marker", size=9,
                          fill_color="colour", line_color="colour", line_width=2)  # fmt: skip
-    tips = tip([("cut", "@number"), ("outcome", "@outcome"), ("", "@said")])
+    tips = tooltip([("cut", "@number"), ("outcome", "@outcome"), ("value", "@value_text")])
     plot.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
     key = [Key(OUTCOMES[name], MARKS[name][0]) for name in MARKS if _any(drill.cuts, name)]
     if bound:
@@ -89,18 +89,18 @@ def _chart(
     return Chart(
         id=chart_id,
         title=title,
-        says=_says(known, say, bound),
+        description=_description(known, say, bound),
         plot=plot,
         table=figures_table(title, ["Cut", "value", "outcome"], rows),
         key=key,
     )
 
 
-def _says(known: Sequence[float], say: Callable[[float], str], bound: float | None) -> str:
-    within = f"; documented are {say(bound)}" if bound else ""
+def _description(known: Sequence[float], say: Callable[[float], str], bound: float | None) -> str:
+    documented = f"; documented bound {say(bound)}" if bound else ""
     if max(known) == 0:
-        return f"Nothing in {len(known)} cuts{within}."
-    return f"{say(median(known))} in the median, {say(max(known))} at most{within}."
+        return f"None in {len(known)} cuts{documented}."
+    return f"Median {say(median(known))}, at most {say(max(known))}{documented}."
 
 
 def _source(
@@ -110,7 +110,7 @@ def _source(
         {
             "number": [cut.number for cut in cuts],
             "value": [float(value or 0) for value in values],
-            "said": [numbers.ABSENT if value is None else say(value) for value in values],
+            "value_text": [numbers.ABSENT if value is None else say(value) for value in values],
             "outcome": [OUTCOMES[cut.outcome] for cut in cuts],
             "colour": [MARKS[cut.outcome][0] for cut in cuts],
             "marker": [MARKS[cut.outcome][1] for cut in cuts],

@@ -1,8 +1,8 @@
-"""What happened when: the marks on every time axis and the chart that names them.
+"""Marks of events on every time axis, and the chart of events.
 
-Events are thin lines with a label for the pointer, longer ones also a pale band; slices measured
-with a change in force are shaded. Between trials settings go to and fro every few seconds, which
-the shading says already, so such changes are left to the chart of events.
+Events are thin lines with a tooltip, longer ones also a pale band; slices measured with a change in
+force are shaded. Changes of settings between slices are shown only in the chart of events, because
+the shading already shows them in the others.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from bokeh.plotting import figure
 from pgdyno.diagnose.course import Course
 from pgdyno.record import Event, FindingRow, RunFile, Slice
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tip
+from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tooltip
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table
 
 LISTED_MAX = 60
-"""Rows of the table of events; a page is not a log file."""
+"""Maximum number of rows of the table of events."""
 
 ONE = {"sql": "SQL event", "setting": "change of a setting", "change": "sudden change"}
 SEVERAL = {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}
@@ -32,7 +32,7 @@ SHADE = Key("change in force", palette.GREY, "shade")
 
 @dataclass(frozen=True)
 class Mark:
-    """One event as it is drawn."""
+    """An event in the charts."""
 
     kind: str
     label: str
@@ -42,17 +42,17 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marks:
-    """All events and shaded stretches of a run, to be put on one chart after the other."""
+    """All events and shaded periods of a run, which every time chart shows."""
 
     marks: Sequence[Mark]
     trials: Sequence[Mark]
-    """From the first to the last slice of each trial."""
+    """Each trial, from its first to its last slice."""
     changed: Sequence[Slice]
-    """Slices with a change in force, of trials."""
+    """Slices of trials with a change in force."""
     end_ms: float
 
-    def put_on(self, plot: figure) -> None:
-        """Draws the shading, and a line with a label for each event, behind ``plot``'s data."""
+    def draw_on(self, plot: figure) -> None:
+        """Draw the shading, and a line with a label for each event, behind the data of ``plot``."""
         if self.changed:
             self.shade(plot)
         lined = [m for m in self.marks if not (self.changed and m.kind in ("setting", "restart"))]
@@ -67,7 +67,7 @@ class Marks:
         plot.add_tools(_hover([lines]))
 
     def shade(self, plot: figure) -> None:
-        """Shades the slices with a change in force."""
+        """Shade the slices with a change in force."""
         strips = plot.vstrip(
             [s.started_ms / 1000 for s in self.changed],
             [(s.ended_ms or self.end_ms) / 1000 for s in self.changed],
@@ -79,22 +79,22 @@ class Marks:
 
 
 def marks_of(run: RunFile, end_ms: float, course: Course | None = None) -> Marks:
-    """The marks of ``run``, with those of its ``course``; without it, stalls are taken from the
-    evidence of what was found."""
-    marks = [_mark(event) for event in run.events() if not tells_of_missing_probe(event)]
+    """Return the marks of ``run`` and of its ``course``; without a course, stalls are taken from
+    the evidence of findings."""
+    marks = [_mark(event) for event in run.events() if not is_missing_probe(event)]
     marks += _stalls(run.findings()) if course is None else _course_marks(course)
     changed = [s for s in run.slices(kind="trial") if s.side == "b"]
     in_order = sorted(marks, key=lambda mark: mark.from_ms)
     return Marks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
 
 
-def tells_of_missing_probe(event: Event) -> bool:
-    """Whether an event is about what could not be measured, and so about no moment."""
+def is_missing_probe(event: Event) -> bool:
+    """Return whether an event reports a probe that could not measure, and so has no time."""
     return event.kind == "probe" and "reason" in event.detail
 
 
 def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
-    """A lane for each kind of event. None if nothing happened."""
+    """Return a chart with a lane for each kind of event; None if there are no events."""
     shown = [*marks.trials, *marks.marks]
     if not shown:
         return None
@@ -118,8 +118,8 @@ def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
     key = [Key(_plural(kind), palette.event_colour(kind)) for kind in kinds]
     return Chart(
         id="events",
-        title="What happened when",
-        says=_says(shown, kinds),
+        title="Events",
+        description=_description(shown, kinds),
         plot=plot,
         table=_table(shown),
         key=[*key, SHADE] if marks.changed else key,
@@ -146,7 +146,7 @@ def _course_marks(course: Course) -> Iterator[Mark]:
 
 
 def _stalls(findings: Iterable[FindingRow]) -> Iterable[Mark]:
-    """Windows in the evidence of a found stall; each window once, whoever mentions it."""
+    """Yield the windows in the evidence of stalls, each once."""
     windows = {
         (window[0], window[1]): str(evidence.get("name", "stall"))
         for finding in findings
@@ -170,27 +170,25 @@ def _source(marks: Sequence[Mark]) -> ColumnDataSource:
 
 
 def _label(mark: Mark) -> str:
-    lasting = mark.to_ms - mark.from_ms
-    if mark.kind == "drop":  # its sentence says how long
+    duration_ms = mark.to_ms - mark.from_ms
+    if mark.kind == "drop":  # its sentence has the duration
         return mark.label
-    return f"{mark.label}, {numbers.duration(lasting)}" if lasting >= 1 else mark.label
+    return f"{mark.label}, {numbers.duration(duration_ms)}" if duration_ms >= 1 else mark.label
 
 
 def _hover(renderers: list[DataRenderer]) -> HoverTool:
     return HoverTool(
         renderers=renderers,
-        tooltips=tip([("what", "@label"), ("at", "@from_s{custom}")]),
+        tooltips=tooltip([("event", "@label"), ("at", "@from_s{custom}")]),
         formatters={"@from_s": hover_clock()},
     )
 
 
 def _plural(kind: str) -> str:
-    return {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}.get(
-        kind, f"{kind}s"
-    )
+    return SEVERAL.get(kind, f"{kind}s")
 
 
-def _says(marks: Sequence[Mark], kinds: Sequence[str]) -> str:
+def _description(marks: Sequence[Mark], kinds: Sequence[str]) -> str:
     counts = {kind: sum(mark.kind == kind for mark in marks) for kind in kinds}
     parts = [
         f"{count} {_plural(kind) if count > 1 else ONE.get(kind, kind)}"
@@ -207,5 +205,5 @@ def _table(marks: Sequence[Mark]) -> Table:
     left_out = len(marks) - len(rows)
     caption = "Events in the order in which they began"
     if left_out > 0:
-        caption += f"; {left_out} later ones are in the run file"
-    return Table(caption, ["At", "Kind", "What"], rows)
+        caption += f"; {left_out} later events are in the run file"
+    return Table(caption, ["At", "Kind", "Event"], rows)

@@ -1,4 +1,4 @@
-"""Charts of where a transaction's response time goes: by part, by statement, over time."""
+"""Charts of the parts of the response time: by statement and over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Floats
-from pgdyno.report.charts.chart import Chart, Key, name_row, row_figure, tip
+from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _WAITS: dict[str, ScriptKind] = {"client lag": "client_lag", "pool wait": "pool_wait",
                                  "connecting": "connect"}  # fmt: skip
-"""What passes before a transaction is sent, by the kind of histogram that has it."""
+"""Parts of the response time before a transaction is sent, and their kinds of histograms."""
 
 STATEMENTS_MAX = 4
-"""Statements of a transaction shown apart; the rest is summed."""
+"""Number of statements that are shown by name; the others are summed."""
 
 LAG = "client lag"
 POOL = "pool wait"
@@ -38,9 +38,10 @@ OTHER = "other statements"
 def merged_histograms(
     run: RunFile, kind: str, key_of: Callable[[tuple[int, int | None]], int | None]
 ) -> dict[int, Histogram]:
-    """Histograms of all intervals with the same key; ``key_of`` takes (at_ms, slice_id).
+    """Return the merged histograms of all intervals with the same key; ``key_of`` takes (at_ms,
+    slice_id).
 
-    In a long run one interval holds the histograms of its neighbours; theirs are empty.
+    In a long run, one interval has the histograms of its neighbours, whose own are empty.
     """
     from pgdyno._engine import Histogram
 
@@ -54,9 +55,9 @@ def merged_histograms(
     return {key: histogram for key, histogram in merged.items() if histogram.count}
 
 
-def budget_chart(run: RunFile, story: RunSummary) -> Chart | None:
-    """Mean response time of a transaction, taken apart; one row for each setting worth showing."""
-    rows = {name: _budget(run, ids) for name, ids in story.budget_states().items()}
+def budget_chart(run: RunFile, summary: RunSummary) -> Chart | None:
+    """Return the chart of the parts of a transaction's mean response time, a row for each state."""
+    rows = {name: _budget(run, ids) for name, ids in summary.budget_states().items()}
     rows = {name: parts for name, parts in rows.items() if parts}
     if not rows:
         return None
@@ -66,12 +67,12 @@ def budget_chart(run: RunFile, story: RunSummary) -> Chart | None:
     plot = row_figure(len(rows), widest * 1.04)
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
     for position, (row, parts) in enumerate(rows.items()):
-        name_row(plot, position, f"{row} · {numbers.ms(sum(parts.values()))}")
+        label_row(plot, position, f"{row} · {numbers.ms(sum(parts.values()))}")
     _draw_parts(plot, list(rows.values()), colours)
     return Chart(
         id="budget",
         title="Mean response time of a transaction, milliseconds",
-        says=_budget_says(rows),
+        description=_budget_description(rows),
         plot=plot,
         table=figures_table(
             "Mean response time of a transaction",
@@ -87,10 +88,11 @@ def budget_chart(run: RunFile, story: RunSummary) -> Chart | None:
 
 
 def _budget(run: RunFile, slice_ids: list[int] | None) -> dict[str, float]:
-    """Part → mean milliseconds per transaction. The parts add up to the mean response time.
+    """Return the mean milliseconds per transaction of each part. They add up to the mean response
+    time.
 
-    Statements' times are a transaction's own; what is left of its service is the time between
-    statements (the generator's) and statements of transactions that failed.
+    The service time beyond the statements shown is that of other statements, of statements in
+    failed transactions, and of the load generator between statements.
     """
     done = run.ledger(slice_ids).done
     if not done:
@@ -113,7 +115,7 @@ def _short(statement: str) -> str:
 
 
 def _part_names(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Parts that are anywhere worth a colour, in the order of a transaction."""
+    """Return the parts that are large enough to show, in the order of a transaction."""
     totals: dict[str, float] = defaultdict(float)
     for parts in rows.values():
         for name, value in parts.items():
@@ -133,9 +135,9 @@ def _part_colours(names: Sequence[str]) -> dict[str, str]:
 def _draw_parts(
     plot: figure, rows: Sequence[Mapping[str, float]], colours: Mapping[str, str]
 ) -> None:
-    """A bar for each row, its parts beside each other."""
+    """Draw a bar of consecutive parts for each row."""
     drawn: dict[str, list[object]] = {
-        "y": [], "left": [], "right": [], "name": [], "says": [], "colour": []
+        "y": [], "left": [], "right": [], "name": [], "mean": [], "colour": []
     }  # fmt: skip
     for position, parts in enumerate(rows):
         left = 0.0
@@ -150,11 +152,11 @@ def _draw_parts(
         fill_color="colour", line_color=None,
     )  # fmt: skip
     plot.add_tools(
-        HoverTool(renderers=[bars], tooltips=tip([("part", "@name"), ("mean", "@says")]))
+        HoverTool(renderers=[bars], tooltips=tooltip([("part", "@name"), ("mean", "@mean")]))
     )
 
 
-def _budget_says(rows: Mapping[str, Mapping[str, float]]) -> str:
+def _budget_description(rows: Mapping[str, Mapping[str, float]]) -> str:
     sentences = []
     for name, parts in rows.items():
         total = sum(parts.values())
@@ -167,10 +169,10 @@ def _budget_says(rows: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def response_parts(run: RunFile) -> tuple[Floats, dict[str, Floats]]:
-    """Mean waits and service in milliseconds over time, where anything ended."""
+    """Return mean waits and mean service time over time, in milliseconds."""
     means = {}
     for name, kind in {"service": "service", **_WAITS}.items():
-        merged = merged_histograms(run, kind, lambda place: place[0])
+        merged = merged_histograms(run, kind, lambda interval: interval[0])
         means[name] = {at_ms: histogram.mean / 1e6 for at_ms, histogram in merged.items()}
     times = sorted(means["service"])
     parts = {name: np.array([at.get(t, 0.0) for t in times]) for name, at in means.items()}

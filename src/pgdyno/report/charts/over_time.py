@@ -14,14 +14,14 @@ from pgdyno.report.charts._groups import group_charts
 from pgdyno.report.charts._host import dirty_memory, disk_space, disk_writes, host_cpu
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats
 from pgdyno.report.charts._server import active_sessions, wal
-from pgdyno.report.charts.chart import Chart, Key, read_off, source_of, time_figure
+from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.event_marks import event_chart
 from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
-from pgdyno.report.charts.time_axis import Clockwork, finish, stacked
+from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
-UNDER_SEVERAL = ", under several settings; what each gave stands above."
+UNDER_SEVERAL = ", under several settings; the effect of each is shown above."
 
 LATENCY_LINES = {
     "p50": (palette.GREEN, "solid", 1.8),
@@ -31,12 +31,12 @@ LATENCY_LINES = {
 }
 
 
-def time_charts(clock: Clockwork) -> list[Chart]:
-    """All charts over time that the run has data for, in the order of the page."""
+def time_charts(axis: TimeAxis) -> list[Chart]:
+    """Return the charts over time that the run has data for, in the order of the page."""
     load = (throughput, latency, response_time)
     below = (active_sessions, host_cpu, wal, disk_writes, disk_space, dirty_memory, clients)
-    charts = [event_chart(clock.marks, clock.x_range), *(make(clock) for make in load)]
-    charts += [*group_charts(clock), *(make(clock) for make in below)]
+    charts = [event_chart(axis.marks, axis.x_range), *(make(axis) for make in load)]
+    charts += [*group_charts(axis), *(make(axis) for make in below)]
     made = [chart for chart in charts if chart is not None]
     cursor = Span(dimension="height", line_color=palette.GREY, line_dash="dotted")
     for chart in made:
@@ -48,27 +48,27 @@ def _middles(intervals: Sequence[Interval]) -> Floats:
     return np.array([i.at_ms + i.duration_ms / 2 for i in intervals], dtype=np.float64)
 
 
-def throughput(clock: Clockwork) -> Chart | None:
-    """Transactions done per second; where points were merged, with the band of their extremes."""
-    timed = clock.intervals
+def throughput(axis: TimeAxis) -> Chart | None:
+    """Return the chart of throughput, with the range of values where points were merged."""
+    timed = axis.intervals
     if not timed:
         return None
     per_second = np.array([i.throughput_tps for i in timed])
     buckets = Buckets(_middles(timed))
     columns = {how: buckets.reduce(per_second, how) for how in ("mean", "min", "max")}
-    at_ms, columns = clock.broken(buckets.at_ms, columns)
+    at_ms, columns = axis.broken(buckets.at_ms, columns)
     source = source_of(at_ms, columns)
-    plot = time_figure(clock.x_range, 250)
+    plot = time_figure(axis.x_range, 250)
     key = [Key("transactions per second", palette.BLUE, "line")]
     if buckets.merged:
         plot.varea("x", "min", "max", source=source, fill_color=palette.BLUE, fill_alpha=0.25)
         key.append(Key("lowest to highest second", palette.BLUE, "shade"))
     plot.line("x", "mean", source=source, line_color=palette.BLUE, line_width=1.8)
-    read_off(plot, source, {"tps": "@mean{0,0}"}, "mean")
+    add_time_tooltip(plot, source, {"tps": "@mean{0,0}"}, "mean")
     mean = sum(i.done for i in timed) / (sum(i.duration_ms for i in timed) / 1000)
     lowest, highest = float(per_second.min()), float(per_second.max())
     rows = [
-        ["mean, all settings" if clock.mixed else "mean", numbers.tps(mean)],
+        ["mean, all settings" if axis.mixed else "mean", numbers.tps(mean)],
         ["median second", numbers.tps(float(np.median(per_second)))],
         ["lowest second", numbers.tps(lowest)],
         ["highest second", numbers.tps(highest)],
@@ -76,41 +76,43 @@ def throughput(clock: Clockwork) -> Chart | None:
     return Chart(
         id="throughput",
         title="Throughput, transactions per second",
-        says=f"Between {numbers.tps(lowest)} and {numbers.tps(highest)} per second"
-        + (UNDER_SEVERAL if clock.mixed else f", {numbers.tps(mean)} on average."),
-        plot=finish(clock, plot),
+        description=f"Between {numbers.tps(lowest)} and {numbers.tps(highest)} per second"
+        + (UNDER_SEVERAL if axis.mixed else f", {numbers.tps(mean)} on average."),
+        plot=finish(axis, plot),
         table=figures_table("Throughput, transactions per second", ["", "tps"], rows),
         key=key,
     )
 
 
-def latency(clock: Clockwork) -> Chart | None:
-    """Percentiles of response time per interval, on a logarithmic axis."""
-    series = clock.run.latency_series("response", (50, 95, 99, 100), points_max=POINTS_MAX)
-    series = clock.kept(series)
+def latency(axis: TimeAxis) -> Chart | None:
+    """Return the chart of response time percentiles on a logarithmic axis."""
+    series = axis.run.latency_series("response", (50, 95, 99, 100), points_max=POINTS_MAX)
+    series = axis.under_load(series)
     if not len(series["at_ms"]) or np.isnan(series["max"]).all():
         return None
     columns = {name: _positive(series[name]) for name in LATENCY_LINES}
-    at_ms, columns = clock.broken(series["at_ms"], columns)
+    at_ms, columns = axis.broken(series["at_ms"], columns)
     source = source_of(at_ms, columns)
-    plot = time_figure(clock.x_range, 270, log=[columns[name] for name in ("p50", "max")])
+    plot = time_figure(axis.x_range, 270, log=[columns[name] for name in ("p50", "max")])
     for name, (colour, dash, width) in LATENCY_LINES.items():
         plot.line(
             "x", name, source=source, line_color=colour, line_dash=dash, line_width=width
         )  # fmt: skip
-    read_off(plot, source, {name: f"@{name}{{0,0.[00]}} ms" for name in LATENCY_LINES}, "p99")
-    total = clock.run.histogram("response")
+    add_time_tooltip(
+        plot, source, {name: f"@{name}{{0,0.[00]}} ms" for name in LATENCY_LINES}, "p99"
+    )
+    total = axis.run.histogram("response")
     rows = [[f"p{p}", numbers.ns(total.percentile(p))] for p in (50, 95, 99)]
     rows.append(["max", numbers.ns(total.max)])
-    said = (
-        f"Half of the transactions took under {numbers.ns(total.percentile(50))}, one in a hundred"
-        f" over {numbers.ns(total.percentile(99))}, the longest {numbers.ns(total.max)}"
+    description = (
+        f"p50 {numbers.ns(total.percentile(50))}, p99 {numbers.ns(total.percentile(99))}, maximum"
+        f" {numbers.ns(total.max)}"
     )
     return Chart(
         id="latency",
         title="Response time, milliseconds (logarithmic)",
-        says=f"{said}{UNDER_SEVERAL if clock.mixed else '.'}",
-        plot=finish(clock, plot),
+        description=f"{description}{UNDER_SEVERAL if axis.mixed else '.'}",
+        plot=finish(axis, plot),
         table=figures_table("Response time under load", ["", "response"], rows),
         key=[
             Key(name, colour, "dash" if dash != "solid" else "line")
@@ -120,7 +122,7 @@ def latency(clock: Clockwork) -> Chart | None:
 
 
 def _positive(values: Floats) -> Floats:
-    """A logarithmic axis has no zero: such values are gaps."""
+    """Return values with gaps instead of zeros, which a logarithmic axis cannot show."""
     return np.where(values > 0, values, np.nan)
 
 
@@ -132,10 +134,10 @@ PARTS = {
 }
 
 
-def response_time(clock: Clockwork) -> Chart | None:
-    """Mean response time taken apart, where clients wait for anything but the server."""
-    at_ms, parts = response_parts(clock.run)
-    kept = clock.kept({"at_ms": at_ms, **parts})
+def response_time(axis: TimeAxis) -> Chart | None:
+    """Return the chart of the parts of the mean response time; None if it is nearly all service."""
+    at_ms, parts = response_parts(axis.run)
+    kept = axis.under_load({"at_ms": at_ms, **parts})
     at_ms, parts = kept.pop("at_ms"), kept
     if not len(at_ms) or np.isnan(parts["service"]).all():
         return None
@@ -149,17 +151,19 @@ def response_time(clock: Clockwork) -> Chart | None:
     return Chart(
         id="response-parts",
         title="Mean response time and its parts, milliseconds",
-        says=f"On average over the seconds, {numbers.percent(waited)} of response time passed"
-        " before the first byte was sent to the server.",
-        plot=stacked(clock, at_ms, shown, PARTS, "0,0.000"),
-        table=figures_table("Mean response time over the seconds", ["", "mean", "share"], rows),
+        description=f"On average, {numbers.percent(waited)} of the response time passed before the"
+        " first byte was sent to the server.",
+        plot=stacked(axis, at_ms, shown, PARTS, "0,0.000"),
+        table=figures_table(
+            "Mean response time per second of the run", ["", "mean", "share"], rows
+        ),
         key=[Key(name, PARTS[name]) for name in reversed(shown)],
     )
 
 
-def clients(clock: Clockwork) -> Chart | None:
-    """Clients and their connections, where they differ or change."""
-    timed = clock.intervals
+def clients(axis: TimeAxis) -> Chart | None:
+    """Return the chart of clients and connections; None if both are constant and equal."""
+    timed = axis.intervals
     counts = {(i.clients, i.connections) for i in timed}
     if not counts or (len(counts) == 1 and all(c == n for c, n in counts)):
         return None
@@ -169,11 +173,11 @@ def clients(clock: Clockwork) -> Chart | None:
         "connections": buckets.reduce(np.array([float(i.connections) for i in timed]), "max"),
     }
     source = source_of(buckets.at_ms, columns)
-    plot = time_figure(clock.x_range, 170)
+    plot = time_figure(axis.x_range, 170)
     colours = {"clients": palette.BLUE, "connections": palette.ORANGE}
     for name, colour in colours.items():
         plot.step("x", name, source=source, mode="after", line_color=colour, line_width=1.8)
-    read_off(plot, source, {name: f"@{name}" for name in colours}, "clients")
+    add_time_tooltip(plot, source, {name: f"@{name}" for name in colours}, "clients")
     rows = [
         [name, *(numbers.count(f(getattr(i, name) for i in timed)) for f in (min, max))]
         for name in colours
@@ -181,8 +185,8 @@ def clients(clock: Clockwork) -> Chart | None:
     return Chart(
         id="clients-over-time",
         title="Clients and their connections",
-        says=f"Up to {rows[0][2]} clients with up to {rows[1][2]} connections.",
-        plot=finish(clock, plot),
+        description=f"Up to {rows[0][2]} clients and up to {rows[1][2]} connections.",
+        plot=finish(axis, plot),
         table=figures_table("Clients and connections", ["", "fewest", "most"], rows),
         key=[Key(name, colour, "line") for name, colour in colours.items()],
     )

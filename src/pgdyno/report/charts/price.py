@@ -1,9 +1,8 @@
-"""The chart of a price list: what each candidate gains, to the right, against what a crash takes,
-upwards.
+"""The chart of a price list: gain of each candidate on the x axis, loss in a crash on the y axis.
 
-Loss is on a logarithmic scale of milliseconds between bands for what has no such figure: nothing
-lost below, corrupt above, not drilled at the very bottom. Candidates have numbers, not names, so
-that the chart fits a phone; the numbers' names are in the table and the list beside it.
+Loss has a logarithmic scale of milliseconds, and bands for losses without such a figure: nothing
+lost below the scale, corrupt above it, not drilled at the bottom. Candidates are shown by number,
+so that the chart fits a phone; the table and the list beside it have their names.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from bokeh.plotting import figure
 
 from pgdyno.price.sentences import decisive, harm
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tip
+from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers, price_list
 from pgdyno.report.words.tables import figures_table
-from pgdyno.results.price import NotMeasured, Price, PriceResult
+from pgdyno.results.price import NotMeasured, Price
 from pgdyno.stats.words import effect_words
 
 # Heights: decades of milliseconds from 0.1 ms at 1 to 100 s at 7, bands below and above.
@@ -39,7 +38,7 @@ MARKS = {
     "broken or emptied": (palette.RED, "x"),
     "not drilled": (palette.GREY, "inverted_triangle"),
 }
-"""What the drills saw: colour and marker."""
+"""Colour and marker by the worst outcome of the drills."""
 LABEL_PX = 80
 
 
@@ -53,37 +52,39 @@ class Point:
     lo: float
     hi: float
     height: float
-    seen: str
-    says: str
+    outcome: str
+    """Its entry in the key."""
+    loss: str
+    """The largest loss in words."""
 
 
-def price_chart(story: RunSummary) -> Chart | None:
-    """Gain against loss; None when no gain was measured."""
-    result = story.result
-    held = isinstance(result, PriceResult) and result.compared == "latency_p99"
+def price_chart(summary: RunSummary) -> Chart | None:
+    """Return the chart of gain and loss; None if no gain was measured."""
+    rows = price_list.prices(summary)
+    held = summary.price_list is not None and summary.price_list.compared == "latency_p99"
     points = [
         point
-        for number, price in enumerate(price_list.prices(story), start=1)
-        if (point := _point(number, price, held=held)) is not None
+        for number, row in enumerate(rows, start=1)
+        if (point := _point(number, row, held=held)) is not None
     ]
     if len(points) < 2:
         return None
     what = "p99 at the held rate" if held else "throughput"
     plot = _axes(points)
     _draw(plot, points)
-    present = dict.fromkeys(point.seen for point in points)
-    title = f"Gain in {what}, times, against the most that a crash took"
+    present = dict.fromkeys(point.outcome for point in points)
+    title = f"Gain in {what} (ratio) and largest loss in a crash"
     return Chart(
         id="prices",
         title=title,
-        says=_says(points, what, held=held),
+        description=_description(points, what, held=held),
         plot=plot,
         table=figures_table(
             title,
-            ["Candidate", "gain", "95 % interval", "most that a crash took"],
+            ["Candidate", "gain", "95 % interval", "largest loss in a crash"],
             [
                 [f"{p.number}  {p.title}", numbers.times(p.gain), numbers.interval(p.lo, p.hi),
-                 p.says]
+                 p.loss]
                 for p in points
             ],
         ),
@@ -92,39 +93,39 @@ def price_chart(story: RunSummary) -> Chart | None:
 
 
 def _sign(name: str) -> str:
-    """The marker as a letter, so that the key does not speak by colour alone."""
+    """Return the marker as a character, so that the key does not rely on colour alone."""
     return {"circle": "●", "diamond": "◆", "x": "✕"}.get(MARKS[name][1], "▼")
 
 
-def _point(number: int, price: Price, *, held: bool) -> Point | None:
-    gain = price.gain
+def _point(number: int, row: Price, *, held: bool) -> Point | None:
+    gain = row.gain
+    if isinstance(gain, NotMeasured):
+        return None
     if gain is None:
         ratio, lo, hi = 1.0, 1.0, 1.0
-    elif isinstance(gain, NotMeasured):
-        return None
     elif held:
         ratio, (lo, hi) = gain.latency_p99_ratio, gain.latency_p99_ci95
     else:
         ratio, (lo, hi) = gain.throughput_ratio, gain.ci95
-    height, seen, says = _loss(price)
-    return Point(number, price.title, ratio, lo, hi, height, seen, says)
+    return Point(number, row.title, ratio, lo, hi, *_loss(row))
 
 
-def _loss(price: Price) -> tuple[float, str, str]:
-    """How high the worst of a candidate's drills stands, what it is called and what it took."""
-    drilled = decisive(price.losses)
+def _loss(row: Price) -> tuple[float, str, str]:
+    """Return the height of a candidate's worst drill in the chart, its entry in the key, and the
+    loss in words."""
+    drilled = decisive(row.losses)
     if not drilled:
         return NOT_DRILLED, "not drilled", "not drilled"
     broken = sum(loss.corrupt + loss.refused for loss in drilled)
     cuts = sum(loss.happened for loss in drilled)
     if broken:
-        said = f"corrupt or refused in {broken} of {cuts} cuts"
-        return BROKEN, "broken or emptied", said
+        words = f"corrupt or refused to start in {broken} of {cuts} cuts"
+        return BROKEN, "broken or emptied", words
     worst_ms = max(loss.lost_ms_max or 0.0 for loss in drilled)
     lost = max(loss.lost_max or 0 for loss in drilled)
     if not lost:
         return NOTHING, "nothing lost", f"nothing in {cuts} cuts"
-    if harm(price) == "broken":
+    if harm(row) == "broken":
         return BROKEN, "broken or emptied", f"all {lost:,} commits"
     height = math.log10(max(worst_ms, LEAST_MS)) - math.log10(LEAST_MS) + 1
     return min(height, BROKEN - 0.5), "commits lost", f"{lost:,} commits, {numbers.ms(worst_ms)}"
@@ -150,13 +151,13 @@ def _axes(points: Sequence[Point]) -> figure:
 
 
 def _spread(points: Sequence[Point]) -> list[float]:
-    """Heights with neighbours drawn apart, so that markers in one band do not hide each other."""
+    """Return heights at which markers in the same band do not cover each other."""
     heights: list[float] = []
     reach = max(point.hi for point in points) - min(point.lo for point in points) or 1.0
-    for place, point in enumerate(points):
+    for index, point in enumerate(points):
         near = [
             heights[other]
-            for other in range(place)
+            for other in range(index)
             if abs(points[other].gain - point.gain) < 0.06 * reach
         ]
         shift = 0.0
@@ -173,12 +174,12 @@ def _draw(plot: figure, points: Sequence[Point]) -> None:
             "y": _spread(points),
             "lo": [point.lo for point in points],
             "hi": [point.hi for point in points],
-            "colour": [MARKS[point.seen][0] for point in points],
-            "marker": [MARKS[point.seen][1] for point in points],
+            "colour": [MARKS[point.outcome][0] for point in points],
+            "marker": [MARKS[point.outcome][1] for point in points],
             "number": [str(point.number) for point in points],
             "what": [f"{point.number}  {point.title}" for point in points],
             "gain": [effect_words(p.gain, p.lo, p.hi) for p in points],
-            "took": [point.says for point in points],
+            "loss": [point.loss for point in points],
         }
     )
     plot.segment("lo", "y", "hi", "y", source=source, line_color="colour", line_width=2)
@@ -187,18 +188,18 @@ def _draw(plot: figure, points: Sequence[Point]) -> None:
     plot.text("x", "y", text="number", source=source, x_offset=8, y_offset=-5,
               text_font=value(FONT), text_font_size="13px", text_font_style="bold",
               text_color="colour")  # fmt: skip
-    tips = tip([("candidate", "@what"), ("gain", "@gain"), ("a crash took", "@took")])
+    tips = tooltip([("candidate", "@what"), ("gain", "@gain"), ("loss in a crash", "@loss")])
     plot.add_tools(HoverTool(renderers=[marks], tooltips=tips))
 
 
-def _says(points: Sequence[Point], what: str, *, held: bool) -> str:
-    """How to read it; of a p99 less is better."""
-    lossless = [point for point in points if point.seen == "nothing lost"]
+def _description(points: Sequence[Point], what: str, *, held: bool) -> str:
+    """Return how to read the chart, and the best candidate without loss."""
+    lossless = [point for point in points if point.outcome == "nothing lost"]
     gaining = [point for point in lossless if (point.hi < 1 if held else point.lo > 1)]
     best = max(gaining, key=lambda point: -point.gain if held else point.gain, default=None)
-    side = "farthest to the left" if held else "farthest"
-    said = f"; of those that lost nothing, {best.number} is {side}" if best else ""
+    gain = "shortens p99 most" if held else "gains most"
+    words = f" Of the candidates that lost nothing, {best.number} {gain}." if best else ""
     return (
-        f"To the right: more {what}. Upwards: more was lost. The numbers are those of the list"
-        f" below{said}."
+        f"Further right: more {what}. Further up: larger loss. The numbers are those of the list"
+        f" below.{words}"
     )

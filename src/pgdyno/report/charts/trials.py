@@ -1,7 +1,7 @@
-"""Charts of what was tried: before and after for each change, pair by pair, and how waits moved.
+"""Charts of trials: before and after of each change, single pairs, and waits under each setting.
 
-One row for each change with its name above the row, so that long names fit a phone. Before and
-after come from the same trial, measured in turns, so a machine that drifts drifts for both.
+Each change has a row with its name above it, so that long names fit a phone. Before and after are
+from the same trial of interleaved slices, so that drift of the machine affects both.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from bokeh.plotting import figure
 
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.report import palette, wait_events
-from pgdyno.report.charts.chart import Chart, Key, name_row, plain_figure, row_figure, tip
+from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
 from pgdyno.report.summary import Attempt, Ratio, RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
-WHISKERS = "Markers show after, whiskers its 95 % interval."
+WHISKERS = "Markers show the value after the change, whiskers its 95 % interval."
 LABEL_MAX = 46
-"""Letters of a row's name that fit a phone."""
+"""Length of a row's name that fits a phone."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A change as one chart shows it: from, to, interval of to, and what was predicted."""
+    """A change in one chart: before, after with its interval, and the prediction."""
 
     label: str
     outcome: str
@@ -43,10 +43,10 @@ class Row:
     predicted: float | None
 
 
-def chain_charts(story: RunSummary) -> list[Chart]:
-    """Throughput and p99 before and after each change that was measured; where clients held a rate,
-    throughput cannot move."""
-    charts = [_throughput_chart(story.attempts), _latency_chart(story.attempts)]
+def chain_charts(summary: RunSummary) -> list[Chart]:
+    """Return the charts of throughput and p99 before and after each measured change. Where clients
+    held a rate, throughput cannot change and is left out."""
+    charts = [_throughput_chart(summary.attempts), _latency_chart(summary.attempts)]
     return [chart for chart in charts if chart is not None]
 
 
@@ -74,7 +74,7 @@ def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
 def _row(
     attempt: Attempt, before: float, after: float, effect: Ratio, predicted: float | None
 ) -> Row:
-    """A row whose whiskers are as far from ``after`` as the interval's ends are from the ratio."""
+    """Return a row whose whiskers are the interval of the ratio, scaled to ``after``."""
     title = attempt.title
     if len(title) > LABEL_MAX:
         title = f"{title[: LABEL_MAX - 1]}…"
@@ -98,7 +98,7 @@ def _dumbbells(
     plot = row_figure(len(rows), widest * 1.06)
     plot.xaxis.formatter = NumeralTickFormatter(format=ticks)
     for position, row in enumerate(rows):
-        name_row(plot, position, f"{row.label} · {row.outcome}")
+        label_row(plot, position, f"{row.label} · {row.outcome}")
     _draw_rows(plot, rows, say)
     last = rows[-1]
     outcomes = dict.fromkeys(row.outcome for row in rows)
@@ -109,7 +109,7 @@ def _dumbbells(
     return Chart(
         id=chart_id,
         title=title,
-        says=_chain_says(rows, say) if len(rows) > 1 else
+        description=_chain_description(rows, say) if len(rows) > 1 else
         f"{last.label}: from {say(last.before)} to {say(last.after)}.",
         plot=plot,
         table=figures_table(
@@ -125,23 +125,23 @@ def _dumbbells(
     )  # fmt: skip
 
 
-def _chain_says(rows: Sequence[Row], say: Callable[[float], str]) -> str:
+def _chain_description(rows: Sequence[Row], say: Callable[[float], str]) -> str:
     kept = [row for row in rows if row.outcome == "kept"]
     if not kept:
         return f"{len(rows)} changes measured, none kept. {WHISKERS}"
-    steps = [f"{row.label} brought {say(row.before)} to {say(row.after)}"
+    steps = [f"{row.label} from {say(row.before)} to {say(row.after)}"
              for row in kept]  # fmt: skip
     return f"{len(rows)} changes measured; of those kept, {numbers.listed(steps)}. {WHISKERS}"
 
 
 def _decision(outcome: str) -> tuple[str, str]:
-    """Colour and marker; a bare verdict looks like the decision it would lead to."""
+    """Return colour and marker; a verdict without a decision has those of the likely decision."""
     as_decision = {"better": "kept", "worse": "taken back"}.get(outcome, outcome)
     return palette.DECISIONS.get(as_decision, (palette.GREY, "x"))
 
 
 def _draw_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]) -> None:
-    """Before as a bar across, a pale way to after, its marker and its whiskers."""
+    """Draw before as a vertical bar, after as a marker with whiskers, and a pale line between."""
     places = list(range(len(rows)))
     colours = [_decision(row.outcome)[0] for row in rows]
     source = ColumnDataSource(
@@ -165,31 +165,31 @@ def _draw_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]) -
     plot.segment("lo", "y", "hi", "y", source=source, line_color="colour", line_width=2)
     ends = [(end, y, c) for row, y, c in zip(rows, places, colours, strict=True)
             for end in (row.lo, row.hi)]  # fmt: skip
-    _strokes(plot, ends, height=0.11, width=2)
+    _vertical_lines(plot, ends, height=0.11, width=2)
     predicted = [(r.predicted, y, palette.PURPLE) for r, y in zip(rows, places, strict=True)
                  if r.predicted]  # fmt: skip
-    _strokes(plot, predicted, height=0.19, width=3)
-    _strokes(plot, [(r.before, y, palette.GREY) for r, y in zip(rows, places, strict=True)],
+    _vertical_lines(plot, predicted, height=0.19, width=3)
+    _vertical_lines(plot, [(r.before, y, palette.GREY) for r, y in zip(rows, places, strict=True)],
              height=0.16, width=3)  # fmt: skip
     after = plot.scatter("after", "y", source=source, marker="marker", size=11,
                          fill_color="colour", line_color="colour", line_width=2)  # fmt: skip
-    tips = tip([("change", "@what"), ("before → after", "@says"), ("decision", "@outcome")])
+    tips = tooltip([("change", "@what"), ("before → after", "@says"), ("decision", "@outcome")])
     plot.add_tools(HoverTool(renderers=[after], tooltips=tips))
 
 
-def _strokes(
-    plot: figure, strokes: Sequence[tuple[float, int, str]], *, height: float, width: float
+def _vertical_lines(
+    plot: figure, lines: Sequence[tuple[float, int, str]], *, height: float, width: float
 ) -> None:
-    """Short upright lines at (x, row) in a colour."""
-    if strokes:
-        x, y, colours = (list(column) for column in zip(*strokes, strict=True))
+    """Draw short vertical lines at (x, row) in a colour."""
+    if lines:
+        x, y, colours = (list(column) for column in zip(*lines, strict=True))
         plot.segment(x, [v - height for v in y], x, [v + height for v in y], line_color=colours,
                      line_width=width)  # fmt: skip
 
 
-def pairs_chart(run: RunFile, story: RunSummary) -> Chart | None:
-    """Every pair of a comparison by itself, with the mean, its interval and the noise floor."""
-    attempt = story.comparison
+def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
+    """Return the chart of the single pairs of a comparison, with mean, interval and noise floor."""
+    attempt = summary.comparison
     if attempt is None:
         return None
     effect = attempt.latency_p99 if attempt.rate_held else attempt.throughput
@@ -206,7 +206,7 @@ def pairs_chart(run: RunFile, story: RunSummary) -> Chart | None:
     ends = [min(pairs) - 0.5, max(pairs) + 0.5]
     plot.varea(ends, [effect.lo] * 2, [effect.hi] * 2, fill_color=palette.ORANGE, fill_alpha=0.22)
     plot.line(ends, [effect.ratio] * 2, line_color=palette.ORANGE, line_width=2)
-    noise = story.noise_half_width
+    noise = summary.noise_half_width
     if noise is not None:
         plot.varea(ends, [1 - noise] * 2, [1 + noise] * 2, fill_color=palette.GREY, fill_alpha=0.3)
         key.append(Key("noise floor: identical slices", palette.GREY, "shade"))
@@ -218,7 +218,7 @@ def pairs_chart(run: RunFile, story: RunSummary) -> Chart | None:
     return Chart(
         id="pairs",
         title=f"{what} ratio of each pair, changed to unchanged",
-        says=f"{better} of {len(ratios)} pairs were faster with the change; together {effect}.",
+        description=f"{better} of {len(ratios)} pairs were faster with the change; mean {effect}.",
         plot=plot,
         table=figures_table(
             f"{what} ratio of each pair",
@@ -230,7 +230,7 @@ def pairs_chart(run: RunFile, story: RunSummary) -> Chart | None:
 
 
 def _pair_ratios(run: RunFile, attempt: Attempt) -> dict[int, float]:
-    """Pair number → what was compared of side b over that of side a, for pairs that count."""
+    """Return by pair number the ratio of side b to side a, without void pairs."""
     values = [
         (_compared(run, a.id, attempt), _compared(run, b.id, attempt))
         for a, b in run.pairs(attempt.trial.id)
@@ -244,21 +244,21 @@ def _compared(run: RunFile, slice_id: int, attempt: Attempt) -> float:
     return throughput_tps(run, [slice_id])
 
 
-def waits_chart(run: RunFile, story: RunSummary) -> Chart | None:
-    """What the server's active sessions waited for under each setting: how the limit moves."""
-    states = _settings(story)
-    bars = {name: bar for name, ids in states.items() if (bar := _event_averages(run, ids))}
+def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
+    """Return the chart of the waits of active sessions under each setting."""
+    states = _settings(summary)
+    bars = {name: bar for name, ids in states.items() if (bar := wait_events.averages(run, ids))}
     if len(bars) < 2:
         return None
-    named = wait_events.chosen(_together(bars.values()))
-    bars = {name: wait_events.gathered(bar, named) for name, bar in bars.items()}
+    named = wait_events.largest(_largest_in_any(bars.values()))
+    bars = {name: wait_events.with_others_summed(bar, named) for name, bar in bars.items()}
     present = {event for bar in bars.values() for event in bar}
     order = [event for event in (*named, wait_events.OTHER) if event in present]
     colours = wait_events.colours(order)
     widest = max(sum(bar.values()) for bar in bars.values())
     plot = row_figure(len(bars), widest * 1.04)
     for position, name in enumerate(bars):
-        name_row(plot, position, name)
+        label_row(plot, position, name)
     for event, edges in _edges(bars, order).items():
         plot.hbar(list(range(len(bars))), left=edges[0], right=edges[1], height=0.3,
                   fill_color=colours[event], line_color=None)  # fmt: skip
@@ -280,7 +280,7 @@ def waits_chart(run: RunFile, story: RunSummary) -> Chart | None:
     return Chart(
         id="waits-by-setting",
         title="Average active sessions under each setting, by what they wait for",
-        says=_waits_say(bars),
+        description=_waits_description(bars),
         plot=plot,
         table=figures_table("Average active sessions", head, rows),
         key=key,
@@ -290,7 +290,7 @@ def waits_chart(run: RunFile, story: RunSummary) -> Chart | None:
 def _edges(
     bars: Mapping[str, Mapping[str, float]], order: Sequence[str]
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Wait event → where its part of each bar begins and ends."""
+    """Return by wait event the start and the end of its part of each bar."""
     ends = [0.0] * len(bars)
     edges = {}
     for event in order:
@@ -300,29 +300,20 @@ def _edges(
     return edges
 
 
-def _settings(story: RunSummary) -> dict[str, list[int]]:
-    """Name → slices: as it was, then each change that was kept or offered."""
-    shown = [a for a in story.attempts if a.slices["a"] and a.slices["b"]]
+def _settings(summary: RunSummary) -> dict[str, list[int]]:
+    """Return the slices without a change, then those of each change not rejected, by name."""
+    shown = [a for a in summary.attempts if a.slices["a"] and a.slices["b"]]
     if not shown:
         return {}
-    states = {"as it was": shown[0].slices["a"]}
+    states = {"without a change": shown[0].slices["a"]}
     for attempt in shown:
         if attempt.outcome != "rejected":
             states[f"with {attempt.title} · {attempt.outcome}"] = attempt.slices["b"]
     return states
 
 
-def _event_averages(run: RunFile, slice_ids: list[int]) -> Mapping[str, float]:
-    averages: dict[str, float] = {}
-    for wait in run.waits(slice_ids):
-        if wait.backend_type == "client backend" and wait.state == "active" and wait.average:
-            name = wait_events.event_of(wait.wait_event_type, wait.wait_event)
-            averages[name] = averages.get(name, 0.0) + wait.average
-    return averages
-
-
-def _together(bars: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The largest average of each event in any of the bars: what is large in one is named."""
+def _largest_in_any(bars: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the largest average of each event in any of the bars."""
     largest: dict[str, float] = {}
     for bar in bars:
         for event, average in bar.items():
@@ -330,11 +321,11 @@ def _together(bars: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return largest
 
 
-def _waits_say(bars: Mapping[str, Mapping[str, float]]) -> str:
+def _waits_description(bars: Mapping[str, Mapping[str, float]]) -> str:
     parts = []
     for name, bar in bars.items():
         most = max(bar, key=lambda event: bar[event])
         share = numbers.percent(bar[most] / sum(bar.values()))
         label = name.split(" · ")[0]
-        parts.append(f"{label} {most} leads with {share}")
+        parts.append(f"{label}, most are in {most} ({share})")
     return numbers.sentence("; ".join(parts))

@@ -1,4 +1,4 @@
-"""The HTML page of a drill, as parts that its template sets."""
+"""Contents of the HTML page of a drill."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pgdyno.report.words.drills import (
     CUT_HEAD,
     check_rows,
     cut_cells,
-    differing,
-    minimised,
+    differences_of,
+    drill_description,
+    minimised_sentences,
     outcome_counts,
     result_of,
     settings_words,
-    what_was_done,
 )
 from pgdyno.report.words.tables import Table
 from pgdyno.results import drill as results
 
 COMPARED = {
     "lost": "lost commits",
-    "lost_ms": "reaching back, ms",
+    "lost_ms": "age of the oldest lost commit, ms",
     "recovery_s": "recovery, s",
     "damaged": "share of damaged cuts",
 }
@@ -40,15 +40,15 @@ TEMPLATE = "drill.html.j2"
 
 @dataclass(frozen=True)
 class DrillPage(Frame):
-    """Everything that the template sets. What is empty leaves its section out."""
+    """Contents of the page; empty parts have no section."""
 
-    broken: Sequence[tuple[str, str]]
+    fault: Sequence[tuple[str, str]]
     cut_charts: Sequence[Chart]
     cuts: Table
     proofs: Table
     checks: Table | None
     differences: Table | None
-    against_says: str
+    against_text: str
 
     @property
     def charts(self) -> list[Chart]:
@@ -57,12 +57,12 @@ class DrillPage(Frame):
 
     @property
     def contents(self) -> list[Entry]:
-        """The sections that the page has."""
+        """The sections of the page."""
         entries = (
-            (True, "broken", "What was broken"),
+            (True, "fault", "The fault and its outcome"),
             (self.cut_charts, "cuts", "Cut by cut"),
-            (self.checks, "checks", "What was looked at"),
-            (self.differences, "against", "Against another server"),
+            (self.checks, "checks", "Checks of the database"),
+            (self.differences, "against", "Comparison with another server"),
             (True, "facts", "The run"),
             (True, "repeat", "Repeat it"),
         )
@@ -70,7 +70,7 @@ class DrillPage(Frame):
 
 
 def make_page(run: RunFile) -> DrillPage:
-    """Everything that the page of a drill says."""
+    """Return the contents of the page of a drill."""
     info, drills = run.run, stored_drills(run)
     if not drills:
         raise UsageError(
@@ -80,7 +80,7 @@ def make_page(run: RunFile) -> DrillPage:
     drill = drills[0]
     checks, result = check_rows(drill), result_of(run)
     other = result.against.server_version if result and result.against else ""
-    verdict, lead = headlines.cut(drill.summary().sentence)
+    verdict, lead = headlines.headline_of(drill.summary().sentence)
     return DrillPage(
         name=info.name,
         pgdyno_version=info.pgdyno_version,
@@ -91,30 +91,30 @@ def make_page(run: RunFile) -> DrillPage:
         lead=lead,
         headline=_headline(drill, info),
         banners=[*_trust(drill), *_sections.circumstances(RunSummary(run))],
-        broken=_broken(drill),
+        fault=_fault_terms(drill),
         cut_charts=cut_charts(drill),
         cuts=Table(
             "All cuts", CUT_HEAD, [cut_cells(cut) for cut in drill.cuts],
             right=frozenset(range(1, 9)) - {2},
         ),
         proofs=Table(
-            "What proves that each fault happened",
+            "Proof of each fault",
             ["Cut", "seed", "proof"],
             [[str(cut.number), str(cut.seed), cut.proof.sentence] for cut in drill.cuts],
             right=frozenset({1}),
         ),
         checks=Table(
-            "Checks of all cuts", ["Check", "passed", "failed", "not made", "what it says"],
+            "Checks of all cuts", ["Check", "passed", "failed", "not made", "details"],
             checks, right=frozenset({1, 2, 3}),
         ) if checks else None,
         differences=_differences(result),
-        against_says=f"The same drill, with the same seeds, on PostgreSQL {other}."
-        if differing(result) else "",
+        against_text=f"The same drill, with the same seeds, on PostgreSQL {other}."
+        if differences_of(result) else "",
         facts=accounts.fact_tables(run),
-        repeat_says=repeat.repeat_says(info),
+        repeat_text=repeat.save_spec_text(info),
         spec_lines=accounts.spec_lines(info.spec),
-        spec_command=[repeat.spec_command(info)],
-        repeat_lines=repeat.repeat_lines(info, run.path),
+        spec_command=[repeat.spec_command(run)],
+        repeat_lines=repeat.repeat_lines(run),
     )  # fmt: skip
 
 
@@ -129,20 +129,21 @@ def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
             numbers.count(summary.lost_max) if summary.lost_max is not None else "—",
             note=f"of {numbers.count(summary.acked)} acknowledged in all cuts"
             if summary.lost_max is not None
-            else "no ledger could be compared",
+            else "the ledger could not be compared",
         ),
     ]
     if lost_ms is not None:
-        allowed = "no documented bound" if drill.bound_ms is None else (
-            f"documented {numbers.ms(drill.bound_ms)}" if drill.bound_ms else "documented: none"
+        bound = "no documented bound" if drill.bound_ms is None else (
+            f"documented bound {numbers.ms(drill.bound_ms)}" if drill.bound_ms
+            else "documented: no loss"
         )  # fmt: skip
-        figures.append(Headline("Reaching back", back, unit, note=allowed))
+        figures.append(Headline("Oldest lost commit", back, unit, note=bound))
     if summary.recovery_s_median is not None:
         worst = numbers.significant(summary.recovery_s_max, 2)
         median = numbers.significant(summary.recovery_s_median, 2)
         figures.append(Headline("Recovery, median", median, "s", note=f"{worst} s at most"))
     if taken := sentences.time_taken(info):
-        figures.append(Headline("Time taken", taken, note=sentences.started_at(info)))
+        figures.append(Headline("Duration", taken, note=sentences.started_at(info)))
     return figures
 
 
@@ -150,34 +151,34 @@ def _trust(drill: DrillResult) -> list[Banner]:
     if not drill.fault_missing or not drill.cuts:
         return []
     missing = sum(cut.outcome == "no-fault" for cut in drill.cuts)
-    said = f"In {missing} of {len(drill.cuts)} cuts; nothing is known of them."
-    return [Banner("The fault did not happen.", said, bad=True)]
+    text = f"In {missing} of {len(drill.cuts)} cuts, which are not counted."
+    return [Banner("The fault did not happen.", text, bad=True)]
 
 
-def _broken(drill: DrillResult) -> list[tuple[str, str]]:
+def _fault_terms(drill: DrillResult) -> list[tuple[str, str]]:
     summary = drill.summary()
     bound = summary.upper_bound
     terms = [
-        ("fault", what_was_done(drill)),
+        ("fault", drill_description(drill)),
         ("documented", drill.bound),
         ("settings", settings_words(drill)),
-        ("seen", summary.sentence),
+        ("outcome", summary.sentence),
         *((f"proof of cut {cut.number}", cut.proof.sentence) for cut in drill.cuts[:1]),
     ]
     one = len(drill.cuts_by_variant()) == 1
     if one and bound is not None and summary.clean < summary.happened and bound < 1:
         terms.append(
             (
-                "so at most",
-                f"{numbers.percent(bound)} of such crashes would do harm, with 95 % confidence",
+                "upper bound",
+                f"at most {numbers.percent(bound)} of such crashes do harm, with 95 % confidence",
             )
         )
-    terms += [("comes down to", said) for said in minimised(drill)]
+    terms += [("minimised", sentence) for sentence in minimised_sentences(drill)]
     return terms
 
 
 def _differences(result: results.DrillResult | None) -> Table | None:
-    found = differing(result)
+    found = differences_of(result)
     if not found:
         return None
     rows = [
@@ -186,9 +187,9 @@ def _differences(result: results.DrillResult | None) -> Table | None:
             numbers.significant(each.here),
             numbers.significant(each.there),
             numbers.significant(each.p, 2),
-            "differs" if each.differs else "no difference seen",
+            "different" if each.differs else "no difference",
         ]
         for each in found
     ]
-    head = ["What", "this server", "the other", "p", "verdict"]
+    head = ["Figure", "this server", "other server", "p", "verdict"]
     return Table("Medians per cut, and the share of damaged cuts", head, rows, frozenset({1, 2, 3}))

@@ -1,4 +1,4 @@
-"""Where a page may be written: in no file's place but that of another page of ours."""
+"""Check of the path of a page: only a page of pgdyno may be overwritten."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.files import check_writable, is_special
 
 MARK = b'<meta name="generator" content="pgdyno '
-"""What every page has near its beginning."""
+"""Text near the beginning of every page."""
 _MARK_WITHIN_BYTES = 4096
 
 
-def check_page_place(path: Path) -> None:
-    """UsageError if another file is there, SetupError if nothing can be written there."""
+def check_page_path(path: Path) -> None:
+    """Raise UsageError if another file has this path, SetupError if it cannot be written."""
     try:
         if path.is_file() and not is_page(path):
             raise UsageError(
-                f"{path}: there is a file of this name, and it is no report of pgdyno",
+                f"{path}: a file with this name exists, and it is not a report of pgdyno",
                 code="report-exists",
-                hint="only reports are overwritten; name another file, or move this one away",
+                hint="only reports are overwritten; choose another name or move it",
             )
         check_writable(path)
     except OSError as problem:
@@ -27,15 +27,16 @@ def check_page_place(path: Path) -> None:
 
 
 def is_page(path: Path) -> bool:
-    """Whether a page of ours is in the file, or nothing at all."""
+    """Return whether the file is a page of pgdyno or empty."""
     with path.open("rb") as file:
         head = file.read(_MARK_WITHIN_BYTES)
     return MARK in head or not (head or is_special(path))
 
 
 def unwritable(path: Path, problem: OSError) -> PgdynoError:
+    """Return the error for a page that cannot be written."""
     return SetupError(
         f"cannot write the report {path}: {problem.strerror or problem}",
         code="report-unwritable",
-        hint="name another place, or free some space there; a run file that was recorded is kept",
+        hint="choose another path or free some space; the recorded run file is kept",
     )

@@ -1,6 +1,6 @@
-"""The parts that the HTML page is set from: texts, tables and figures, ready to read.
+"""The contents of HTML pages as types: texts, tables and figures.
 
-The template decides where things stand; ``sections`` and ``accounts`` say what they are.
+Templates decide the layout; ``_sections`` and ``words.accounts`` make the contents.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pgdyno.report.words.tables import Table
 
 @dataclass(frozen=True)
 class Tag:
-    """A word in a box; ``tone`` is good, warn, bad or plain."""
+    """A word in a coloured box; ``tone`` is good, warn, bad or plain."""
 
     text: str
     tone: str = "plain"
@@ -33,7 +33,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Banner:
-    """Something to know before reading on."""
+    """A note at the top of the page."""
 
     head: str
     text: str
@@ -42,7 +42,7 @@ class Banner:
 
 @dataclass(frozen=True)
 class StepText:
-    """One link of the chain as text."""
+    """One step of an investigation."""
 
     number: int
     title: str
@@ -60,14 +60,14 @@ class Card:
     sentence: str = ""
     evidence: Table | None = None
     lines: Sequence[str] = ()
-    """What to type to have it."""
+    """Commands that apply it."""
     undo: Sequence[str] = ()
-    """What to type to be rid of it."""
+    """Commands that undo it."""
 
 
 @dataclass(frozen=True)
 class Zoom:
-    """A stretch of time to look at, in seconds."""
+    """A period that the time charts can show, in seconds."""
 
     label: str
     from_s: float
@@ -84,7 +84,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Frame:
-    """What every kind of page has: who it is of, the verdict, how to repeat it."""
+    """The parts that every page has: title, verdict, facts, commands that repeat it."""
 
     name: str
     pgdyno_version: str
@@ -93,11 +93,11 @@ class Frame:
     title: str
     verdict: str
     lead: str
-    """What else there is to say of the verdict."""
+    """Text below the verdict."""
     headline: Sequence[Headline]
     banners: Sequence[Banner]
     facts: Sequence[Table]
-    repeat_says: str
+    repeat_text: str
     spec_lines: Sequence[str]
     spec_command: Sequence[str]
     repeat_lines: Sequence[str]
@@ -105,10 +105,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class Page(Frame):
-    """Everything that the template sets. What is empty leaves its section out."""
+    """Contents of the page of a load; empty parts have no section."""
 
     figures_first: bool
-    """Whether throughput, percentiles and statements stand before what was found."""
+    """True if latency and statements come before the findings."""
     noise: str
     comparison: str
     failures: str
@@ -120,23 +120,23 @@ class Page(Frame):
     skipped: Table | None
     prices: Sequence[Card]
     ladder: Sequence[Table]
-    ladder_says: Sequence[tuple[str, str]]
+    ladder_sentences: Sequence[tuple[str, str]]
     ladder_p99: str
     ladder_against: Sequence[str]
     zooms: Sequence[Zoom]
     absent: str
     course: Sequence[tuple[str, Sequence[str]]]
-    """Sudden changes and drops of a single run: a label and its sentences."""
+    """Sudden changes and drops of a single run: label and sentences."""
     rates: Sequence[str]
     groups: Table | None
     connects: Table | None
     latency: Table | None
     statements: Table | None
     ledger: Table | None
-    ledger_says: str
+    ledger_text: str
     errors: Table | None
     generator: Table | None
-    generator_says: str
+    generator_text: str
     ladder_charts: Sequence[Chart] = field(default_factory=tuple)
     step_charts: Sequence[Chart] = field(default_factory=tuple)
     time_charts: Sequence[Chart] = field(default_factory=tuple)
@@ -156,21 +156,21 @@ class Page(Frame):
 
     @property
     def contents(self) -> list[Entry]:
-        """The sections that the page has."""
-        figures = (self.latency, "latency", "Where the time goes")
+        """The sections of the page."""
+        figures = (self.latency, "latency", "Latency")
         entries = (
             *((figures,) if self.figures_first else ()),
-            (self.ladder, "ladder", "Gain against loss"),
+            (self.ladder, "ladder", "Gain and loss"),
             (self.steps, "steps", "Steps"),
             (self.comparison, "steps", "Comparison"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),
             (self.prices, "prices", "Price list"),
             (self.time_charts, "time", "Over time"),
-            (self.client_charts, "clients", "Against clients"),
+            (self.client_charts, "clients", "By number of clients"),
             (self.groups or self.connects, "groups", "Client groups"),
             *(() if self.figures_first else (figures,)),
             (self.ledger, "ledger", "Ledger and errors"),
-            (self.generator, "generator", "Generator"),
+            (self.generator, "generator", "Load generator"),
             (True, "facts", "The run"),
             (True, "repeat", "Repeat it"),
         )

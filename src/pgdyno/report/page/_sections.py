@@ -1,21 +1,21 @@
-"""The page's sections about what was found and tried: steps, findings, price list, zoom buttons."""
+"""Sections of the page of a load: headline, notes, steps, findings, price list, zoom buttons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
 from pgdyno.record import FindingRow, RunFile
 from pgdyno.remedy import Assessment, assess, catalogue
-from pgdyno.report.charts.event_marks import tells_of_missing_probe
+from pgdyno.report.charts.event_marks import is_missing_probe
 from pgdyno.report.page._parts import Banner, Card, Headline, StepText, Tag, Zoom
 from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, Step, in_force
 from pgdyno.report.words import numbers, sentences
 from pgdyno.report.words.course import change_sentences, drop_sentences
 from pgdyno.report.words.sentences import decision_words, expectation, finding_name
 from pgdyno.report.words.tables import Table
+from pgdyno.results.chapter import RecordedChapter
 from pgdyno.spec.change import Change
 
 TONES = {
@@ -31,47 +31,49 @@ TONES = {
 ENDINGS = {
     "failed": "The run failed.",
     "interrupted": "The run was interrupted.",
-    "running": "The run is still going on.",
+    "running": "The run is still running.",
 }
 INCIDENTS_MAX = 8
 STATUS_TONES = {"proved": "good", "found": "warn", "refuted": "plain"}
 
 
-def headline(run: RunFile, story: RunSummary) -> list[Headline]:
-    """The large figures: throughput, p99, time taken, trust."""
-    before, after = story.before, story.after
+def headline(run: RunFile, summary: RunSummary) -> list[Headline]:
+    """Return the large figures: throughput, p99, failures, duration, trust."""
+    before, after = summary.before, summary.after
     figures = []
     if before is not None and after is not None:
-        changed = story.changed
+        changed = summary.changed
         figures = [
             Headline(
                 "Throughput",
                 numbers.tps(after.throughput_tps),
                 "tps",
                 numbers.tps(before.throughput_tps) if changed else "",
-                story.gain_words if changed else _interval_note(run, story),
+                summary.gain_words if changed else _interval_note(run, summary),
             ),
             Headline(
                 "Response time p99",
                 *(_value_and_unit(after.latency_p99_ms)),
                 _value_and_unit(before.latency_p99_ms)[0] if changed else "",
-                story.p99_gain_words if changed else _median_note(run, story),
+                summary.p99_gain_words if changed else _median_note(run, summary),
             ),
         ]
-    figures += _failed(run, story)
+    figures += _failed(run, summary)
     if taken := sentences.time_taken(run.run):
-        figures.append(Headline("Time taken", taken, note=sentences.started_at(run.run)))
-    return [*figures, _trust(story)]
+        figures.append(Headline("Duration", taken, note=sentences.started_at(run.run)))
+    return [*figures, _trust(summary)]
 
 
-def _trust(story: RunSummary) -> Headline:
-    label = "To be trusted"
-    if story.distrust:
+def _trust(summary: RunSummary) -> Headline:
+    label = "Trustworthy"
+    if summary.distrust:
         return Headline(label, "no", note="see below")
-    if story.info.status != "done":
-        return Headline(label, "in part", note="the run did not come to its planned end")
-    why = "the ledger adds up and the load generator was not the limit"
-    return Headline(label, "yes", note=why)
+    if summary.result_unreadable:
+        return Headline(label, "unknown", note="see below")
+    if summary.info.status != "done":
+        return Headline(label, "in part", note="the run did not reach its planned end")
+    reason = "the ledger adds up and the load generator was not the limit"
+    return Headline(label, "yes", note=reason)
 
 
 def _value_and_unit(value_ms: float) -> tuple[str, str]:
@@ -79,88 +81,92 @@ def _value_and_unit(value_ms: float) -> tuple[str, str]:
     return value, unit
 
 
-def _interval_note(run: RunFile, story: RunSummary) -> str:
-    """What is known of a run's mean besides: its interval and the time that it is of."""
+def _interval_note(run: RunFile, summary: RunSummary) -> str:
+    """Return the interval of a run's mean and the measured time."""
     if run.run.command != "run":
-        return "as it was, without a change"
-    return sentences.throughput_words(run, story).partition(" tps ")[2]
+        return "without a change"
+    return sentences.throughput_words(run, summary).partition(" tps ")[2]
 
 
-def _median_note(run: RunFile, story: RunSummary) -> str:
-    ids = story.before.slice_ids if story.before else None
+def _median_note(run: RunFile, summary: RunSummary) -> str:
+    ids = summary.before.slice_ids if summary.before else None
     response = run.histogram("response", ids)
     if not response.count:
         return ""
     return f"p50 {numbers.ns(response.percentile(50))}, p95 {numbers.ns(response.percentile(95))}"
 
 
-def _failed(run: RunFile, story: RunSummary) -> list[Headline]:
-    """Of a single run, how many transactions failed."""
-    if run.run.command != "run" or story.before is None:
+def _failed(run: RunFile, summary: RunSummary) -> list[Headline]:
+    """Return the number of failed transactions of a single run."""
+    if run.run.command != "run" or summary.before is None:
         return []
-    ledger = run.ledger(story.before.slice_ids)
+    ledger = run.ledger(summary.before.slice_ids)
     ended = ledger.done + ledger.failed
     share = f" ({numbers.percent(ledger.failed / ended)})" if ledger.failed and ended else ""
     note = f"of {numbers.count(ended)} transactions{share}"
     return [Headline("Failed", numbers.count(ledger.failed), note=note)]
 
 
-def banners(run: RunFile, story: RunSummary) -> list[Banner]:
-    """What a reader must know before relying on the rest."""
+def banners(run: RunFile, summary: RunSummary, *, with_chapter: bool = True) -> list[Banner]:
+    """Return what a reader must know before the rest; ``with_chapter``: also the chapter of a story
+    that the run is."""
     found = []
-    if story.distrust:
-        reasons = numbers.sentence("; ".join(story.distrust))
-        found.append(Banner("These numbers cannot be trusted.", reasons, bad=True))
-    if story.incidents:
-        told = [f"at {numbers.clock(i.at_ms)} {i.sentence}" for i in story.incidents]
-        shown = told[:INCIDENTS_MAX]
-        more = [f"and {len(told) - len(shown)} more"] if len(told) > len(shown) else []
+    if summary.distrust:
+        reasons = numbers.sentence("; ".join(summary.distrust))
+        found.append(Banner("The figures cannot be trusted.", reasons, bad=True))
+    if summary.incidents:
+        listed = [f"at {numbers.clock(i.at_ms)} {i.sentence}" for i in summary.incidents]
+        shown = listed[:INCIDENTS_MAX]
+        more = [f"and {len(listed) - len(shown)} more"] if len(listed) > len(shown) else []
         text = numbers.sentence("; ".join([*shown, *more]))
-        found.append(Banner("Something happened to the server.", text, bad=True))
-    return [*found, *circumstances(story)]
+        found.append(Banner("Incidents of the server.", text, bad=True))
+    return [*found, *circumstances(summary, with_chapter=with_chapter)]
 
 
-def circumstances(story: RunSummary) -> list[Banner]:
-    """How the run ended, if not as planned, and the disk, if not the machine's own."""
-    found, info = _chapter_banners(story.info.result), story.info
+def circumstances(summary: RunSummary, *, with_chapter: bool = True) -> list[Banner]:
+    """Return the chapter, how the run ended if not as planned, and the emulated disk."""
+    info = summary.info
+    found = _chapter_banners(summary.chapter) if with_chapter else []
+    if summary.result_unreadable:
+        text = numbers.sentence(sentences.RESULT_UNREADABLE)
+        found.append(Banner("The result is missing.", text, bad=True))
     if info.status in ENDINGS:
         detail = numbers.sentence(info.status_detail)
         text = f"{detail} What was recorded until then is shown.".strip()
         found.append(Banner(ENDINGS[info.status], text, bad=info.status == "failed"))
-    if disk := story.emulated:
-        text = f"Measured with {disk}: these are not the speeds of a real disk."
+    if disk := summary.emulated:
+        text = f"Measured with {disk}: {sentences.NOT_A_REAL_DISK}."
         found.append(Banner("Emulated disk.", text))
     return found
 
 
-def _chapter_banners(result: Mapping[str, Any]) -> list[Banner]:
-    """Which chapter of a story it is, how it was to end, and where luck had a part."""
-    chapter = result.get("chapter")
-    if not chapter:
+def _chapter_banners(chapter: RecordedChapter | None) -> list[Banner]:
+    """Return the chapter of a story, its expected ending, and where luck played a part."""
+    if chapter is None:
         return []
-    said = expectation(chapter)
-    expected = f" Expected: {said}." if said else ""
-    head = f"Chapter {chapter['number']}: {numbers.sentence(chapter['title'])}"
+    expected = expectation(chapter)
+    text = f"{chapter.remark} Expected: {expected}." if expected else chapter.remark
+    head = f"Chapter {chapter.number}: {numbers.sentence(chapter.title)}"
     return [
-        Banner(head, f"{chapter['remark']}{expected}", bad=chapter["as_expected"] is False),
-        *(Banner("Luck had a part.", f"{luck}.") for luck in chapter["luck"]),
+        Banner(head, text, bad=chapter.as_expected is False),
+        *(Banner("Luck played a part.", f"{luck}.") for luck in chapter.luck),
     ]
 
 
-def step_texts(story: RunSummary) -> list[StepText]:
-    """The chain, one text for each finding that something was tried for."""
+def step_texts(summary: RunSummary) -> list[StepText]:
+    """Return the steps of an investigation, one for each finding with trials."""
     return [
         StepText(
             number=step.number,
             title=numbers.capital(finding_name(step.finding)) or "Further changes",
             sentence=step.sentence,
-            table=_attempts_table(step, story),
+            table=_attempts_table(step, summary),
         )
-        for step in story.steps
+        for step in summary.steps
     ]
 
 
-def _attempts_table(step: Step, story: RunSummary) -> Table:
+def _attempts_table(step: Step, summary: RunSummary) -> Table:
     rows = [
         [
             a.title,
@@ -169,42 +175,42 @@ def _attempts_table(step: Step, story: RunSummary) -> Table:
             sentences.measured_words(a) or numbers.ABSENT,
             numbers.change_percent(a.latency_p99.ratio if a.latency_p99 else None),
             numbers.count(a.trial.pairs),
-            _decision_and_price(a, story),
+            _decision_and_price(a, summary),
         ]
         for a in step.attempts
     ]
     head = ["Change", "Class", "predicted", "measured, 95 %", "p99", "pairs", "Decision"]
-    return Table("What was tried", head, rows, right=frozenset((2, 3, 4, 5)))
+    return Table("Changes that were tried", head, rows, right=frozenset((2, 3, 4, 5)))
 
 
-def _decision_and_price(attempt: Attempt, story: RunSummary) -> str:
-    """What became of a change, with what drills took under it where it is worth having."""
+def _decision_and_price(attempt: Attempt, summary: RunSummary) -> str:
+    """Return the decision on a change, with its measured price if it was kept or offered."""
     decided = decision_words(attempt)
-    price = sentences.price_words(attempt, story)
-    worth = attempt.outcome in ("kept", "offered", "still earns")
-    return f"{decided}; {price}" if worth and price else decided
+    price = sentences.price_words(attempt, summary)
+    priced = attempt.outcome in ("kept", "offered", "still earns")
+    return f"{decided}; {price}" if priced and price else decided
 
 
-def closing(story: RunSummary) -> list[str]:
-    """After the chain: what was taken back in turn, and what the next limit is."""
-    said = (sentences.rechecks_sentence(story), sentences.next_limit_sentence(story))
-    return [numbers.sentence(text) for text in said if text]
+def closing(summary: RunSummary) -> list[str]:
+    """Return the sentences after the steps: rechecks and the next limit."""
+    texts = (sentences.rechecks_sentence(summary), sentences.next_limit_sentence(summary))
+    return [numbers.sentence(text) for text in texts if text]
 
 
-def finding_cards(story: RunSummary) -> list[Card]:
-    """What was found, the limits first, step by step."""
-    found = [f for f in story.findings if f.status not in ("cleared", "skipped")]
-    several = len({finding.step for finding in story.findings}) > 1
-    return [_finding_card(story, f, _when(story, f.step) if several else "") for f in found]
+def finding_cards(summary: RunSummary) -> list[Card]:
+    """Return a card for each finding, in the order of the diagnoses."""
+    found = [f for f in summary.findings if f.status not in ("cleared", "skipped")]
+    several = len({finding.step for finding in summary.findings}) > 1
+    return [_finding_card(summary, f, _when(summary, f.step) if several else "") for f in found]
 
 
-def _when(story: RunSummary, step: int) -> str:
-    """What was in force when a diagnosis was made."""
-    kept = [a for a in story.attempts if a.trial.decision == "kept" and a.trial.step <= step]
+def _when(summary: RunSummary, step: int) -> str:
+    """Return the kept change after which a diagnosis was made, in words."""
+    kept = [a for a in summary.attempts if a.trial.decision == "kept" and a.trial.step <= step]
     return f"after {kept[-1].title}" if kept and step else "at the start"
 
 
-def _finding_card(story: RunSummary, finding: FindingRow, when: str) -> Card:
+def _finding_card(summary: RunSummary, finding: FindingRow, when: str) -> Card:
     tags = [Tag(finding.status, STATUS_TONES.get(finding.status, "plain"))]
     if finding.rank == 1:
         tags.append(Tag("the limit", "warn"))
@@ -216,7 +222,7 @@ def _finding_card(story: RunSummary, finding: FindingRow, when: str) -> Card:
         ("Confidence", "" if confidence is None else numbers.percent(confidence)),
         ("Symptom of", causes),
         ("Wrong if", numbers.sentence(finding.false_positives)),
-        ("Might help", numbers.sentence("; ".join(sentences.proposals(finding, story)))),
+        ("Might help", numbers.sentence("; ".join(sentences.proposals(finding, summary)))),
     ]
     return Card(
         title=numbers.capital(finding_name(finding.finding)),
@@ -236,54 +242,54 @@ def _evidence(finding: FindingRow) -> Table | None:
         when = f"{numbers.clock(window[0])} to {numbers.clock(window[1])}" if window else ""
         measured = numbers.measured(item.get("value"), item.get("unit") or "")
         rows.append([str(item.get("name", "")), measured, item.get("threshold") or "", when])
-    head = ["Evidence", "measured", "held against", "when"]
+    head = ["Evidence", "measured", "threshold", "time"]
     caption, windows = f"Evidence for the {finding_name(finding.finding)}", {r[3] for r in rows}
-    if len(windows) == 1:  # one window is said once
+    if len(windows) == 1:  # a common window is in the caption
         head, rows = head[:3], [row[:3] for row in rows]
         caption += f", {windows.pop()}".rstrip(", ")
     return Table(caption, head, rows, right=frozenset((1,)))
 
 
 def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
-    """What was cleared, or skipped: each signature once, as the last diagnosis saw it."""
+    """Return the signatures that were cleared, or skipped, in the last diagnosis that has them."""
     last = {f.finding: f for f in findings}
     chosen = [f for f in last.values() if f.status == status]
     if not chosen:
         return None
     captions = {
-        "cleared": "Checked and cleared: not what holds this load back",
-        "skipped": "Skipped: not checked, so not cleared either",
+        "cleared": "Checked and cleared: not a limit of this load",
+        "skipped": "Skipped: not checked and therefore not cleared",
     }
-    head = ["Checked", "Why it is cleared" if status == "cleared" else "Why it was skipped"]
+    head = ["Signature", "Reason"]
     rows = [
         [numbers.capital(finding_name(f.finding)), numbers.sentence(f.sentence)] for f in chosen
     ]
     return Table(captions[status], head, rows)
 
 
-def price_cards(story: RunSummary) -> list[Card]:
-    """One card for each change that was measured, or if none was, for each that was proposed."""
-    if not story.attempts:
-        return [card for finding in story.limits for card in _proposal_cards(finding, story)]
+def price_cards(summary: RunSummary) -> list[Card]:
+    """Return a card for each measured change, or for each proposed one if none was measured."""
+    if not summary.attempts:
+        return [card for finding in summary.limits for card in _proposal_cards(finding, summary)]
     order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2, NOT_MEASURED: 4}
-    attempts = sorted(story.attempts, key=lambda a: order.get(a.outcome, 3))
-    return [_price_card(attempt, story) for attempt in attempts]
+    attempts = sorted(summary.attempts, key=lambda a: order.get(a.outcome, 3))
+    return [_price_card(attempt, summary) for attempt in attempts]
 
 
-def _price_card(attempt: Attempt, story: RunSummary) -> Card:
+def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
     p99 = attempt.latency_p99
     terms = [
-        ("Throughput", _gain(attempt, story.noise_half_width)),
+        ("Throughput", _gain(attempt, summary.noise_half_width)),
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
         ("Tried", sentences.set_by_words(attempt)),
-        ("Durability", numbers.sentence(sentences.class_words(attempt, story))),
+        ("Durability", numbers.sentence(sentences.class_words(attempt, summary))),
     ]
     return Card(
         title=attempt.title,
         tags=[Tag(attempt.outcome, TONES.get(attempt.outcome, "plain")), *_price_tags(attempt)],
         terms=[(t, text) for t, text in [*terms, *_price_terms(attempt.assessment)] if text],
         lines=attempt.assessment.lines_to_apply(),
-        undo=attempt.assessment.lines_to_undo(story.before_all),
+        undo=attempt.assessment.lines_to_undo(summary.before_all),
     )
 
 
@@ -299,34 +305,37 @@ def _need_tags(assessment: Assessment) -> list[Tag]:
 
 
 def _price_terms(assessment: Assessment) -> list[tuple[str, str]]:
-    """What a change costs, as the catalogue has it."""
+    """Return the costs of a change from the catalogue."""
     needs = "; ".join(sentences.NEED_MEANING[need] for need in assessment.needs)
     return [
         ("Bound", numbers.sentence(sentences.bound_words(assessment))),
         ("Costs", numbers.sentence(assessment.price)),
         ("Applied", numbers.sentence(needs)),
-        ("Shows", "Over whole checkpoint cycles only." if assessment.checkpoint_bound else ""),
+        (
+            "Effect",
+            "Appears only over whole checkpoint cycles." if assessment.checkpoint_bound else "",
+        ),
         (
             "Acts on",
-            "" if assessment.acts_on_existing_rows else "Rows that are written from then on.",
+            "" if assessment.acts_on_existing_rows else "Only rows that are written afterwards.",
         ),
     ]
 
 
-def _proposal_cards(finding: FindingRow, story: RunSummary) -> list[Card]:
-    """What a finding proposes, none of it measured."""
+def _proposal_cards(finding: FindingRow, summary: RunSummary) -> list[Card]:
+    """Return a card for each proposal of a finding; none was measured."""
     cards = []
     for row in finding.remedies:
         remedy = catalogue().get(str(row.get("remedy_id")))
         if remedy is None:
             continue
         change = Change.from_json(row.get("change") or {})
-        assessment = assess(change, in_force(story.info))
+        assessment = assess(change, in_force(summary.info))
         name = assessment.durability_class
-        load = sentences.full_load(story.info)
-        promise = sentences.prediction(remedy, row.get("predicted_ratio"), load)
+        load = sentences.full_load(summary.info)
+        prediction = sentences.prediction(remedy, row.get("predicted_ratio"), load)
         terms = [
-            ("Promises" if remedy.guards else "Throughput", f"{promise}; not measured"),
+            ("Prevents" if remedy.guards else "Throughput", f"{prediction}; not measured"),
             ("Because", numbers.sentence(str(row.get("why") or ""))),
             ("Durability", f"{name}: {sentences.CLASS_MEANING[name]}."),
             *_price_terms(assessment),
@@ -338,7 +347,7 @@ def _proposal_cards(finding: FindingRow, story: RunSummary) -> list[Card]:
                       *_need_tags(assessment)],
                 terms=[(term, text) for term, text in terms if text],
                 lines=assessment.lines_to_apply(),
-                undo=assessment.lines_to_undo(story.before_all),
+                undo=assessment.lines_to_undo(summary.before_all),
             )
         )  # fmt: skip
     return cards
@@ -355,10 +364,10 @@ def _gain(attempt: Attempt, noise: float | None) -> str:
     return text
 
 
-def zooms(run: RunFile, story: RunSummary, end_ms: float) -> list[Zoom]:
-    """Buttons: all of the run, and each trial."""
-    buttons = [Zoom("All of the run", 0, end_ms / 1000)]
-    for attempt in story.all_attempts:
+def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:
+    """Return the zoom buttons: the whole run and each trial."""
+    buttons = [Zoom("Whole run", 0, end_ms / 1000)]
+    for attempt in summary.all_attempts:
         label = {"noise": "Noise floor", "recheck": attempt.trial.title}
         slices = run.slices(trial_id=attempt.trial.id)
         if slices:
@@ -369,7 +378,7 @@ def zooms(run: RunFile, story: RunSummary, end_ms: float) -> list[Zoom]:
 
 
 def course_texts(course: Course) -> list[tuple[str, list[str]]]:
-    """Sudden changes and drops, each under its label."""
+    """Return sudden changes and drops, each with its label."""
     return [
         ("Sudden changes of throughput", change_sentences(course)),
         ("Drops, throughput below a fifth of its median", drop_sentences(course)),
@@ -377,10 +386,10 @@ def course_texts(course: Course) -> list[tuple[str, list[str]]]:
 
 
 def unmeasured(run: RunFile) -> str:
-    """What the probes could not read, from the events that they left; empty when nothing."""
-    said = {
+    """Return what the probes could not read, from their events; '' if they read everything."""
+    missing = {
         f"{event.detail.get('probe', event.label)} ({event.detail['reason']})": None
         for event in run.events("probe")
-        if tells_of_missing_probe(event)
+        if is_missing_probe(event)
     }
-    return f"Not measured: {'; '.join(said)}." if said else ""
+    return f"Not measured: {'; '.join(missing)}." if missing else ""

@@ -1,14 +1,14 @@
-"""The one page of a story: each chapter with what was expected, what came of it, and its luck.
+"""Contents of the page of a story: each chapter with its expected and its actual ending, and luck.
 
-Made from the run files of the chapters, which each have what their chapter was told to be.
+Made from the run files of the chapters, each of which records its chapter of the spec.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
@@ -20,19 +20,20 @@ from pgdyno.report.page import _sections
 from pgdyno.report.page._parts import Banner, Entry, Frame, Tag
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences
-from pgdyno.report.words.drills import CUT_HEAD, cut_cells, what_was_done
+from pgdyno.report.words.drills import CUT_HEAD, cut_cells, drill_description
 from pgdyno.report.words.sentences import expectation
 from pgdyno.report.words.tables import Table
+from pgdyno.results.chapter import RecordedChapter
 
 TEMPLATE = "story.html.j2"
-CUTS_TOLD_MAX = 8
-"""More cuts than these stand in the table alone."""
-_ENDINGS = {True: Tag("as expected", "good"), False: Tag("otherwise than expected", "bad")}
+CUTS_LISTED_MAX = 8
+"""Number of cuts up to which each has a sentence, in addition to the table."""
+_ENDINGS = {True: Tag("as expected", "good"), False: Tag("not as expected", "bad")}
 
 
 @dataclass(frozen=True)
 class ChapterText:
-    """One chapter as the page sets it."""
+    """Contents of one chapter."""
 
     number: int
     title: str
@@ -45,12 +46,12 @@ class ChapterText:
     cuts: Table | None
     charts: Sequence[Chart]
     page_lines: Sequence[str]
-    """The command that makes the chapter's own page."""
+    """The command that writes the chapter's own page."""
 
 
 @dataclass(frozen=True)
 class StoryPage(Frame):
-    """Everything that the template sets."""
+    """Contents of the page."""
 
     overview: Table
     chapters: Sequence[ChapterText]
@@ -62,29 +63,23 @@ class StoryPage(Frame):
 
     @property
     def contents(self) -> list[Entry]:
-        """The chapters, and how to have them again."""
-        told = [Entry(f"chapter-{each.number}", each.title) for each in self.chapters]
-        return [*told, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
+        """The chapters, and the sections after them."""
+        chapters = [Entry(f"chapter-{each.number}", each.title) for each in self.chapters]
+        return [*chapters, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
 
 
 def make_page(runs: Sequence[RunFile]) -> StoryPage:
-    """Everything that the page of the chapters ``runs`` says.
+    """Return the contents of the page of the chapters ``runs``.
 
-    Raises UsageError for what is no chapter, or chapters of several stories.
+    Raises UsageError if a run is not a chapter, or if they are chapters of several stories.
     """
-    runs = sorted(runs, key=lambda run: int(_chapter_of(run)["number"]))
-    told = [_chapter_of(run) for run in runs]
-    first = runs[0]
-    of: Mapping[str, Any] = told[0].get("of") or {}
+    runs = sorted(runs, key=lambda run: _chapter_of(run).number)
+    chapters = [_chapter_of(run) for run in runs]
+    first, spec = runs[0], chapters[0].of
     name = first.run.name
-    for run in runs[1:]:
-        if run.run.name != name:
-            raise UsageError(
-                f"{run.path} is of the story {run.run.name}, and {first.path} of {name}",
-                code="several-stories",
-                hint="a page is of one story",
-            )
-    verdict, lead = headlines.cut(_verdict(told, len(of.get("story") or told)))
+    _check_one_story(runs)
+    verdict, lead = headlines.headline_of(_verdict(chapters, len(spec.get("story") or chapters)))
+    description = numbers.sentence(spec.get("description", ""))
     return StoryPage(
         name=name,
         pgdyno_version=first.run.pgdyno_version,
@@ -92,119 +87,131 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
         subtitle=[*sentences.setting_of_run(first.run), sentences.started_at(first.run)],
         title=headlines.title_of(name, verdict),
         verdict=verdict,
-        lead=" ".join(part for part in (lead, numbers.sentence(of.get("description", ""))) if part),
+        lead=" ".join(part for part in (lead, description) if part),
         headline=[],
         banners=[],
-        overview=_overview(told),
-        chapters=[_chapter(run, chapter) for run, chapter in zip(runs, told, strict=True)],
+        overview=_overview(chapters),
+        chapters=[_chapter(run, chapter) for run, chapter in zip(runs, chapters, strict=True)],
         facts=accounts.fact_tables(first),
-        repeat_says=f"Without a run file, save this spec as {name}.toml:",
+        repeat_text=f"Without a run file, save this spec as {name}.toml:",
         spec_command=[f"pgdyno story {name}.toml"],
-        spec_lines=accounts.spec_lines(of or first.run.spec),
+        spec_lines=accounts.spec_lines(spec or first.run.spec),
         repeat_lines=[repeat.story_command(first.path)],
     )
 
 
-def _chapter_of(run: RunFile) -> Mapping[str, Any]:
-    chapter = run.run.result.get("chapter")
-    if not isinstance(chapter, Mapping):
+def _check_one_story(runs: Sequence[RunFile]) -> None:
+    """Raise UsageError if the runs are chapters of several stories."""
+    first = runs[0]
+    for run in runs[1:]:
+        if run.run.name != first.run.name:
+            raise UsageError(
+                f"{run.path} is of the story {run.run.name}, and {first.path} is of"
+                f" {first.run.name}",
+                code="several-stories",
+                hint="a page shows one story",
+            )
+
+
+def _chapter_of(run: RunFile) -> RecordedChapter:
+    summary = RunSummary(run)
+    if summary.chapter is None:
+        unreadable = "; its recorded result cannot be read" if summary.result_unreadable else ""
         raise UsageError(
-            f"{run.path} is no chapter of a story",
+            f"{run.path} is not a chapter of a story{unreadable}",
             code="no-chapter",
             hint="the page of a story is made from the run files of pgdyno story",
         )
-    return chapter
+    return summary.chapter
 
 
-def _verdict(told: Sequence[Mapping[str, Any]], planned: int) -> str:
-    """How many chapters ended as expected, and how many were not carried out."""
-    expected = [chapter for chapter in told if chapter["as_expected"] is not None]
-    good = sum(bool(chapter["as_expected"]) for chapter in expected)
-    said = f"{len(told)} of {planned} chapters" if planned > len(told) else f"{planned} chapters"
+def _verdict(chapters: Sequence[RecordedChapter], planned: int) -> str:
+    """Return how many chapters ended as expected, and how many of the story there are."""
+    expected = [chapter for chapter in chapters if chapter.as_expected is not None]
+    good = sum(bool(chapter.as_expected) for chapter in expected)
+    count = (
+        f"{len(chapters)} of {planned} chapters"
+        if planned > len(chapters)
+        else f"{planned} chapters"
+    )
     if not expected:
-        return f"{said}, of which nothing was expected"
-    lucky = sum(bool(chapter["luck"]) for chapter in told)
-    luck = f"; luck had a part in {lucky}" if lucky else ""
-    return f"{said}: {good} of {len(expected)} ended as expected{luck}"
+        return f"{count}, without an expected ending"
+    lucky = sum(bool(chapter.luck) for chapter in chapters)
+    luck = f"; luck played a part in {lucky}" if lucky else ""
+    return f"{count}: {good} of {len(expected)} ended as expected{luck}"
 
 
-def _overview(told: Sequence[Mapping[str, Any]]) -> Table:
+def _overview(chapters: Sequence[RecordedChapter]) -> Table:
     rows = [
         [
-            f"{chapter['number']}  {chapter['title']}",
+            f"{chapter.number}  {chapter.title}",
             _endings(chapter),
             expectation(chapter) or numbers.ABSENT,
-            "yes" if chapter["luck"] else "",
+            "yes" if chapter.luck else "",
         ]
-        for chapter in told
+        for chapter in chapters
     ]
-    return Table("All chapters", ["Chapter", "ended", "expected", "luck"], rows)
+    return Table("All chapters", ["Chapter", "ending", "expected", "luck"], rows)
 
 
-def _endings(chapter: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {end}".strip() for name, end in chapter["endings"].items())
+def _endings(chapter: RecordedChapter) -> str:
+    return ", ".join(f"{name} {end}".strip() for name, end in chapter.endings.items())
 
 
-def _chapter(run: RunFile, chapter: Mapping[str, Any]) -> ChapterText:
-    number = int(chapter["number"])
+def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
     drills = stored_drills(run) if run.run.command == "drill" else []
-    story = RunSummary(run)
-    expected = chapter["as_expected"]
-    charts = cut_charts(drills[0]) if drills else list(_comparison_charts(run, story))
+    summary = RunSummary(run)
+    expected = chapter.as_expected
+    charts = cut_charts(drills[0]) if drills else list(_comparison_charts(run, summary))
     return ChapterText(
-        number=number,
-        title=headlines.shortened(f"{number}. {chapter['title']}"),
+        number=chapter.number,
+        title=headlines.shortened(f"{chapter.number}. {chapter.title}"),
         tags=[Tag(_endings(chapter)), *([_ENDINGS[expected]] if expected is not None else [])],
-        remark=chapter["remark"],
-        results=[numbers.sentence(said) for said in _results(story, drills)],
-        terms=[(t, text) for t, text in _terms(story, drills, chapter) if text],
-        luck=[numbers.sentence(said) for said in chapter["luck"]],
-        banners=[banner for banner in _sections.banners(run, story) if _is_own(banner)],
+        remark=chapter.remark,
+        results=[numbers.sentence(sentence) for sentence in _results(summary, drills)],
+        terms=[(t, text) for t, text in _terms(summary, drills, chapter) if text],
+        luck=[numbers.sentence(sentence) for sentence in chapter.luck],
+        banners=_sections.banners(run, summary, with_chapter=False),
         cuts=_cuts(drills),
-        charts=[replace(chart, id=f"chapter-{number}-{chart.id}") for chart in charts],
+        charts=[replace(chart, id=f"chapter-{chapter.number}-{chart.id}") for chart in charts],
         page_lines=[f"pgdyno report {run.path.name}"],
     )
 
 
-def _is_own(banner: Banner) -> bool:
-    """Whether a banner is not about the chapter itself, of which the page has told."""
-    return not (banner.head.startswith("Chapter ") or banner.head.startswith("Luck had"))
-
-
-def _results(story: RunSummary, drills: Sequence[Any]) -> Iterator[str]:
-    """What came of it, in sentences; of a drill one for each cut unless the table has them."""
-    if story.comparison is not None:
-        yield sentences.comparison_sentence(story.comparison)
+def _results(summary: RunSummary, drills: Sequence[DrillResult]) -> Iterator[str]:
+    """Yield the results in sentences; one for each cut of a drill with few cuts."""
+    if summary.comparison is not None:
+        yield sentences.comparison_sentence(summary.comparison)
     for drill in drills:
         yield drill.summary().sentence
-        if len(drill.cuts) <= CUTS_TOLD_MAX:
+        if len(drill.cuts) <= CUTS_LISTED_MAX:
             yield from (f"cut {cut.number}: {in_words(cut)}" for cut in drill.cuts)
 
 
 def _terms(
-    story: RunSummary, drills: Sequence[Any], chapter: Mapping[str, Any]
+    summary: RunSummary, drills: Sequence[DrillResult], chapter: RecordedChapter
 ) -> Iterator[tuple[str, str]]:
-    compared = story.comparison
+    compared = summary.comparison
     if compared is not None and compared.throughput is not None:
         trial = compared.trial
         levels = f"{numbers.tps(trial.baseline_tps)} → {numbers.tps(trial.changed_tps)} tps"
         yield "Throughput", f"{compared.throughput}, {levels}, {trial.pairs} pairs"
-        moved = numbers.from_to_ms(compared.p99_before_ms, compared.p99_after_ms)
-        yield "p99", f"{compared.latency_p99}, {moved}"
+        levels = numbers.from_to_ms(compared.p99_before_ms, compared.p99_after_ms)
+        yield "p99", f"{compared.latency_p99}, {levels}"
     for drill in drills:
-        yield "Done", what_was_done(drill)
+        yield "Fault", drill_description(drill)
         yield "Documented", drill.bound
     yield "Expected", expectation(chapter)
 
 
-def _cuts(drills: Sequence[Any]) -> Table | None:
+def _cuts(drills: Sequence[DrillResult]) -> Table | None:
     if not drills:
         return None
     rows = [cut_cells(cut) for cut in drills[0].cuts]
     return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 9)) - {2})
 
 
-def _comparison_charts(run: RunFile, story: RunSummary) -> Iterator[Chart]:
-    yield from chain_charts(story)
-    if pairs := pairs_chart(run, story):
+def _comparison_charts(run: RunFile, summary: RunSummary) -> Iterator[Chart]:
+    yield from chain_charts(summary)
+    if pairs := pairs_chart(run, summary):
         yield pairs

@@ -1,7 +1,7 @@
-// What the page does besides showing: charts follow light and dark, zoom buttons, copy buttons.
+// Colour scheme of the charts, zoom buttons, copy buttons.
 "use strict";
 
-// Every bokeh document on the page, once its charts stand.
+// Call then() with the bokeh documents of the page once its charts are drawn.
 function whenDrawn(then) {
   const ready = () =>
     window.Bokeh && Bokeh.documents.length > 0 &&
@@ -10,8 +10,8 @@ function whenDrawn(then) {
   look();
 }
 
-// Bokeh reads the --bk-* custom properties when it paints; the page's ink has to be handed to
-// labels that are glyphs, and a change of scheme asks for a new painting.
+// Bokeh reads the --bk-* custom properties when it paints. Labels that are glyphs need the text
+// colour set, and a change of the colour scheme needs a repaint.
 function followScheme(documents) {
   const paint = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
@@ -30,7 +30,7 @@ function followScheme(documents) {
   paint();
 }
 
-// Dragging zooms where there is a mouse; on a touch screen a drag must scroll the page.
+// With a mouse, dragging zooms; on a touch screen it must scroll the page.
 function dragZooms(documents) {
   if (matchMedia("(pointer: coarse)").matches) return;
   for (const doc of documents) {

@@ -1,7 +1,7 @@
-"""Tables of figures for the terminal: names to the left, figures to the right, nothing to spare.
+"""Tables of figures for the terminal: names on the left, figures right-aligned.
 
-Columns without a figure are left out; those that find no room go on in a second table below, under
-the same names.
+Columns without figures are left out. Columns that do not fit the width continue in a second table
+below, with the same names.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ GAP = 2
 NOTHING = ("", "0", "—")
 
 
-def laid_out(
+def column_lines(
     head: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, name_width: int = 0
 ) -> list[str]:
-    """Lines of the table; the first column holds the names and is at least ``name_width`` wide."""
+    """Return the lines of a table whose first column holds names, at least ``name_width`` wide."""
     shown = [
         column for column in range(1, len(head)) if any(row[column] not in NOTHING for row in rows)
     ]
@@ -33,7 +33,7 @@ def laid_out(
 
 
 def _even_blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:
-    """No more blocks than the room asks for, and none with a column that the others could take."""
+    """Return as few blocks as fit the width, with the columns distributed evenly."""
     blocks = _blocks(shown, widths, room)
     for narrower in range(room - 1, 0, -1):
         even = _blocks(shown, widths, narrower)
@@ -44,7 +44,7 @@ def _even_blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> lis
 
 
 def _blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:
-    """The columns in as many blocks as the width asks for; a block has at least one column."""
+    """Return the columns in blocks that fit the width; a block has at least one column."""
     blocks: list[list[int]] = [[]]
     used = 0
     for column in shown:

@@ -1,4 +1,4 @@
-"""The terminal summary of a drill: what was broken, what came of it, what was looked at."""
+"""Terminal summary of a drill: the fault, its outcomes, the cuts and the checks."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pgdyno.report.words.drills import (
     CUT_HEAD,
     check_rows,
     cut_cells,
-    differing,
-    minimised,
+    differences_of,
+    drill_description,
+    minimised_sentences,
     outcome_counts,
     result_of,
     settings_words,
-    what_was_done,
 )
 
 LEDGER = "ledger"
-"""The check that counts what is lost."""
+"""The check that counts lost commits."""
 STYLES = {"clean": "green", "lost": "yellow", "refused": "red", "corrupt": "red"}
 
 
 def drill_lines(run: RunFile, width: int) -> list[Line]:
-    """The summary's lines but for those that every summary has."""
+    """Return the lines that only the summary of a drill has."""
     lines: list[Line] = []
     for drill in stored_drills(run):
-        lines += [*_verdict_lines(drill, width), *_compared_lines(run, width), Line("")]
+        lines += [*_verdict_lines(drill, width), *_difference_lines(run, width), Line("")]
         lines += [*_cut_lines(drill, width), Line(""), *_check_lines(drill, width)]
     return lines
 
 
-def _compared_lines(run: RunFile, width: int) -> list[Line]:
-    """What the same drill on another server showed, the differences first."""
+def _difference_lines(run: RunFile, width: int) -> list[Line]:
+    """Return the comparisons with the same drill on another server, the differences first."""
     lines = []
-    for each in sorted(differing(result_of(run)), key=lambda each: not each.differs):
+    for each in sorted(differences_of(result_of(run)), key=lambda each: not each.differs):
         style = "yellow" if each.differs else ""
         lines += labelled("compared", each.sentence, width, style=style)
     return lines
@@ -50,27 +50,27 @@ def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
     )
     style = STYLES[worst] if not drill.fault_missing else "bold red"
     lines = [
-        *labelled("drill", what_was_done(drill), width),
+        *labelled("drill", drill_description(drill), width),
         *labelled("verdict", summary.sentence, width, style=style),
         *labelled("documented", drill.bound, width),
         *labelled("settings", settings_words(drill), width, spare=True),
         *labelled("outcomes", outcome_counts(drill), width),
     ]
     if summary.recovery_s_median is not None and summary.recovery_s_max is not None:
-        said = (
-            f"up again after {numbers.duration(summary.recovery_s_median * 1000)} in the"
-            f" median, {numbers.duration(summary.recovery_s_max * 1000)} at most"
+        recovery = (
+            f"median {numbers.duration(summary.recovery_s_median * 1000)}, at most"
+            f" {numbers.duration(summary.recovery_s_max * 1000)}"
         )
-        lines += labelled("recovery", said, width)
-    for said in minimised(drill):
-        lines += labelled("minimised", said, width)
+        lines += labelled("recovery", recovery, width)
+    for sentence in minimised_sentences(drill):
+        lines += labelled("minimised", sentence, width)
     for cut in drill.cuts[:1]:
         lines += labelled("proof", f"of cut {cut.number}: {cut.proof.sentence}", width)
     return lines
 
 
 def _cut_lines(drill: DrillResult, width: int) -> list[Line]:
-    """The cuts as a table; the first ones are the last to go when there is no room."""
+    """Return the cuts as a table; if there are too many lines, the last cuts are left out first."""
     if not drill.cuts:
         return []
     head = (CUT_HEAD[0].lower(), *CUT_HEAD[1:])
@@ -81,11 +81,11 @@ def _cut_lines(drill: DrillResult, width: int) -> list[Line]:
 def _check_lines(drill: DrillResult, width: int) -> list[Line]:
     lines = []
     passed = []
-    for name, good, bad, unmade, detail in check_rows(drill):
+    for name, good, bad, not_made, detail in check_rows(drill):
         if bad != "0" and not (name == LEDGER and _only_lost(drill)):
             text = f"{name} failed in {bad} of {len(drill.cuts)} cuts: {detail}"
             lines += labelled("failed", text, width, style="red")
-        elif good == "0" and unmade != "0":
+        elif good == "0" and not_made != "0":
             lines += labelled("not made", f"{name}: {detail}", width, spare=True)
         elif bad == "0":
             passed.append(name)
@@ -93,7 +93,7 @@ def _check_lines(drill: DrillResult, width: int) -> list[Line]:
 
 
 def _only_lost(drill: DrillResult) -> bool:
-    """Whether the ledger saw nothing but what the verdict tells: commits that are lost."""
+    """True if all failures of the ledger check are lost commits, which the verdict reports."""
     return all(
         cut.outcome == "lost"
         for cut in drill.cuts

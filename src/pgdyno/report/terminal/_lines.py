@@ -1,6 +1,6 @@
-"""Lines of the terminal's summaries: laid out here, coloured by rich when they are printed.
+"""Layout of the lines of terminal summaries. Rich colours them when they are printed.
 
-A line too long goes on under its own text; what is not a terminal gets plain lines of a fixed
+A long line continues under its own text. Output that is not a terminal has plain lines of a fixed
 width.
 """
 
@@ -13,28 +13,35 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from pgdyno.report.terminal._columns import laid_out
+from pgdyno.report.terminal._columns import column_lines
 from pgdyno.visible import visible
 
 ENDING_MIN = 5
-"""Lines at the end that are always printed: the result stands there."""
+"""Number of lines at the end that are always printed, because they have the result."""
 LABEL_WIDTH = 12
+PLAIN_WIDTH = 120
+"""Width of output that is not a terminal."""
 GAP = "   "
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line as it is printed; ``spare`` ones go first when there are too many."""
+    """A line of output; ``spare`` lines are the first to be left out if there are too many."""
 
     text: str
     style: str = ""
     bold_to: int = 0
-    """So many letters from the left are bold."""
+    """Number of letters from the left that are bold."""
     spare: bool = False
 
 
+def width_of(console: Console) -> int:
+    """Return the width that lines for ``console`` have."""
+    return console.width if console.is_terminal else PLAIN_WIDTH
+
+
 def print_lines(lines: Iterable[Line], console: Console) -> None:
-    """Prints lines; what they quote of others is shown, not obeyed."""
+    """Print lines, with control characters in quoted text escaped."""
     for line in lines:
         text = Text(visible(line.text), style=line.style, no_wrap=True, overflow="ignore")
         text.stylize("bold", 0, line.bold_to)
@@ -42,29 +49,31 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
 
 
 def without_double_blanks(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines with at most one blank line in a row, and none at the start."""
     pairs = zip([Line(""), *lines], lines, strict=False)
     return [line for before, line in pairs if line.text or before.text]
 
 
-def fitted(lines: Sequence[Line], most: int) -> list[Line]:
-    """At most ``most`` lines: spare ones go first, then the middle; what went is counted."""
-    too_many = len(lines) - most
+def limited(lines: Sequence[Line], lines_max: int) -> list[Line]:
+    """Return at most ``lines_max`` lines and a note with the number of those left out: spare lines
+    first, then lines before the end."""
+    too_many = len(lines) - lines_max
     if too_many <= 0:
         return list(lines)
     middle = range(len(lines) - ENDING_MIN)
-    by_worth = sorted(middle, key=lambda number: (not lines[number].spare, -number))
-    left_out = set(by_worth[: too_many + 1])  # one more, for the line that says so
-    note = Line(f"{GAP}… and {len(left_out)} more lines, in the report", "dim")
-    place = min(left_out)
-    kept = [line for number, line in enumerate(lines) if number not in left_out]
-    return [*kept[:place], note, *kept[place:]]
+    in_order = sorted(middle, key=lambda number: (not lines[number].spare, -number))
+    left_out = set(in_order[: too_many + 1])  # one more, for the note
+    note = Line(f"{GAP}… and {len(left_out)} more lines in the report", "dim")
+    first = min(left_out)
+    rest = [line for number, line in enumerate(lines) if number not in left_out]
+    return [*rest[:first], note, *rest[first:]]
 
 
 def wrapped(
     text: str, width: int, *, indent: int = 0, style: str = "", spare: bool = False,
     spare_rest: bool = False,
 ) -> list[Line]:  # fmt: skip
-    """``text`` over as many lines as it needs, all but the first indented."""
+    """Return ``text`` as lines, all except the first indented."""
     pieces = textwrap.wrap(
         text, max(width, indent + 20), subsequent_indent=" " * indent, break_long_words=False,
         break_on_hyphens=False,
@@ -77,7 +86,7 @@ def wrapped(
 
 def labelled(label: str, text: str, width: int, *, style: str = "", spare: bool = False,
               label_width: int = LABEL_WIDTH) -> list[Line]:  # fmt: skip
-    """A label and its text, which goes on under itself."""
+    """Return a label and its text, which continues under itself; no lines for empty text."""
     if not text:
         return []
     lines = wrapped(
@@ -88,7 +97,7 @@ def labelled(label: str, text: str, width: int, *, style: str = "", spare: bool 
 
 def fields_beside(first: str, rest: Sequence[str], width: int, *, indent: int, style: str,
             spare: bool) -> list[Line]:  # fmt: skip
-    """Fields beside each other; those that find no room go on in the next line."""
+    """Return fields side by side; those that do not fit continue on the next line."""
     lines, current = [], first
     for part in rest:
         if not part:
@@ -105,10 +114,10 @@ def fields_beside(first: str, rest: Sequence[str], width: int, *, indent: int, s
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:
-    """A table whose first head is its label."""
+    """Return the lines of a table whose first head is its label."""
     if not rows:
         return []
     return [
         Line(text, bold_to=len(head[0]) if text.startswith(head[0]) else 0)
-        for text in laid_out(head, rows, width, name_width=16)
+        for text in column_lines(head, rows, width, name_width=16)
     ]

@@ -1,4 +1,4 @@
-"""Latency and failures of every statement, in order: what pgbench's -r prints."""
+"""Latency and failures of every statement, in order, as ``pgbench -r`` prints them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pgdyno.record import RunFile, StatementTotal
 
 
 def statement_lines(run: RunFile) -> Iterator[str]:
-    """A table for each script of each group, over all that was measured."""
+    """Yield a table for each script of each group, over the measured slices."""
     totals = run.statements([part.id for part in run.slices() if part.kind == "run"])
     several_groups = len({total.client_group for total in totals}) > 1
     yield "statement latencies in milliseconds (mean, p99), done and failed:"

@@ -1,48 +1,44 @@
-"""``pgdyno diff`` in the terminal: what differs, both figures, and what they do not prove."""
+"""Terminal output of ``pgdyno diff``: differences, the figures of both runs, and cautions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from pgdyno.report import wait_events
-from pgdyno.report.terminal._lines import Line, labelled, table_lines
+from pgdyno.report.terminal._lines import Line, labelled, print_lines, table_lines, width_of
 from pgdyno.report.words import numbers
+from pgdyno.results import diff as results
+from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair
 
-PLAIN_WIDTH = 120
 VALUE_WIDTH = 34
 NAME_WIDTH = 46
 STATEMENTS_MAX = 8
 WAITS_MAX = 8
 PERCENTILES = ("mean", "p50", "p95", "p99", "p99.9", "max")
 WAIT_SHARE_MIN = 0.02
-"""Of the mean response time; a wait below that needs no rows of its own."""
+"""Share of the mean response time from which the wait has rows of its own."""
 _HEAD = ("A", "B", "B / A")
 
 
-def print_diff(result: Mapping[str, Any], console: Console) -> None:
-    """Prints the JSON result of :func:`pgdyno.report.words.diff.diff`."""
-    width = console.width if console.is_terminal else PLAIN_WIDTH
-    for line in diff_lines(result, width):
-        text = Text(line.text, style=line.style, no_wrap=True, overflow="ignore")
-        text.stylize("bold", 0, line.bold_to)
-        console.print(text, soft_wrap=True)
+def print_diff(result: DiffResult, console: Console) -> None:
+    """Print the result of :func:`pgdyno.report.words.diff.diff`."""
+    print_lines(diff_lines(result, width_of(console)), console)
 
 
-def diff_lines(result: Mapping[str, Any], width: int) -> list[Line]:
-    """All lines, a blank one between the parts."""
+def diff_lines(result: DiffResult, width: int) -> list[Line]:
+    """Return all lines, with a blank line between the parts."""
     blocks = (
-        [line for name in "ab" for line in _side_lines(name, result[name], width)],
-        _differing_lines(result["differs"], width),
-        *_figure_blocks(result["figures"], width),
+        [*_side_lines("A", result.a, width), *_side_lines("B", result.b, width)],
+        _differing_lines(result.differs, width),
+        *_figure_blocks(result.figures, width),
         [
             line
-            for number, said in enumerate(result["cautions"])
-            for line in labelled("" if number else "but", said, width, style="yellow")
+            for number, caution in enumerate(result.cautions)
+            for line in labelled("" if number else "caution", caution, width, style="yellow")
         ],
     )
     lines: list[Line] = []
@@ -52,31 +48,33 @@ def diff_lines(result: Mapping[str, Any], width: int) -> list[Line]:
     return lines
 
 
-def _side_lines(name: str, side: Mapping[str, Any], width: int) -> list[Line]:
+def _side_lines(name: str, side: results.Side, width: int) -> list[Line]:
     parts = [
-        side["run_file"],
-        f"{side['command']} of {side['name']}",
-        side["started"],
-        *([f"pgdyno {side['pgdyno_version']}"] if side["pgdyno_version"] else []),
-        f"{side['over']}, {numbers.duration(side['seconds'] * 1000)}",
+        side.run_file,
+        f"{side.command} of {side.name}",
+        side.started,
+        *([f"pgdyno {side.pgdyno_version}"] if side.pgdyno_version else []),
+        f"{side.over}, {numbers.duration(side.seconds * 1000)}",
     ]
-    return labelled(name.upper(), " · ".join(parts), width, label_width=4)
+    return labelled(name, " · ".join(parts), width, label_width=4)
 
 
-def _differing_lines(differs: Mapping[str, Sequence[Mapping[str, Any]]], width: int) -> list[Line]:
-    """A row for each key, under its part; the parts that are alike in one line."""
+def _differing_lines(differs: results.Differs, width: int) -> list[Line]:
+    """Return a row for each differing key, after the name of its part; parts without differences
+    are listed in one line."""
+    parts: dict[str, tuple[results.Different, ...]] = dict(differs)
     rows = [
-        [f"{part} {each['key']}", _shown(each["a"]), _shown(each["b"])]
-        for part, found in differs.items()
+        [f"{part} {each.key}", _shown(each.a), _shown(each.b)]
+        for part, found in parts.items()
         for each in found
     ]
-    alike = [part for part, found in differs.items() if not found]
+    alike = [part for part, found in parts.items() if not found]
     lines = _left_table(("differs", "A", "B"), rows) if rows else []
-    return lines + (labelled("alike", numbers.listed(alike), width) if alike else [])
+    return lines + (labelled("same", numbers.listed(alike), width) if alike else [])
 
 
 def _left_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:
-    """A table of words, its columns to the left."""
+    """Return a table of left-aligned columns."""
     widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
     lines = []
     for row in (head, *rows):
@@ -86,106 +84,118 @@ def _left_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line
 
 
 def _shown(value: Any) -> str:
-    """A value on one line; of a script's text, how long it is."""
+    """Return a value on one line; for text of several lines, the number of lines."""
     if value is None:
         return numbers.ABSENT
     if isinstance(value, str) and "\n" in value:
         lines = value.strip().count("\n") + 1
-        return f"another text, {lines} line{'s' if lines > 1 else ''}"
+        return f"different text, {lines} line{'s' if lines > 1 else ''}"
     text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"
+    return _shortened(text, VALUE_WIDTH)
 
 
-def _figure_blocks(figures: Mapping[str, Any], width: int) -> Iterable[list[Line]]:
-    if "drill" in figures:
-        rows = [_count_row(name.replace("_", " "), both) for name, both in figures["drill"].items()]
-        yield table_lines((f"drill, {_faults(figures['fault'])}", *_HEAD), rows, width)
+def _figure_blocks(figures: LoadFigures | DrillFigures, width: int) -> Iterable[list[Line]]:
+    if isinstance(figures, DrillFigures):
+        rows = [_count_row(name.replace("_", " "), both) for name, both in figures.drill.items()]
+        yield table_lines((f"drill, {_faults(figures.fault)}", *_HEAD), rows, width)
         return
-    tps = figures["throughput_tps"]
-    rows = [["throughput, tps", numbers.tps(tps["a"]), numbers.tps(tps["b"]), _ratio(tps)]]
-    for part in _parts_worth_telling(figures["latency_ms"]):
-        rows += _latency_rows(part, figures["latency_ms"][part])
+    tps = figures.throughput_tps
+    rows = [["throughput, tps", numbers.tps(tps.a), numbers.tps(tps.b), _ratio(tps.ratio)]]
+    rows += _latency_rows(figures.latency_ms)
     yield table_lines(("", *_HEAD), rows, width)
     yield table_lines(("statements, mean ms", *_HEAD), _statement_rows(figures), width)
     yield table_lines(("active sessions, waits", *_HEAD), _wait_rows(figures), width)
-    yield _failure_lines(figures["failures"], width)
+    yield _failure_lines(figures.failures, width)
 
 
-def _faults(fault: Mapping[str, str]) -> str:
-    return fault["a"] if fault["a"] == fault["b"] else f"{fault['a']} and {fault['b']}"
+def _faults(fault: results.Faults) -> str:
+    return fault.a if fault.a == fault.b else f"{fault.a} and {fault.b}"
 
 
-def _parts_worth_telling(latency: Mapping[str, Any]) -> Sequence[str]:
-    """Response, and its parts where either run waited for anything but the server."""
-    waited = (
-        (latency["wait"].get("mean", {}).get(side) or 0)
-        > WAIT_SHARE_MIN * (latency["response"].get("mean", {}).get(side) or 0)
-        for side in "ab"
-    )
-    return ("response", "wait", "service") if any(waited) else ("response",)
-
-
-def _latency_rows(part: str, percentiles: Mapping[str, Any]) -> list[list[str]]:
-    """The percentiles of one part that either run can tell."""
-    return [
-        [f"{part} {each}, ms", *(numbers.ms_figure(both[side]) for side in "ab"), _ratio(both)]
-        for each in PERCENTILES
-        if (both := percentiles.get(each)) and (both["a"], both["b"]) != (None, None)
-    ]
-
-
-def _statement_rows(figures: Mapping[str, Any]) -> list[list[str]]:
+def _latency_rows(latency: results.LatencyPairs) -> list[list[str]]:
+    """Return the percentiles of the response time, and of its parts if either run waited for
+    anything except the server."""
+    parts = {"response": latency.response}
+    if _waited(latency):
+        parts |= {"wait": latency.wait, "service": latency.service}
     return [
         [
-            f"  {_cut(each['statement'])}",
-            *(numbers.ms_figure(each["mean_ms"][side]) for side in "ab"),
-            _ratio(each["mean_ms"]),
+            f"{part} {name}, ms",
+            numbers.ms_figure(both.a),
+            numbers.ms_figure(both.b),
+            _ratio(both.ratio),
         ]
-        for each in figures["statements"][:STATEMENTS_MAX]
+        for part, percentiles in parts.items()
+        for name in PERCENTILES
+        if (both := percentiles.get(name)) and (both.a, both.b) != (None, None)
     ]
 
 
-def _wait_rows(figures: Mapping[str, Any]) -> list[list[str]]:
+def _waited(latency: results.LatencyPairs) -> bool:
+    """True if a considerable share of the response time of either run was wait."""
+    wait, response = latency.wait.get("mean"), latency.response.get("mean")
+    if wait is None or response is None:
+        return False
+    sides = ((wait.a, response.a), (wait.b, response.b))
+    return any((part or 0) > WAIT_SHARE_MIN * (whole or 0) for part, whole in sides)
+
+
+def _statement_rows(figures: LoadFigures) -> list[list[str]]:
     return [
         [
-            f"  {_cut(wait_events.label(each['event']))}",
-            *(numbers.significant(each[side], 2) for side in "ab"),
-            _ratio(each),
+            f"  {_shortened(each.statement)}",
+            numbers.ms_figure(each.mean_ms.a),
+            numbers.ms_figure(each.mean_ms.b),
+            _ratio(each.mean_ms.ratio),
         ]
-        for each in figures["waits"][:WAITS_MAX]
+        for each in figures.statements[:STATEMENTS_MAX]
     ]
 
 
-def _failure_lines(failures: Mapping[str, Any], width: int) -> list[Line]:
-    rows = [
-        _count_row(name, failures[name]) for name in ("failed", "retried", "skipped")
-        if failures[name]["a"] or failures[name]["b"]
-    ]  # fmt: skip
+def _wait_rows(figures: LoadFigures) -> list[list[str]]:
+    return [
+        [
+            f"  {_shortened(wait_events.label(each.event))}",
+            numbers.significant(each.a, 2),
+            numbers.significant(each.b, 2),
+            _ratio(each.ratio),
+        ]
+        for each in figures.waits[:WAITS_MAX]
+    ]
+
+
+def _failure_lines(failures: results.FailurePairs, width: int) -> list[Line]:
+    pairs = {
+        "failed": failures.failed,
+        "retried": failures.retried,
+        "skipped": failures.skipped,
+    }
+    rows = [_count_row(name, both) for name, both in pairs.items() if both.a or both.b]
     if not rows:
-        return labelled("failures", "none in either", width)
-    share = failures["share"]
-    rows.insert(1, ["failed, share", *(numbers.percent(share[side]) for side in "ab"), ""])
+        return labelled("failures", "none in either run", width)
+    share = failures.share
+    rows.insert(1, ["failed, share", numbers.percent(share.a), numbers.percent(share.b), ""])
     rows += [
-        [f"  {each['sqlstate']}", numbers.count(each["a"]), numbers.count(each["b"]), ""]
-        for each in failures["errors"]
+        [f"  {each.sqlstate}", numbers.count(each.a), numbers.count(each.b), ""]
+        for each in failures.errors
     ]
     return table_lines(("failures", *_HEAD), rows, width)
 
 
-def _count_row(name: str, both: Mapping[str, Any]) -> list[str]:
-    cells = [_whole_or_not(both[side]) for side in "ab"]
-    return [f"  {name}", *cells, _ratio(both)]
+def _count_row(name: str, both: Pair) -> list[str]:
+    return [f"  {name}", _number(both.a), _number(both.b), _ratio(both.ratio)]
 
 
-def _whole_or_not(value: float | None) -> str:
+def _number(value: float | None) -> str:
+    """Return a whole number with commas, any other with three digits."""
     whole = value is not None and float(value).is_integer()
     return numbers.count(value) if whole else numbers.significant(value)
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str, letters_max: int = NAME_WIDTH) -> str:
     whole = " ".join(text.split())
-    return whole if len(whole) <= NAME_WIDTH else f"{whole[: NAME_WIDTH - 1]}…"
+    return whole if len(whole) <= letters_max else f"{whole[: letters_max - 1]}…"
 
 
-def _ratio(both: Mapping[str, Any]) -> str:
-    return numbers.times(both["ratio"]) if both["ratio"] else ""
+def _ratio(ratio: float | None) -> str:
+    return numbers.times(ratio) if ratio else ""

@@ -1,4 +1,4 @@
-"""The page's tables of accounts: latency, ledger, errors, the generator's audit, facts."""
+"""Tables of figures: latency, client groups, ledger, errors, the load generator, facts."""
 
 from __future__ import annotations
 
@@ -43,32 +43,37 @@ CONNECT_PHASES: dict[ConnectKind, str] = {
     "tls": "TLS",
     "auth": "authentication",
     "ready": "until ready",
-    "total": "all of it",
+    "total": "total",
 }
-UNTOLD = ("settings", "options", "started_epoch_s", "postmaster_pid", "is_local", "version_num")
-"""Facts with a table of their own, or of use to programs only."""
+HIDDEN_FACTS = (
+    "settings",
+    "options",
+    "started_epoch_s",
+    "postmaster_pid",
+    "is_local",
+    "version_num",
+)
+"""Facts that have a table of their own or are meant for programs."""
 
 PGDYNO_CODES = {
-    "pool-timeout": "no pooled connection came free in time",
+    "pool-timeout": "no pooled connection became free in time",
     "connection-lost": "the connection was lost",
-    "expected-error-missing": "an error that the script expects did not come",
+    "expected-error-missing": "an error that the script expects did not occur",
 }
 
 
-def latency_table(run: RunFile, story: RunSummary) -> Table | None:
-    """Percentiles of response, wait, pool wait and service; by setting when there are two."""
-    states = story.budget_states()
+def latency_table(run: RunFile, summary: RunSummary) -> Table | None:
+    """Return the percentiles of the response time and its parts, of each state of the run."""
+    states = summary.budget_states()
     rows = []
     for state, slice_ids in states.items():
         for kind, histogram in shown_times(run, slice_ids).items():
             name = LATENCY_PARTS[kind]
             label = name if len(states) == 1 else f"{state}: {name}"
             rows.append([label, numbers.ns(histogram.mean), *_figures(histogram)])
-    return (
-        figures_table("Response time and its parts", ["Time", "mean", *_HEAD], rows)
-        if (rows)
-        else None
-    )
+    if not rows:
+        return None
+    return figures_table("Response time and its parts", ["Time", "mean", *_HEAD], rows)
 
 
 PERCENTILES = (50.0, 95.0, 99.0, 99.9, 99.99)
@@ -77,24 +82,24 @@ _HEAD = (*PERCENTILE_NAMES, "max", "samples")
 
 
 def _figures(histogram: Histogram) -> list[str]:
-    """Percentiles that the samples can tell, the maximum and the number of samples."""
-    return [*told_ns(histogram), numbers.ns(histogram.max), numbers.count(histogram.count)]
+    """Return percentiles, the maximum and the number of samples."""
+    return [*percentile_cells(histogram), numbers.ns(histogram.max), numbers.count(histogram.count)]
 
 
-def told_ns(histogram: Histogram) -> list[str]:
-    """A histogram's percentiles; a dash for what so few samples cannot tell."""
-    told = Distribution.of(histogram).percentiles_ns
-    return [numbers.ns(told[p]) for p in PERCENTILES]
+def percentile_cells(histogram: Histogram) -> list[str]:
+    """Return the percentiles of a histogram; a dash for those with too few samples beyond them."""
+    percentiles_ns = Distribution.of(histogram).percentiles_ns
+    return [numbers.ns(percentiles_ns[p]) for p in PERCENTILES]
 
 
-def told_ms(histogram: Histogram, percentile: float) -> str:
-    """One percentile in ms, without its unit; a dash where it cannot be told."""
+def percentile_ms(histogram: Histogram, percentile: float) -> str:
+    """Return one percentile in ms without the unit; a dash if too few samples lie beyond it."""
     ns = Distribution.of(histogram).percentiles_ns[percentile]
     return numbers.ms_figure(None if ns is None else ns / 1e6)
 
 
 def shown_times(run: RunFile, slice_ids: Collection[int] | None) -> dict[ScriptKind, Histogram]:
-    """Response, wait and service, and the parts of the wait that are not zero."""
+    """Return the histograms of response, wait and service, and of the wait's parts above zero."""
     times = {kind: run.histogram(kind, slice_ids) for kind in LATENCY_PARTS}
     parts: tuple[ScriptKind, ...] = ("client_lag", "pool_wait", "connect")
     left_out = [kind for kind in parts if not times[kind].max]
@@ -102,20 +107,20 @@ def shown_times(run: RunFile, slice_ids: Collection[int] | None) -> dict[ScriptK
 
 
 def groups_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | None:
-    """How each client group fared, where there are several or one that is an open loop."""
+    """Return the figures of each client group, if there are several or one is an open loop."""
     groups = group_accounts(run, slice_ids)
     if len(groups) < 2 and all(group.arrival is None for group in groups):
         return None
     rows = [group_row(run, slice_ids, group) for group in groups]
     if len(groups) > 1:
         rows.append(_all_groups(run, slice_ids, groups))
-    return figures_table("Client groups, over what was measured", GROUP_HEAD, rows)
+    return figures_table("Client groups, over the measured slices", GROUP_HEAD, rows)
 
 
 def _all_groups(
     run: RunFile, slice_ids: Collection[int] | None, groups: Sequence[GroupAccount]
 ) -> list[str]:
-    """The groups together; of the rates that were asked for none, where some have none."""
+    """Return the row of all groups; without a target rate unless each group has one."""
     ledger = run.ledger(slice_ids)
     response, wait = (run.histogram(kind, slice_ids) for kind in _WAITED)
     asked = [group.asked_tps for group in groups if not group.idle]
@@ -125,8 +130,8 @@ def _all_groups(
         numbers.count(sum(group.clients for group in groups)),
         numbers.tps(sum(known)) if len(known) == len(asked) else "",
         numbers.tps(sum(group.done_tps for group in groups)),
-        *(told_ms(response, p) for p in (50, 99, 99.9)),
-        told_ms(wait, 99),
+        *(percentile_ms(response, p) for p in (50, 99, 99.9)),
+        percentile_ms(wait, 99),
         *(numbers.count(n) for n in (ledger.late, ledger.failed, ledger.skipped)),
         numbers.count(sum(group.waiting for group in groups)),
         numbers.count(sum(group.connects.made for group in groups)),
@@ -137,13 +142,13 @@ _WAITED: tuple[ScriptKind, ScriptKind] = ("response", "wait")
 
 
 GROUP_HEAD = (
-    "Group", "clients", "asked/s", "done/s", "p50", "p99", "p99.9", "wait p99", "late", "failed",
+    "Group", "clients", "target/s", "done/s", "p50", "p99", "p99.9", "wait p99", "late", "failed",
     "skipped", "waiting", "connects",
 )  # fmt: skip
 
 
 def group_row(run: RunFile, slice_ids: Collection[int] | None, group: GroupAccount) -> list[str]:
-    """A row of figures under ``GROUP_HEAD``; latencies without their unit, which is ms."""
+    """Return a row under ``GROUP_HEAD``; latencies are in ms, without the unit."""
     response = run.histogram("response", slice_ids, group=group.name)
     wait = run.histogram("wait", slice_ids, group=group.name)
     ledger = group.ledger
@@ -152,15 +157,15 @@ def group_row(run: RunFile, slice_ids: Collection[int] | None, group: GroupAccou
         numbers.count(group.clients),
         "" if group.asked_tps is None else numbers.tps(group.asked_tps),
         "" if group.idle else numbers.tps(group.done_tps),
-        *(told_ms(response, p) for p in (50, 99, 99.9)),
-        told_ms(wait, 99),
+        *(percentile_ms(response, p) for p in (50, 99, 99.9)),
+        percentile_ms(wait, 99),
         *(numbers.count(n) for n in (ledger.late, ledger.failed, ledger.skipped, group.waiting)),
         numbers.count(group.connects.made),
     ]
 
 
 def connects_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | None:
-    """What establishing a connection took, by phase; for groups that went on connecting."""
+    """Return the times to establish a connection by phase, of groups that kept connecting."""
     rows = [
         [f"{group.name}: {name}", *_figures(histogram)]
         for group in group_accounts(run, slice_ids)
@@ -174,15 +179,15 @@ def connects_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | N
 
 
 def open_loop_sentences(run: RunFile, slice_ids: Collection[int] | None) -> dict[str, str]:
-    """Group → what became of the rate that it was asked for; open loops only."""
-    said = {group.name: open_loop_sentence(group) for group in group_accounts(run, slice_ids)}
-    return {name: sentence for name, sentence in said.items() if sentence}
+    """Return for each open loop, by group, whether its rate was held."""
+    by_group = {group.name: open_loop_sentence(group) for group in group_accounts(run, slice_ids)}
+    return {name: sentence for name, sentence in by_group.items() if sentence}
 
 
-def statements_table(run: RunFile, story: RunSummary) -> Table | None:
-    """Each statement with its share of the time, at the end of the run's chain of settings; the
-    ones that take the most time first."""
-    totals = by_time(run.statements(story.after.slice_ids if story.after else None))
+def statements_table(run: RunFile, summary: RunSummary) -> Table | None:
+    """Return the statements with their share of the time, under the settings at the end of the run;
+    those that take the most time first."""
+    totals = by_time(run.statements(summary.after.slice_ids if summary.after else None))
     if not totals:
         return None
     several = len({(total.client_group, total.script) for total in totals}) > 1
@@ -193,20 +198,20 @@ def statements_table(run: RunFile, story: RunSummary) -> Table | None:
             numbers.count(t.done),
             numbers.count(t.failed),
             numbers.ns(t.service.mean),
-            *told_ns(t.service),
+            *percentile_cells(t.service),
             numbers.ns(t.service.max),
         ]
         for t, share in list(totals.items())[:STATEMENTS_MAX]
     ]
-    caption = f"Service time of each statement{', at the end' if story.changed else ''}"
+    caption = f"Service time of each statement{', at the end' if summary.changed else ''}"
     if len(totals) > STATEMENTS_MAX:
-        caption += f"; the {STATEMENTS_MAX} that take the most of {len(totals)}"
+        caption += f"; the {STATEMENTS_MAX} of {len(totals)} that take the most time"
     head = ["Statement", "share", "done", "failed", "mean", *PERCENTILE_NAMES, "max"]
     return figures_table(caption, head, rows)
 
 
 def by_time(totals: Sequence[StatementTotal]) -> dict[StatementTotal, float]:
-    """Statements with their share of the service time of all, the largest first."""
+    """Return the statements with their share of the total service time, the largest first."""
     spent = {total: total.service.mean * total.service.count for total in totals}
     whole = sum(spent.values())
     in_order = sorted(spent, key=lambda total: -spent[total])
@@ -214,13 +219,13 @@ def by_time(totals: Sequence[StatementTotal]) -> dict[StatementTotal, float]:
 
 
 def statement_origin(total: StatementTotal) -> str:
-    """Group and script that a statement comes from; one word where both have the same name."""
+    """Return group and script of a statement; one word if both have the same name."""
     names = dict.fromkeys((total.client_group, total.script))
     return " ".join(names)
 
 
 def ledger_table(ledger: Ledger) -> Table:
-    """Where every intended transaction went, adding up."""
+    """Return the ledger as a table."""
     rows = [
         ["intended", numbers.count(ledger.intended)],
         ["= done", numbers.count(ledger.done)],
@@ -231,15 +236,15 @@ def ledger_table(ledger: Ledger) -> Table:
     ]
     if ledger.unaccounted:
         rows.append(["unaccounted for", numbers.count(ledger.unaccounted)])
-    rows.append(["tried again (within the above)", numbers.count(ledger.retried)])
+    rows.append(["retried (within the above)", numbers.count(ledger.retried)])
     rows.append(["expected errors (within done)", numbers.count(ledger.expected_errors)])
     if ledger.late:
-        rows.append(["later than the limit (within done)", numbers.count(ledger.late)])
-    return figures_table("Transactions, over all of the run", ["", "transactions"], rows)
+        rows.append(["later than the latency limit (within done)", numbers.count(ledger.late)])
+    return figures_table("Transactions, over the whole run", ["", "transactions"], rows)
 
 
 def ledger_identity(ledger: Ledger) -> str:
-    """The identity with its figures, and whether it holds."""
+    """Return the identity of the ledger with its figures, and that it does not hold if so."""
     parts = [f"{numbers.count(ledger.done)} done"]
     for name in ("failed", "skipped", "cancelled", "backlog"):
         if value := getattr(ledger, name):
@@ -252,13 +257,13 @@ def ledger_identity(ledger: Ledger) -> str:
 
 
 def ledger_sentence(ledger: Ledger) -> str:
-    """The identity in a sentence."""
-    said = ledger_identity(ledger)
-    return f"{said}: every transaction is accounted for." if ledger.balanced else f"{said}."
+    """Return the identity of the ledger as a sentence."""
+    identity = ledger_identity(ledger)
+    return f"{identity}: all transactions are accounted for." if ledger.balanced else f"{identity}."
 
 
 def errors_table(errors: Sequence[ErrorTotal]) -> Table | None:
-    """Errors by SQLSTATE; those that a script injects on purpose are marked."""
+    """Return the errors by SQLSTATE, with a mark on those that the script expects."""
     if not errors:
         return None
     rows = [
@@ -272,15 +277,15 @@ def errors_table(errors: Sequence[ErrorTotal]) -> Table | None:
         ]
         for e in errors[:ERRORS_MAX]
     ]
-    caption = "Errors by SQLSTATE, over all of the run"
+    caption = "Errors by SQLSTATE, over the whole run"
     if len(errors) > ERRORS_MAX:
         caption += f"; the {ERRORS_MAX} most frequent of {len(errors)} kinds"
-    head = ["SQLSTATE", "count", "Kind", "First message", "Where first", "Statement"]
+    head = ["SQLSTATE", "count", "Kind", "First message", "First position", "Statement"]
     return Table(caption, head, rows, right=frozenset((1,)))
 
 
 def sqlstate_words(error: ErrorTotal) -> str:
-    """An error in a few words, for a line."""
+    """Return an error in a few words."""
     name = PGDYNO_CODES.get(error.sqlstate, f"{error.sqlstate} {error.message}".strip())
     nature = _error_nature(error)
     return name if nature == "failed" else f"{name} ({nature})"
@@ -289,11 +294,11 @@ def sqlstate_words(error: ErrorTotal) -> str:
 def _error_nature(error: ErrorTotal) -> str:
     if error.expected:
         return "expected"
-    return "tried again" if error.retried else "failed"
+    return "retried" if error.retried else "failed"
 
 
 def generator_table(run: RunFile) -> Table | None:
-    """What the load generator used, and how late it was."""
+    """Return the CPU time and the delays of the load generator."""
     total = run.generator()
     if not total.threads:
         return None
@@ -302,11 +307,14 @@ def generator_table(run: RunFile) -> Table | None:
         ["CPU per transaction", _us(cpu_us_per_transaction(run))],
         ["send lateness p50", numbers.ns(late.percentile(50))],
         ["send lateness p99", numbers.ns(late.percentile(99))],
-        ["longest stall of its event loop", numbers.ms(total.loop_stall_us_max / 1000)],
-        ["ready but waiting for a core", numbers.duration(total.run_queue_delay_us / 1000)],
+        ["longest stall of the event loop", numbers.ms(total.loop_stall_us_max / 1000)],
+        [
+            "run-queue delay (ready, waiting for a CPU)",
+            numbers.duration(total.run_queue_delay_us / 1000),
+        ],
         ["threads", numbers.count(total.threads)],
     ]
-    return figures_table("The load generator, over all of the run", ["", "measured"], rows)
+    return figures_table("The load generator, over the whole run", ["", "measured"], rows)
 
 
 def _us(value: float | None) -> str:
@@ -314,32 +322,32 @@ def _us(value: float | None) -> str:
 
 
 def cpu_us_per_transaction(run: RunFile) -> float | None:
-    """Processor time of the load generator per transaction done, in microseconds."""
+    """Return the CPU time of the load generator per finished transaction, in microseconds."""
     total, done = run.generator(), run.ledger().done
     return (total.cpu_user_us + total.cpu_system_us) / done if done else None
 
 
 def reactor_words(engine: Mapping[str, Any]) -> str:
-    """Which event loop the engine chose and why; '' where the run does not say."""
+    """Return the event loop that the engine chose and the reason; '' if it is not recorded."""
     name, why = engine.get("reactor"), engine.get("reactor_why")
     return f"{name} ({why})" if name and why else str(name or "")
 
 
 def generator_words(run: RunFile) -> str:
-    """The audit in a line."""
+    """Return CPU time and delays of the load generator in one line."""
     late = numbers.ns(run.histogram("send_late").percentile(99))
     profile = run.run.engine.get("profile")
     build = f"; {profile} build" if profile not in (None, "release") else ""
     if reactor := reactor_words(run.run.engine):
         build = f"; {reactor}{build}"
     return (
-        f"{_us(cpu_us_per_transaction(run))} of CPU per transaction, 99 of 100 sent within {late}"
-        f" of when they could be{build}"
+        f"{_us(cpu_us_per_transaction(run))} of CPU per transaction, 99 % sent within {late} of the"
+        f" earliest possible time{build}"
     )
 
 
 def fact_tables(run: RunFile) -> list[Table]:
-    """Where and with what it ran."""
+    """Return the facts of run, server, host and load engine as tables."""
     info = run.run
     tables = [
         Table("This run", ["Fact", "value"], _run_facts(info, run.path.name)),
@@ -355,7 +363,7 @@ def _run_facts(info: RunInfo, file_name: str) -> list[list[str]]:
     rows = [
         ["command", f"pgdyno {info.command}"],
         ["started", sentences.started_at(info)],
-        ["took", sentences.time_taken(info)],
+        ["duration", sentences.time_taken(info)],
         ["status", f"{info.status} {info.status_detail}".strip()],
         ["run file", file_name],
         ["pgdyno", info.pgdyno_version],
@@ -369,11 +377,11 @@ def _settings(server: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _flat(facts: Mapping[str, Any], *, prefix: str = "") -> list[list[str]]:
-    """Facts as rows, nested ones under their joined names; empty ones are left out."""
+    """Return facts as rows, nested ones under their joined names; empty ones are left out."""
     rows = []
     for name, value in facts.items():
         label = f"{prefix}{name.removesuffix('_bytes').replace('_', ' ')}"
-        if name in UNTOLD or value in (None, "", {}, []):
+        if name in HIDDEN_FACTS or value in (None, "", {}, []):
             continue
         if isinstance(value, Mapping):
             rows += _flat(value, prefix=f"{label}, ")
@@ -393,12 +401,11 @@ def _fact(name: str, value: Any) -> str:
 
 
 def spec_lines(fields: Mapping[str, Any]) -> list[str]:
-    """The spec to run again, of what was written and the command line, with the scripts' texts;
-    what has its default is left out."""
+    """Return the spec that repeats the run, with the texts of its scripts and without defaults."""
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
     try:
         return spec_to_toml(spec_from_fields(fields), defaults=False).strip().splitlines()
     except UsageError:
-        # The spec of another pgdyno version may not fit this one's model; say it all the same.
+        # The spec of another version of pgdyno may not fit this model.
         return json.dumps(fields, indent=2, ensure_ascii=False).splitlines()

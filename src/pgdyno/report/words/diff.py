@@ -1,155 +1,175 @@
-"""Two run files side by side: in what their runs differ, and both their figures. ``pgdyno diff``.
+"""The result of ``pgdyno diff``: differences between two run files, and the figures of both.
 
-Two runs are no interleaved pairs: between them the machine, its neighbours and the data have
-changed as well, by an amount that nobody measured. So there are ratios and no verdict.
+Two runs are not interleaved pairs: the machine, other load on it and the data changed between them
+too, by an unknown amount. The result therefore has ratios and no verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
-from pgdyno.record import Distribution, RunFile, StatementTotal
+from pgdyno.record import Distribution, RunFile, RunInfo, StatementTotal
+from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import wait_events
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import sentences
-from pgdyno.results.diff import DiffResult
+from pgdyno.results import diff as results
+from pgdyno.results.diff import DiffResult, Pair
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats.words import rounded
 
 SCHEMA_VERSION = 1
 NOT_PAIRS = (
-    "two runs are not interleaved pairs: what differs between them may be the machine and its"
-    " neighbours as well as what is listed here, so a ratio is no effect"
+    "two runs are not interleaved pairs: differences of the machine and of other load on it are"
+    " part of every ratio, so a ratio is not the effect of what is listed here"
 )
-"""What must be known before any ratio is read."""
-PARTS = ("response", "wait", "service")
+"""The caution that precedes all ratios."""
 
-_OF_THIS_START = frozenset(
+_PER_START = frozenset(
     {
         *("data_directory", "uri", "entrance_uri", "postmaster_pid", "started_epoch_s"),
         *("database_bytes", "settings", "version_num", "reactor_why", "port", "tables"),
         *("unix_socket_directories", "is_local", "note"),
     }
 )
-"""Facts that differ each time a server is started, or are told elsewhere."""
+"""Facts that differ with every start of a server, or are shown elsewhere."""
 _NAMES = ("name", "description")
+_DRILL_FIGURES = (
+    *("cuts", "happened", "clean", "lost", "refused", "corrupt", "acked", "lost_median"),
+    *("lost_max", "lost_ms_median", "lost_ms_max", "recovery_s_median", "recovery_s_max"),
+)
+
+
+class _Measured(NamedTuple):
+    """A run, its summary, and the slices whose figures are compared."""
+
+    run: RunFile
+    summary: RunSummary
+    slice_ids: list[int] | None
+    """Slices of the run without a change; None for the whole run."""
 
 
 def diff(a: RunFile, b: RunFile) -> DiffResult:
-    """All that there is to say of both.
+    """Return the differences between two runs, and the figures of both.
 
-    Raises UsageError for what cannot stand side by side.
+    Raises UsageError if they are the same file or have no figures in common.
     """
     if a.path.resolve() == b.path.resolve():
         raise UsageError(f"{a.path} and {b.path} are the same file", code="same-file")
-    stories = RunSummary(a), RunSummary(b)
-    drilled = [run.run.command == "drill" for run in (a, b)]
-    if drilled[0] != drilled[1]:
-        which, other = (a, b) if drilled[0] else (b, a)
+    are_drills = [run.run.command == "drill" for run in (a, b)]
+    if are_drills[0] != are_drills[1]:
+        drill, other = (a, b) if are_drills[0] else (b, a)
         raise UsageError(
-            f"{which.path} is a drill and {other.path} is none: they have no figures in common",
+            f"{drill.path} is a drill and {other.path} is not: they have no figures in common",
             code="nothing-in-common",
             hint="two drills can be compared, or two runs under load",
         )
+    sides = _measured(a), _measured(b)
     return DiffResult(
         schema_version=SCHEMA_VERSION,
-        a=_side(a, stories[0]),
-        b=_side(b, stories[1]),
-        cautions=tuple(_cautions(stories)),
-        differs=_differs(a, b),
-        figures=_drill_figures(a, b) if drilled[0] else _figures(a, b, stories),
+        a=_side(sides[0]),
+        b=_side(sides[1]),
+        cautions=tuple(_cautions(sides)),
+        differs=_differs(a.run, b.run),
+        figures=_drill_figures(a, b) if are_drills[0] else _load_figures(sides),
     )
 
 
-def _measured(story: RunSummary) -> list[int] | None:
-    """The slices whose figures are shown: the run's own, or those of how it was."""
-    return story.before.slice_ids if story.before else None
+def _measured(run: RunFile) -> _Measured:
+    summary = RunSummary(run)
+    return _Measured(run, summary, summary.before.slice_ids if summary.before else None)
 
 
-def _side(run: RunFile, story: RunSummary) -> dict[str, Any]:
-    info = run.run
-    return {
-        "run_file": str(run.path),
-        "name": info.name,
-        "command": info.command,
-        "started": sentences.started_at(info),
-        "status": info.status,
-        "pgdyno_version": info.pgdyno_version,
-        "distrust": story.distrust,
-        "over": _over(info.command, _measured(story)),
-        "seconds": round(run.seconds(_measured(story)), 2),
-    }
+def _side(side: _Measured) -> results.Side:
+    info = side.summary.info
+    return results.Side(
+        run_file=str(side.run.path),
+        name=info.name,
+        command=info.command,
+        started=sentences.started_at(info),
+        status=info.status,
+        pgdyno_version=info.pgdyno_version,
+        distrust=tuple(side.summary.distrust),
+        over=_period(info.command, side.slice_ids),
+        seconds=round(side.run.seconds(side.slice_ids), 2),
+    )
 
 
-def _over(command: str, ids: list[int] | None) -> str:
-    if ids is None:
-        return "all of it"
-    return "what was measured" if command == "run" else "the slices as it was, without a change"
+def _period(command: str, slice_ids: list[int] | None) -> str:
+    """Return the period that the figures are of, in words."""
+    if slice_ids is None:
+        return "the whole run"
+    return "the measured period" if command == "run" else "the slices without a change"
 
 
-def _cautions(stories: tuple[RunSummary, RunSummary]) -> Iterator[str]:
-    """Why not to read too much into the figures."""
+def _cautions(sides: tuple[_Measured, _Measured]) -> Iterator[str]:
+    """Yield the reasons why ratios of the figures are no verdict."""
     yield NOT_PAIRS
-    for name, story in zip("AB", stories, strict=True):
-        if story.distrust:
-            yield f"{name} cannot be trusted: {'; '.join(story.distrust)}"
-        if story.info.status != "done":
-            yield f"{name} did not come to its planned end: it is {story.info.status}"
-        if story.emulated:
-            yield f"{name} was measured with {story.emulated}"
-    a, b = (story.info for story in stories)
-    if a.host.get("cpu_model") != b.host.get("cpu_model") or a.host.get("cores") != b.host.get(
-        "cores"
-    ):
+    for name, (_, summary, _) in zip("AB", sides, strict=True):
+        if summary.distrust:
+            yield f"{name} cannot be trusted: {'; '.join(summary.distrust)}"
+        if summary.result_unreadable:
+            yield f"{name}: {sentences.RESULT_UNREADABLE}"
+        if summary.info.status != "done":
+            yield f"{name} did not reach its planned end; its status is {summary.info.status}"
+        if summary.emulated:
+            yield f"{name} was measured with {summary.emulated}"
+    a, b = (side.summary.info for side in sides)
+    if any(a.host.get(fact) != b.host.get(fact) for fact in ("cpu_model", "cores")):
         yield "the machines differ"
-    if _open_loops(a.spec) != _open_loops(b.spec):
-        yield "one sends at a rate and the other does not: neither throughput nor latency is alike"
+    if _has_open_loop(a.spec) != _has_open_loop(b.spec):
+        yield (
+            "one run sends at a rate and the other does not: neither throughput nor latency can be"
+            " compared"
+        )
 
 
-def _open_loops(spec: Mapping[str, Any]) -> bool:
+def _has_open_loop(spec: Mapping[str, Any]) -> bool:
     groups = spec.get("clients") or []
     return any(isinstance(group.get("arrival"), Mapping) for group in groups)
 
 
-def _differs(a: RunFile, b: RunFile) -> dict[str, list[dict[str, Any]]]:
-    """By part, the keys whose values differ."""
-    one, other = a.run, b.run
-    parts = {
-        "spec": (_spec(one.spec), _spec(other.spec)),
-        "settings": (one.server.get("settings") or {}, other.server.get("settings") or {}),
-        "server": (one.server, other.server),
-        "host": (one.host, other.host),
-        "engine": (one.engine, other.engine),
-    }
-    return {name: list(_differing(*both)) for name, both in parts.items()}
+def _differs(a: RunInfo, b: RunInfo) -> results.Differs:
+    return results.Differs(
+        spec=_differing(_spec(a.spec), _spec(b.spec)),
+        settings=_differing(a.server.get("settings") or {}, b.server.get("settings") or {}),
+        server=_differing(a.server, b.server),
+        host=_differing(a.host, b.host),
+        engine=_differing(a.engine, b.engine),
+    )
 
 
 def _spec(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A spec with the defaults of keys that the writing version did not have, groups by name."""
+    """Return a spec with client groups by name, and with the defaults of keys that were added after
+    the run."""
     try:
         whole = spec_from_fields(fields).model_dump(mode="json", by_alias=True)
     except UsageError:
-        whole = dict(fields)  # of another version: as it is
+        whole = dict(fields)  # written by a version with another model
     groups = whole.get("clients") or []
     whole["clients"] = {str(group.get("name")): group for group in groups}
     return {key: value for key, value in whole.items() if key not in _NAMES}
 
 
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    one, other = dict(_flat(a)), dict(_flat(b))
-    for key in dict.fromkeys((*one, *other)):
-        if one.get(key) != other.get(key):
-            yield {"key": key, "a": one.get(key), "b": other.get(key)}
+def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[results.Different, ...]:
+    """Return the keys whose values differ."""
+    flat_a, flat_b = dict(_flat(a)), dict(_flat(b))
+    return tuple(
+        results.Different(key=key, a=flat_a.get(key), b=flat_b.get(key))
+        for key in dict.fromkeys((*flat_a, *flat_b))
+        if flat_a.get(key) != flat_b.get(key)
+    )
 
 
 def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key → value, of tables and lists of any depth; what is not set is not there."""
+    """Yield dotted keys with their values, of nested tables and lists; keys that are not set are
+    left out."""
     if isinstance(value, Mapping):
         for name, item in value.items():
-            if name not in _OF_THIS_START:
+            if name not in _PER_START:
                 yield from _flat(item, f"{key}.{name}" if key else str(name))
     elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         for number, item in enumerate(value, start=1):
@@ -158,142 +178,134 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-Pair = dict[str, float | None]
-
-
 def pair(a: float | None, b: float | None) -> Pair:
-    """Both values, and how many times the first the second is."""
-    ratio = rounded(b / a) if a and b is not None else None
-    return {"a": a, "b": b, "ratio": ratio}
+    """Return both values and the ratio of ``b`` to ``a``."""
+    return Pair(a=a, b=b, ratio=rounded(b / a) if a and b is not None else None)
 
 
-def _figures(a: RunFile, b: RunFile, stories: tuple[RunSummary, RunSummary]) -> dict[str, Any]:
-    told = [(run, _measured(story)) for run, story in zip((a, b), stories, strict=True)]
-    ledgers = [run.ledger(chosen) for run, chosen in told]
+def _load_figures(sides: tuple[_Measured, _Measured]) -> results.LoadFigures:
+    ledgers = [side.run.ledger(side.slice_ids) for side in sides]
     if not any(ledger.done for ledger in ledgers):
         raise UsageError(
-            f"neither {a.path} nor {b.path} has a transaction that was done",
+            f"neither {sides[0].run.path} nor {sides[1].run.path} has a finished transaction",
             code="nothing-in-common",
         )
-    failed = [_failed_share(ledger.failed, ledger.done) for ledger in ledgers]
-    return {
-        "throughput_tps": pair(*(_tps(story) for story in stories)),
-        "latency_ms": {part: _latency(told, part) for part in PARTS},
-        "failures": {
-            "failed": pair(*(ledger.failed for ledger in ledgers)),
-            "share": pair(*failed),
-            "retried": pair(*(ledger.retried for ledger in ledgers)),
-            "skipped": pair(*(ledger.skipped for ledger in ledgers)),
-            "errors": _errors(told),
-        },
-        "statements": _statements(told),
-        "waits": _waits(told),
-    }
+    return results.LoadFigures(
+        throughput_tps=pair(*(_tps(side.summary) for side in sides)),
+        latency_ms=results.LatencyPairs(
+            response=_latency(sides, "response"),
+            wait=_latency(sides, "wait"),
+            service=_latency(sides, "service"),
+        ),
+        failures=results.FailurePairs(
+            failed=pair(*(ledger.failed for ledger in ledgers)),
+            share=pair(*(_failed_share(ledger.failed, ledger.done) for ledger in ledgers)),
+            retried=pair(*(ledger.retried for ledger in ledgers)),
+            skipped=pair(*(ledger.skipped for ledger in ledgers)),
+            errors=_errors(sides),
+        ),
+        statements=tuple(_statements(sides)),
+        waits=_waits(sides),
+    )
 
 
-def _tps(story: RunSummary) -> float | None:
-    return None if story.before is None else round(story.before.throughput_tps, 2)
+def _tps(summary: RunSummary) -> float | None:
+    return None if summary.before is None else round(summary.before.throughput_tps, 2)
 
 
 def _failed_share(failed: int, done: int) -> float | None:
     return rounded(failed / (failed + done)) if failed + done else None
 
 
-Told = list[tuple[RunFile, list[int] | None]]
-
-
-def _latency(told: Told, part: Any) -> dict[str, Pair]:
-    """Percentile → both; null where so few samples cannot tell it."""
-    one, other = (
-        Distribution.of(run.histogram(part, chosen)).to_json() if run.ledger(chosen).done else {}
-        for run, chosen in told
+def _latency(sides: Sequence[_Measured], kind: ScriptKind) -> dict[str, Pair]:
+    """Return both values of each percentile; null for a percentile with too few samples."""
+    a, b = (
+        Distribution.of(side.run.histogram(kind, side.slice_ids)).to_json()
+        if side.run.ledger(side.slice_ids).done
+        else {}
+        for side in sides
     )
-    names = [name for name in dict.fromkeys((*one, *other)) if name != "count"]
-    return {name: pair(one.get(name), other.get(name)) for name in names}
+    names = [name for name in dict.fromkeys((*a, *b)) if name != "count"]
+    return {name: pair(a.get(name), b.get(name)) for name in names}
 
 
-def _errors(told: Told) -> list[dict[str, Any]]:
-    counts: list[dict[str, int]] = []
-    for run, chosen in told:
-        mine: dict[str, int] = {}
-        for error in run.errors(chosen):
-            mine[error.sqlstate] = mine.get(error.sqlstate, 0) + error.count
-        counts.append(mine)
-    one, other = counts
-    return [
-        {"sqlstate": state, "a": one.get(state, 0), "b": other.get(state, 0)}
-        for state in dict.fromkeys((*one, *other))
-    ]
-
-
-def _statements(told: Told) -> list[dict[str, Any]]:
-    """Each statement that either run has, those that take the most time first."""
-    one, other = ({_known_by(s): s for s in run.statements(chosen)} for run, chosen in told)
-    names = sorted(
-        dict.fromkeys((*one, *other)), key=lambda n: -max(_spent(one.get(n)), _spent(other.get(n)))
+def _errors(sides: Sequence[_Measured]) -> tuple[results.ErrorCounts, ...]:
+    a, b = (_errors_by_sqlstate(side) for side in sides)
+    return tuple(
+        results.ErrorCounts(sqlstate=state, a=a.get(state, 0), b=b.get(state, 0))
+        for state in dict.fromkeys((*a, *b))
     )
-    return [_statement(name, one.get(name), other.get(name)) for name in names]
 
 
-def _known_by(total: StatementTotal) -> tuple[str, str, str]:
+def _errors_by_sqlstate(side: _Measured) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for error in side.run.errors(side.slice_ids):
+        counts[error.sqlstate] = counts.get(error.sqlstate, 0) + error.count
+    return counts
+
+
+def _statements(sides: Sequence[_Measured]) -> Iterator[results.StatementPairs]:
+    """Yield each statement that either run has, those that take the most time first."""
+    a, b = ({_key(s): s for s in side.run.statements(side.slice_ids)} for side in sides)
+    keys = sorted(
+        dict.fromkeys((*a, *b)),
+        key=lambda key: -max(_time_spent(a.get(key)), _time_spent(b.get(key))),
+    )
+    for key in keys:
+        yield _statement(key, a.get(key), b.get(key))
+
+
+def _key(total: StatementTotal) -> tuple[str, str, str]:
     return total.client_group, total.script, total.statement
 
 
-def _spent(total: StatementTotal | None) -> float:
+def _time_spent(total: StatementTotal | None) -> float:
     return total.service.mean * total.service.count if total else 0.0
 
 
 def _statement(
-    name: tuple[str, str, str], a: StatementTotal | None, b: StatementTotal | None
-) -> dict[str, Any]:
-    group, script, text = name
-    one, other = (Distribution.of(s.service).to_json() if s else {} for s in (a, b))
-    return {
-        "group": group,
-        "script": script,
-        "statement": text,
-        "done": pair(*(s.done if s else None for s in (a, b))),
-        "failed": pair(*(s.failed if s else None for s in (a, b))),
-        "mean_ms": pair(one.get("mean"), other.get("mean")),
-        "p99_ms": pair(one.get("p99"), other.get("p99")),
-    }
+    key: tuple[str, str, str], a: StatementTotal | None, b: StatementTotal | None
+) -> results.StatementPairs:
+    group, script, text = key
+    times_a, times_b = (Distribution.of(s.service).to_json() if s else {} for s in (a, b))
+    return results.StatementPairs(
+        group=group,
+        script=script,
+        statement=text,
+        done=pair(*(s.done if s else None for s in (a, b))),
+        failed=pair(*(s.failed if s else None for s in (a, b))),
+        mean_ms=pair(times_a.get("mean"), times_b.get("mean")),
+        p99_ms=pair(times_a.get("p99"), times_b.get("p99")),
+    )
 
 
-def _waits(told: Told) -> list[dict[str, Any]]:
-    """Average active sessions by wait event, the largest first."""
-    averages: list[dict[str, float]] = []
-    for run, chosen in told:
-        mine: dict[str, float] = {}
-        for wait in run.waits(chosen):
-            if wait.backend_type == "client backend" and wait.state == "active":
-                event = wait_events.event_of(wait.wait_event_type, wait.wait_event)
-                mine[event] = mine.get(event, 0.0) + wait.average
-        averages.append(mine)
-    one, other = averages
+def _waits(sides: Sequence[_Measured]) -> tuple[results.WaitPair, ...]:
+    """Return average active sessions by wait event, the largest first."""
+    a, b = (wait_events.averages(side.run, side.slice_ids) for side in sides)
     events = sorted(
-        dict.fromkeys((*one, *other)), key=lambda e: -max(one.get(e, 0.0), other.get(e, 0.0))
+        dict.fromkeys((*a, *b)), key=lambda event: -max(a.get(event, 0.0), b.get(event, 0.0))
     )
-    return [
-        {"event": e, **pair(round(one.get(e, 0.0), 3), round(other.get(e, 0.0), 3))} for e in events
-    ]
-
-
-def _drill_figures(a: RunFile, b: RunFile) -> dict[str, Any]:
-    """What two drills took, in the worst cut and the median."""
-    found = [stored_drills(run) for run in (a, b)]
-    for run, drills in zip((a, b), found, strict=True):
-        if not drills or not drills[0].cuts:
-            raise UsageError(f"{run.path} has no cut", code="nothing-in-common")
-    one, other = (dict(drills[0].summary()) for drills in found)
-    figures = (
-        *("cuts", "happened", "clean", "lost", "refused", "corrupt", "acked", "lost_median"),
-        *("lost_max", "lost_ms_median", "lost_ms_max", "recovery_s_median", "recovery_s_max"),
-    )
-    return {
-        "fault": {"a": found[0][0].fault, "b": found[1][0].fault},
-        "drill": {
-            name: pair(one.get(name), other.get(name))
-            for name in figures
-            if name in one or name in other
-        },
+    pairs = {
+        event: pair(round(a.get(event, 0.0), 3), round(b.get(event, 0.0), 3)) for event in events
     }
+    return tuple(
+        results.WaitPair(event=event, a=both.a or 0.0, b=both.b or 0.0, ratio=both.ratio)
+        for event, both in pairs.items()
+    )
+
+
+def _drill_figures(a: RunFile, b: RunFile) -> results.DrillFigures:
+    """Return the figures of two drills: counts of cuts, worst values and medians."""
+    drills = [stored_drills(run) for run in (a, b)]
+    for run, found in zip((a, b), drills, strict=True):
+        if not found or not found[0].cuts:
+            raise UsageError(f"{run.path} has no cut", code="nothing-in-common")
+    first, second = (found[0] for found in drills)
+    summaries = first.summary(), second.summary()
+    return results.DrillFigures(
+        fault=results.Faults(a=first.fault, b=second.fault),
+        drill={
+            name: pair(*(getattr(summary, name) for summary in summaries))
+            for name in _DRILL_FIGURES
+        },
+    )

@@ -1,11 +1,10 @@
-"""What the summary and the page of a drill say in common: figures, tables, words."""
+"""Figures, tables and words of a drill, for the terminal and the page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from pgdyno.drill.model import Cut, DrillResult
+from pgdyno.drill.model import Check, Cut, DrillResult
 from pgdyno.record import RunFile
 from pgdyno.report.words import numbers
 from pgdyno.results import drill as results
@@ -18,29 +17,29 @@ OUTCOMES = {
     "corrupt": "corrupt",
     "no-fault": "fault did not happen",
 }
-"""Outcomes as people read them, the best first."""
+"""Outcomes in words, the best first."""
 CUT_HEAD = (
-    "Cut", "after", "outcome", "acked", "lost", "back", "unknown", "ghosts", "recovery",
-    "seen by",
+    "Cut", "after", "outcome", "acked", "lost", "oldest lost", "unknown", "ghosts", "recovery",
+    "decided by",
 )  # fmt: skip
-FAILED_TIMES_MAX = 3
+DETAILS_MAX = 3
 
 
-def what_was_done(drill: DrillResult) -> str:
-    """The fault, how often, and by which seed."""
+def drill_description(drill: DrillResult) -> str:
+    """Return the fault, the number of cuts and the seed."""
     times = "once" if len(drill.cuts) == 1 else f"{len(drill.cuts)} times"
-    sham = "; a sham: everything was done but the fault" if drill.sham else ""
+    sham = "; a sham: everything was done except the fault" if drill.sham else ""
     return f"{drill.title}, {times}; seed {drill.seed}{sham}"
 
 
 def outcome_counts(drill: DrillResult) -> str:
-    """``18 lost, 2 clean``."""
+    """Return ``18 lost, 2 clean``."""
     counts = [(sum(cut.outcome == key for cut in drill.cuts), OUTCOMES[key]) for key in OUTCOMES]
     return ", ".join(f"{count} {words}" for count, words in counts if count)
 
 
-def minimised(drill: DrillResult) -> list[str]:
-    """What failing cuts come down to, where that was sought."""
+def minimised_sentences(drill: DrillResult) -> list[str]:
+    """Return what the search for the smallest failing power cut found, for cuts that have it."""
     return [
         f"cut {cut.number}: {cut.facts['minimised']['sentence']}"
         for cut in drill.cuts
@@ -49,12 +48,12 @@ def minimised(drill: DrillResult) -> list[str]:
 
 
 def settings_words(drill: DrillResult) -> str:
-    """The settings in force that decide what may be lost."""
+    """Return the active settings that decide what may be lost."""
     return ", ".join(f"{name} = {value}" for name, value in drill.settings.items() if value != "")
 
 
 def cut_cells(cut: Cut) -> list[str]:
-    """A row under CUT_HEAD."""
+    """Return a row under ``CUT_HEAD``."""
     ledger, verified = cut.ledger, cut.verified
     variant = f" ({cut.variant})" if cut.variant else ""
     recovery_s = verified.recovery_s if verified else None
@@ -78,16 +77,17 @@ def cut_cells(cut: Cut) -> list[str]:
 
 
 def check_rows(drill: DrillResult) -> list[list[str]]:
-    """For each check: its name, in how many cuts it passed, failed, was not made, and why."""
-    gathered: dict[str, list[Any]] = {}
+    """Return for each check its name, in how many cuts it passed, failed and was not made, and the
+    details."""
+    by_name: dict[str, list[Check]] = {}
     for cut in drill.cuts:
         for check in cut.verified.checks if cut.verified else ():
-            gathered.setdefault(check.name, []).append(check)
+            by_name.setdefault(check.name, []).append(check)
     rows = []
-    for name, checks in gathered.items():
-        told = [check for check in checks if check.passed is False]
-        told = told or [check for check in checks if check.passed is None] or checks[-1:]
-        details = list(dict.fromkeys(check.detail for check in told))[:FAILED_TIMES_MAX]
+    for name, checks in by_name.items():
+        shown = [check for check in checks if check.passed is False]
+        shown = shown or [check for check in checks if check.passed is None] or checks[-1:]
+        details = list(dict.fromkeys(check.detail for check in shown))[:DETAILS_MAX]
         rows.append(
             [
                 name,
@@ -102,11 +102,11 @@ def check_rows(drill: DrillResult) -> list[list[str]]:
 
 
 def result_of(run: RunFile) -> results.DrillResult | None:
-    """The recorded result of a drill; None of a run that has none."""
+    """Return the recorded result of a drill; None if there is none."""
     result = load(run)
     return result if isinstance(result, results.DrillResult) else None
 
 
-def differing(result: results.DrillResult | None) -> Sequence[results.Difference]:
-    """What the same drill on another server showed; empty without one."""
+def differences_of(result: results.DrillResult | None) -> Sequence[results.Difference]:
+    """Return the differences from the same drill on another server; empty if there was none."""
     return (result.differences or ()) if result else ()

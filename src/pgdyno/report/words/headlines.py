@@ -1,4 +1,4 @@
-"""What stands in large letters: in a line or two, with the whole of it below where it was cut."""
+"""Headlines: one or two lines, with the whole text below them if it was shortened."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ LETTERS_MAX = 90
 _ENDS = ("; ", ", ", ": ", " (")
 
 
-def headline_and_rest(story: RunSummary) -> tuple[str, str]:
-    """The verdict as a headline, and what else is to be said below it ('' for nothing)."""
-    figures = _figures_of_a_run(story)
+def headline_and_rest(summary: RunSummary) -> tuple[str, str]:
+    """Return the verdict as a headline, and the text below it ('' for none)."""
+    figures = _figures_of_a_run(summary)
     if figures:
-        return figures, numbers.sentence(_limit(story))
-    return cut(story.verdict)
+        return figures, numbers.sentence(_limit(summary))
+    return headline_of(summary.verdict)
 
 
-def cut(whole: str) -> tuple[str, str]:
-    """``whole`` as a headline, and again below it as a sentence if it was too long."""
-    said = shortened(whole)
-    return numbers.capital(said), "" if said == whole else numbers.sentence(whole)
+def headline_of(whole: str) -> tuple[str, str]:
+    """Return ``whole`` as a headline, and again as a sentence below it if it was shortened."""
+    headline = shortened(whole)
+    return numbers.capital(headline), "" if headline == whole else numbers.sentence(whole)
 
 
 def title_of(name: str, headline: str) -> str:
-    """The page's title, as a tab or a bookmark has it."""
+    """Return the title of the page, for a tab or a bookmark."""
     return shortened(f"{name}: {headline}")
 
 
 def shortened(text: str) -> str:
-    """``text``, or as much of it as fits a headline: up to the end of a clause if there is one."""
+    """Return the part of ``text`` that fits a headline, up to the end of a clause if possible."""
     if len(text) <= LETTERS_MAX:
         return text
     if clauses := [text[:end] for end in _clause_ends(text)]:
@@ -40,24 +40,25 @@ def shortened(text: str) -> str:
 
 
 def _clause_ends(text: str) -> Iterator[int]:
-    """Where a clause ends within the room of a headline, and is more than a word or two."""
+    """Yield the ends of the clauses that fit a headline, unless they are very short."""
     for mark in _ENDS:
         end = text.rfind(mark, 0, LETTERS_MAX + 1)
         if end >= LETTERS_MAX // 3 and text.count("(", 0, end) == text.count(")", 0, end):
             yield end
 
 
-def _figures_of_a_run(story: RunSummary) -> str:
-    """Throughput and p99 of a single run; '' for other kinds, and where nothing was done."""
-    if story.info.command != "run" or story.before is None:
+def _figures_of_a_run(summary: RunSummary) -> str:
+    """Return throughput and p99 of a single run; '' for other commands and if no transaction was
+    done."""
+    if summary.info.command != "run" or summary.before is None:
         return ""
-    figures = story.before
+    figures = summary.before
     tps, p99 = numbers.tps(figures.throughput_tps), numbers.ms(figures.latency_p99_ms)
     return f"{tps} transactions per second, 99 % within {p99}"
 
 
-def _limit(story: RunSummary) -> str:
-    """What held a single run back, as far as that is known."""
-    if not story.limits:
-        return story.verdict
-    return f"limit: {story.limits[0].sentence}"
+def _limit(summary: RunSummary) -> str:
+    """Return the limit of a single run, or its verdict if no limit was found."""
+    if not summary.limits:
+        return summary.verdict
+    return f"limit: {summary.limits[0].sentence}"

@@ -1,7 +1,7 @@
-"""Numbers as people read them: one spelling for every unit, shared by the terminal and the HTML.
+"""Formatting of numbers: one spelling for each unit, for the terminal and the page.
 
-Three significant digits unless the thing is counted; units after a space; thousands with commas.
-A value that is not there is an em dash, never a zero.
+Three significant digits, except for counts; units after a space; thousands with commas. A missing
+value is an em dash, never a zero.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ percent, change_percent = words.percent_words, words.change_words
 
 
 def count(value: float | None) -> str:
-    """A whole number with commas."""
+    """Return a whole number with commas."""
     return ABSENT if value is None or is_missing(value) else f"{round(value):,}"
 
 
 def tps(value: float | None) -> str:
-    """Transactions per second, without the unit: whole from a hundred up."""
+    """Return transactions per second without the unit; whole numbers from 100 on."""
     return significant(value) if value is None or abs(value) < 100 else count(value)
 
 
 def ms_figure(value: float | None) -> str:
-    """A latency in milliseconds, without its unit: three digits, but none below a microsecond."""
+    """Return a latency in milliseconds without the unit: three digits, none below a microsecond."""
     if value is None or is_missing(value):
         return ABSENT
     return f"{value:.3f}" if 0 < abs(value) < 1 else significant(value)
 
 
 def ms(value: float | None) -> str:
-    """A latency given in milliseconds, with its unit; seconds from ten seconds up."""
+    """Return a latency given in milliseconds with its unit; in seconds from 10 s on."""
     if value is None or is_missing(value):
         return ABSENT
     return f"{significant(value / 1000)} s" if abs(value) >= 10_000 else f"{ms_figure(value)} ms"
 
 
 def from_to_ms(before: float | None, after: float | None) -> str:
-    """Two latencies in milliseconds: ``14.8 → 8.70 ms``, the unit once if both have it."""
+    """Return two latencies given in milliseconds: ``14.8 → 8.70 ms``."""
     first, second = ms(before), ms(after)
     unit = second.rpartition(" ")[2]
     return f"{first.removesuffix(f' {unit}')} → {second}"
 
 
 def ns(value: float | None) -> str:
-    """A latency given in nanoseconds."""
+    """Return a latency given in nanoseconds with its unit."""
     return ms(None if value is None else value / 1e6)
 
 
 def duration(value_ms: float | None) -> str:
-    """A length of time given in milliseconds: ``45 s``, ``2 min 11 s``, ``1 h 04 min``."""
+    """Return a duration given in milliseconds: ``45 s``, ``2 min 11 s``, ``1 h 04 min``."""
     if value_ms is None or is_missing(value_ms):
         return ABSENT
     if value_ms < 10_000:
@@ -72,14 +72,14 @@ def duration(value_ms: float | None) -> str:
 
 
 def clock(at_ms: float) -> str:
-    """Time since the run's start, as on the charts' axes: ``1:05``, ``2:03:09``."""
+    """Return the time since the start of the run, as on the charts: ``1:05``, ``2:03:09``."""
     minutes, seconds = divmod(int(at_ms // 1000), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def size(value: float | None) -> str:
-    """Bytes in PostgreSQL's units, powers of 1024: ``16 MB``."""
+    """Return bytes in PostgreSQL's units, powers of 1024: ``16 MB``."""
     if value is None or is_missing(value):
         return ABSENT
     for unit in ("B", "kB", "MB", "GB"):
@@ -101,11 +101,11 @@ UNITS: dict[str, Callable[[float], str]] = {
     "count": count,
     "tps": lambda value: f"{tps(value)} tps",
 }
-"""How the units of findings' evidence are written; others follow the number as they are."""
+"""Formats of the units of findings' evidence; other units follow the number unchanged."""
 
 
 def measured(value: object, unit: str) -> str:
-    """A finding's evidence value with its unit."""
+    """Return a value of a finding's evidence with its unit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"{ABSENT if value is None else value} {unit}".strip()
     if unit in UNITS:
@@ -114,19 +114,19 @@ def measured(value: object, unit: str) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b`` or ``a, b and c``."""
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def sentence(text: str) -> str:
-    """``text`` with a capital and a period; findings and errors are stored without."""
+    """Return ``text`` with a capital and a period; findings and errors are stored without them."""
     text = capital(text.strip())
     return f"{text}{'' if text[-1] in '.!?…:' else '.'}" if text else ""
 
 
 def capital(text: str) -> str:
-    """``text`` with a capital, unless it begins with the name of a setting or a variant."""
+    """Return ``text`` with a capital, unless it begins with the name of a setting or a variant."""
     first = text.split(" ", 1)[0]
     return text if any(sign in first for sign in "_./") else f"{text[:1].upper()}{text[1:]}"

@@ -1,4 +1,4 @@
-"""The price list of ``pgdyno price`` as rows to read: for the terminal and the page alike."""
+"""The price list of ``pgdyno price`` as rows and sentences, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -11,108 +11,107 @@ from pgdyno.report.words import numbers
 from pgdyno.report.words.sentences import how_set
 from pgdyno.report.words.tables import Table
 from pgdyno.results.loss import Drilled, Loss
-from pgdyno.results.price import Gain, NotMeasured, Price, PriceResult
+from pgdyno.results.price import Gain, NotMeasured, Price
 from pgdyno.stats.words import effect_words
 
-_TAIL = 6
-"""Of a long name, the letters at its end that are kept: the value."""
+_VALUE_LETTERS = 6
+"""Letters kept at the end of a shortened name: the value."""
 HELD_SHARE = 0.7
-"""Of the baseline's throughput, the rate at which its latency is worth asking for: high enough to
-matter, and below what makes it queue."""
+"""Share of the baseline's throughput that is suggested as a rate for measuring latency: high enough
+to matter, low enough that no queue builds up."""
 NOT_DRILLED = "not drilled"
+LOSS_HEAD = (
+    "loss in a crash", "cuts", "lost (median)", "ms (median)", "harm ≤", "broken", "bound",
+    "up in",
+)  # fmt: skip
+"""Heads of the columns of the drills."""
 
 
-def prices(story: RunSummary) -> Sequence[Price]:
-    """Return the entries of a price list; empty for a run without one. An investigation's prices
-    are shown with its steps."""
-    return story.result.prices if isinstance(story.result, PriceResult) else ()
+def prices(summary: RunSummary) -> Sequence[Price]:
+    """Return the candidates of the price list; empty if there is none."""
+    return summary.price_list.prices if summary.price_list else ()
 
 
-def gain_head(story: RunSummary) -> list[str]:
-    """The columns of what each candidate buys; that of p99 says under what it was measured."""
-    if _held(story) and all(_held(story)):
+def gain_head(summary: RunSummary) -> list[str]:
+    """Return the heads of the columns of gains; that of p99 says under which load it was
+    measured."""
+    if _held(summary) and all(_held(summary)):
         p99 = "p99 at the rate"
     else:
-        p99 = "p99" if _sent_at_a_rate(story) else "p99, saturated"
-    return ["what it buys", "class", "throughput", p99]
+        p99 = "p99" if _sent_at_a_rate(summary) else "p99, saturated"
+    return ["gain", "class", "throughput", p99]
 
 
-def _measured(story: RunSummary) -> list[Gain]:
-    """Return the measured gains."""
-    return [price.gain for price in prices(story) if isinstance(price.gain, Gain)]
+def measured_gains(summary: RunSummary) -> list[Gain]:
+    """Return the gains that were measured."""
+    return [row.gain for row in prices(summary) if isinstance(row.gain, Gain)]
 
 
-def _held(story: RunSummary) -> list[bool]:
+def _held(summary: RunSummary) -> list[bool]:
     """Return for each gain whether clients held a rate on both sides."""
-    return [gain.compared == "latency_p99" for gain in _measured(story)]
+    return [gain.compared == "latency_p99" for gain in measured_gains(summary)]
 
 
-def _at_work(story: RunSummary) -> list[Mapping[str, Any]]:
-    groups: Sequence[Mapping[str, Any]] = story.info.spec.get("clients") or []
+def _active_groups(summary: RunSummary) -> list[Mapping[str, Any]]:
+    """Return the client groups of the spec that are not idle."""
+    groups: Sequence[Mapping[str, Any]] = summary.info.spec.get("clients") or []
     return [group for group in groups if not group.get("idle")]
 
 
-def _sent_at_a_rate(story: RunSummary) -> bool:
-    return all(isinstance(group.get("arrival"), Mapping) for group in _at_work(story))
+def _sent_at_a_rate(summary: RunSummary) -> bool:
+    return all(isinstance(group.get("arrival"), Mapping) for group in _active_groups(summary))
 
 
-LOSS_HEAD = (
-    "what a crash takes", "cuts", "lost (median)", "ms (median)", "harm ≤", "broken", "bound",
-    "up in",
-)  # fmt: skip
-"""The columns of the drills."""
-
-
-def gain_rows(story: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
-    """A row for each candidate."""
+def gain_rows(summary: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
+    """Return a row for each candidate."""
     return [
-        [_name(number, price, name_max), price.durability_class, *_gain_cells(price.gain)]
-        for number, price in enumerate(prices(story), start=1)
+        [_name(number, row, name_max), row.durability_class, *_gain_cells(row.gain)]
+        for number, row in enumerate(prices(summary), start=1)
     ]
 
 
-def loss_rows(story: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
-    """A row for each drill of each candidate; empty when nothing was drilled at all. With
-    ``name_max`` a candidate's name stands in the first of its rows only."""
-    if not any(loss.drilled for price in prices(story) for loss in price.losses):
+def loss_rows(summary: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
+    """Return a row for each drill of each candidate; empty if nothing was drilled. With
+    ``name_max``, only the first row of a candidate has its name."""
+    if not any(loss.drilled for row in prices(summary) for loss in row.losses):
         return []
     return [
         [
-            "" if position and name_max else _name(number, price, name_max),
+            "" if index and name_max else _name(number, row, name_max),
             drill_name(loss),
             *_loss_cells(loss),
         ]
-        for number, price in enumerate(prices(story), start=1)
-        for position, loss in enumerate(price.losses)
+        for number, row in enumerate(prices(summary), start=1)
+        for index, loss in enumerate(row.losses)
     ]
 
 
-def _name(number: int, price: Price, name_max: int | None) -> str:
-    """The number that the chart has for it too, and its short name."""
-    name = price.candidate
+def _name(number: int, row: Price, name_max: int | None) -> str:
+    """Return the number of the candidate, as in the chart, and its short name."""
+    name = row.candidate
     if name_max is not None and len(name) > name_max:
-        name = f"{name[: name_max - 1 - _TAIL]}…{name[-_TAIL:]}"
+        name = f"{name[: name_max - 1 - _VALUE_LETTERS]}…{name[-_VALUE_LETTERS:]}"
     return f"{number:>2} {name}"
 
 
-def p99_words(story: RunSummary) -> str:
-    """What a p99 is worth that was not measured at a rate, and how to have a better one; '' where
-    it was."""
-    held, gains = _held(story), _measured(story)
+def p99_words(summary: RunSummary) -> str:
+    """Return why a p99 that was not measured at a rate says little, and how to measure a better
+    one; '' if it was measured at a rate."""
+    held, gains = _held(summary), measured_gains(summary)
     if not gains or all(held):
         return ""
     sustained = max(HELD_SHARE * min(gain.baseline_tps for gain in gains), 1)
-    ask = f"-R {sustained:.0f} is {numbers.percent(HELD_SHARE)} of what the baseline did"
-    if _sent_at_a_rate(story):
+    option = f"-R {sustained:.0f} is {numbers.percent(HELD_SHARE)} of the baseline's throughput"
+    if _sent_at_a_rate(summary):
         return (
-            f"the rate was not held on both sides of {held.count(False)} of {len(held)}: there"
-            " throughput was compared, and p99 is that of a queue. Longer slices (--budget) or a"
-            f" lower rate help; {ask}"
+            f"in {held.count(False)} of {len(held)} trials the rate was not held on both sides;"
+            " they compare throughput, and their p99 includes a growing queue. Use longer slices"
+            f" (--budget) or a lower rate; {option}"
         )
-    clients = sum(int(group.get("count") or 0) for group in _at_work(story))
+    clients = sum(int(group.get("count") or 0) for group in _active_groups(summary))
     return (
-        f"that of {clients} clients that never rest; for the p99 of a server that keeps up let them"
-        f" send at a rate: {ask}"
+        f"measured with {clients} clients that send without pauses; to measure p99 below"
+        f" saturation, send at a rate: {option}"
     )
 
 
@@ -128,100 +127,97 @@ def _gain_cells(gain: Gain | NotMeasured | None) -> list[str]:
 
 
 def _loss_cells(loss: Loss) -> list[str]:
-    """Cuts, lost, ms, upper bound, broken, documented bound, recovery."""
+    """Return cuts, lost commits, milliseconds, upper bound, broken, documented bound, recovery."""
     if not isinstance(loss, Drilled):
         return ["", NOT_DRILLED, "", "", "", "", ""]
-    happened = loss.happened
-    if not happened:
+    if not loss.happened:
         return [f"0 of {loss.cuts}", "", "", "", "", "", ""]
     return [
-        numbers.count(happened),
-        _worst(loss.lost_max, loss.lost_median, lambda value: f"{value:,.0f}"),
-        _worst(loss.lost_ms_max, loss.lost_ms_median, _short_ms),
+        numbers.count(loss.happened),
+        _worst_and_median(loss.lost_max, loss.lost_median, lambda value: f"{value:,.0f}"),
+        _worst_and_median(loss.lost_ms_max, loss.lost_ms_median, _short_ms),
         numbers.percent(loss.upper_bound),
         broken_words(loss),
         bound_words(loss),
-        numbers.duration(_ms(loss.recovery_s_median)),
+        numbers.duration(None if loss.recovery_s_median is None else loss.recovery_s_median * 1000),
     ]
 
 
 def drill_name(loss: Loss) -> str:
-    """The fault; of one with variants, the variant."""
+    """Return the fault, or its variant if it has several."""
     return loss.variant or loss.fault
 
 
 def broken_words(loss: Drilled) -> str:
-    """``2 of 6``: cuts after which the database was corrupt or did not start."""
-    broken = loss.corrupt + loss.refused
-    return f"{broken} of {loss.happened}"
+    """Return ``2 of 6``: cuts after which the database was corrupt or did not start."""
+    return f"{loss.corrupt + loss.refused} of {loss.happened}"
 
 
 def bound_words(loss: Drilled) -> str:
-    """The documented bound of what may be lost, and whether more was."""
+    """Return the documented bound of the loss, with "over" if it was exceeded."""
     bound = loss.bound_ms
-    said = "none" if bound is None else ms_words(bound) if bound else "0"
-    return f"over {said}" if loss.worse_than_bound else said
+    words = "none" if bound is None else ms_words(bound) if bound else "0"
+    return f"over {words}" if loss.worse_than_bound else words
 
 
-def _worst(worst: float | None, middle: float | None, say: Callable[[float], str]) -> str:
-    """The worst cut and the median; of nothing, nothing."""
-    if middle is None or worst is None:
+def _worst_and_median(
+    worst: float | None, median: float | None, spell: Callable[[float], str]
+) -> str:
+    """Return the worst cut with the median in parentheses; ``0`` if nothing was lost."""
+    if median is None or worst is None:
         return numbers.ABSENT
-    return f"{say(worst)} ({say(middle)})" if worst else "0"
+    return f"{spell(worst)} ({spell(median)})" if worst else "0"
 
 
 def _short_ms(value_ms: float) -> str:
-    """Three digits, no more decimals than tell something."""
+    """Return three significant digits."""
     return numbers.significant(value_ms) if value_ms >= 100 else f"{value_ms:.3g}"
 
 
-def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1000
-
-
-def tables(story: RunSummary) -> list[Table]:
-    """What each candidate buys and what a crash takes, for the page."""
-    if not prices(story):
+def tables(summary: RunSummary) -> list[Table]:
+    """Return the tables of gains and of losses, for the page."""
+    if not prices(summary):
         return []
-    _, *bought = gain_head(story)
-    _, *taken = LOSS_HEAD
-    found = [_table("What each candidate buys", ["candidate", *bought], gain_rows(story), 2)]
-    if rows := loss_rows(story):
-        found.append(_table("What a crash takes under it", ["candidate", "drill", *taken], rows, 2))
+    _, *gains = gain_head(summary)
+    _, *losses = LOSS_HEAD
+    found = [_table("Gain of each candidate", ["candidate", *gains], gain_rows(summary), 2)]
+    if rows := loss_rows(summary):
+        found.append(_table("Loss in a crash", ["candidate", "drill", *losses], rows, 2))
     return found
 
 
 def _table(caption: str, head: Sequence[str], rows: list[list[str]], left: int) -> Table:
-    """A table whose first ``left`` columns hold words."""
+    """Return a table whose first ``left`` columns hold words."""
     names = [numbers.capital(name) for name in head]
     return Table(caption, names, rows, right=frozenset(range(left, len(names))))
 
 
-def differences(story: RunSummary) -> list[str]:
-    """In what the two servers differ, where the list was made on two; what was asked and does not
-    differ is counted."""
-    result = story.result
-    if not isinstance(result, PriceResult) or result.against is None:
+def differences(summary: RunSummary) -> list[str]:
+    """Return the differences between the two servers of a list made on two, and the number of
+    comparisons without a difference."""
+    result = summary.price_list
+    if result is None or result.against is None:
         return []
-    against, asked = result.against, result.differences or ()
-    found = [each.sentence for each in asked if each.differs]
-    rest = len(asked) - len(found)
+    against, compared = result.against, result.differences or ()
+    found = [each.sentence for each in compared if each.differs]
+    rest = len(compared) - len(found)
     return [
-        f"held against PostgreSQL {against.server_version.split(' (')[0]}, whose list is in"
+        f"compared with PostgreSQL {against.server_version.split(' (')[0]}, whose list is in"
         f" {against.run_file}",
         *found,
-        f"{rest} of {len(asked)} questions: no difference seen",
+        f"no difference in {rest} of {len(compared)} comparisons",
     ]
 
 
-def sentences(story: RunSummary) -> list[tuple[str, str]]:
-    """Return each candidate's title, and its sentence with the documented bound."""
+def sentences(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return the title of each candidate, and its gain and loss in a sentence with the documented
+    bound."""
     return [
         (
             f"{price.title} ({price.durability_class})",
             numbers.sentence("; ".join([*sentence_parts(price), f"documented: {price.bound}"])),
         )
-        for price in prices(story)
+        for price in prices(summary)
     ]
 
 

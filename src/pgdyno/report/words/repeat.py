@@ -1,38 +1,39 @@
-"""What to type to have a run again: from its run file, or from its spec without that."""
+"""Commands that repeat a run: from its run file, or from its spec without the run file."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
 
-from pgdyno.record import RunInfo
+from pgdyno.record import RunFile, RunInfo
 
 
-def repeat_lines(info: RunInfo, path: Path) -> list[str]:
-    """The command that repeats the run from its run file, wherever it is typed."""
-    return [command_of(info, str(path.absolute()))]
+def repeat_lines(run: RunFile) -> list[str]:
+    """Return the command that repeats the run from its run file, for any working directory."""
+    return [command_of(run, str(run.path.absolute()))]
 
 
 def story_command(path: Path) -> str:
-    """The command that tells a story again from the run file of one of its chapters."""
+    """Return the command that repeats a story from the run file of one of its chapters."""
     return shlex.join(["pgdyno", "story", str(path.absolute())])
 
 
-def spec_command(info: RunInfo) -> str:
-    """The command that repeats the run from its spec, saved under its name."""
-    return command_of(info, f"{info.name}.toml")
+def spec_command(run: RunFile) -> str:
+    """Return the command that repeats the run from its spec, saved under its name."""
+    return command_of(run, f"{run.run.name}.toml")
 
 
-def repeat_says(info: RunInfo) -> str:
-    """What stands above the spec."""
-    said = f"Without the run file, save this spec as {info.name}.toml:"
+def save_spec_text(info: RunInfo) -> str:
+    """Return the sentence above the spec."""
+    sentence = f"Without the run file, save this spec as {info.name}.toml:"
     if info.server.get("kind") == "existing":
-        return f"A password is in neither: put it into ~/.pgpass or PGPASSWORD. {said}"
-    return said
+        return f"Neither contains a password: put it into ~/.pgpass or PGPASSWORD. {sentence}"
+    return sentence
 
 
-def command_of(info: RunInfo, source: str) -> str:
-    """The command line that does to ``source`` what was done then."""
+def command_of(run: RunFile, source: str) -> str:
+    """Return the command line that repeats the run from ``source``."""
+    info = run.run
     words = ["pgdyno", info.command, source]
     if info.server.get("kind") == "existing":
         words.append(str(info.server.get("entrance_uri") or info.server.get("uri") or "CONNINFO"))
@@ -40,13 +41,13 @@ def command_of(info: RunInfo, source: str) -> str:
             words += ["--control", str(info.server.get("uri"))]
     if (info.spec.get("workload") or {}).get("initialize"):
         words.append("--initialize")
-    return shlex.join(map(str, [*words, *(info.asked or _asked_by(info))]))
+    return shlex.join(map(str, [*words, *(info.asked or _drill_options(run))]))
 
 
-def _asked_by(info: RunInfo) -> list[str]:
-    """What a drill of an older file was asked, which does not say it by itself."""
-    drilled = info.result
-    if info.command != "drill" or "fault" not in drilled:
+def _drill_options(run: RunFile) -> list[str]:
+    """Return the options of a drill in a run file of a version that did not record options."""
+    if run.run.command != "drill" or not run.drills():
         return []
-    words = ["--fault", drilled["fault"], "--cuts", str(len(drilled.get("cuts") or []))]
-    return [*words, "--seed", str(drilled.get("seed", 1))]
+    drill = run.drills()[0]
+    cuts = len(run.cuts(drill.id))
+    return ["--fault", drill.fault, "--cuts", str(cuts), "--seed", str(drill.seed)]

@@ -1,4 +1,4 @@
-"""Sentences that the terminal and the page share: what was run, noise, trials, durability."""
+"""Sentences shared by the terminal and the page: setting, noise, trials, durability."""
 
 from __future__ import annotations
 
@@ -15,13 +15,22 @@ from pgdyno.record import FindingRow, RunFile, RunInfo
 from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
 from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, in_force
 from pgdyno.report.words import numbers
+from pgdyno.results.chapter import Chapter
+from pgdyno.results.investigate import InvestigateResult
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 from pgdyno.stats.words import more_pairs_words
 
 GROUPS_NAMED_MAX = 3
-"""More client groups than this are counted and not named."""
+"""Number of client groups up to which each is named."""
+NOT_A_REAL_DISK = "figures are not those of a real disk"
+"""The note on figures measured with an emulated disk."""
+RESULT_UNREADABLE = (
+    "the recorded result cannot be read: it is damaged, or another version of pgdyno wrote it; what"
+    " else was recorded is shown, and it is not known whether the figures can be trusted"
+)
+"""The note on a run file whose result does not validate."""
 
 CLASS_MEANING = {
     "D0": "loses nothing that was acknowledged",
@@ -30,21 +39,21 @@ CLASS_MEANING = {
     "D3": "may lose the whole database",
     "unknown": "what it may lose is not known",
 }
-"""Durability classes: what a crash of the operating system or a power cut may take."""
+"""Meaning of each durability class: the possible loss in a crash of the operating system."""
 
 NEED_MEANING = {
     "reload": "takes effect with a reload",
     "restart": "needs a restart of the server",
-    "client": "is made in the application or its pool, not in the server",
-    "table": "is a property of the table; takes effect for new pages",
-    "rewrite": "rewrites the tables under a lock",
-    "layout": "moves files, or adds a server: the server is stopped meanwhile",
+    "client": "is applied in the application or its pool, not in the server",
+    "table": "is a storage parameter of the table; takes effect for new pages",
+    "rewrite": "rewrites the tables under an ACCESS EXCLUSIVE lock",
+    "layout": "moves files or adds a server; the server is stopped for it",
 }
 
 
 def setting_of_run(info: RunInfo, connected: Mapping[str, int] | None = None) -> list[str]:
-    """What was run where, in a few words each, for the line under the title; ``connected`` are the
-    clients of groups of which some stayed without a connection."""
+    """Return server, host, workload and clients in a few words each, for the line under the title.
+    ``connected``: connected clients of the groups in which some were not connected."""
     parts = [_server_words(info), _database_words(info.server)]
     parts += [_host_words(info.host), disks(info)]
     parts.append(_workload_words(info.spec))
@@ -53,13 +62,13 @@ def setting_of_run(info: RunInfo, connected: Mapping[str, int] | None = None) ->
 
 
 def started_at(info: RunInfo) -> str:
-    """The wall clock at the start, in UTC."""
+    """Return the wall clock time of the start, in UTC."""
     moment = datetime.fromtimestamp(info.started_unix_ms / 1000, UTC)
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def time_taken(info: RunInfo) -> str:
-    """How long the run lasted; empty while it goes on."""
+    """Return the duration of the run; '' while it is running."""
     return "" if info.ended_ms is None else numbers.duration(info.ended_ms)
 
 
@@ -72,7 +81,8 @@ def _server_words(info: RunInfo) -> str:
 
 
 def _database_words(server: Mapping[str, Any]) -> str:
-    """In which database of a server that pgdyno did not start the load worked, and through what."""
+    """Return the database used on a server that pgdyno did not start, and the pooler in front of
+    it."""
     if server.get("kind") == "embedded" or not server.get("database"):
         return ""
     database, named = server["database"], server.get("database_named")
@@ -80,7 +90,7 @@ def _database_words(server: Mapping[str, Any]) -> str:
     if entrance:
         return f"database {database}, through {entrance}"
     if named is not None and named != database:
-        return f"database {database}, not {named}, which lacks the tables"
+        return f"database {database}, because {named} lacks the tables"
     return f"database {database}"
 
 
@@ -138,7 +148,7 @@ def _clients(count: int | None, connected: int | None = None) -> str:
 
 
 def _arrival_words(group: Mapping[str, Any]) -> str:
-    """`` at 500/s (poisson)``; '' for a closed loop."""
+    """Return `` at 500/s (poisson)``; '' for a closed loop."""
     arrival = group.get("arrival")
     if not isinstance(arrival, Mapping):
         return ", idle" if group.get("idle") else ""
@@ -146,33 +156,33 @@ def _arrival_words(group: Mapping[str, Any]) -> str:
 
 
 def disks(info: RunInfo) -> str:
-    """Which disks the run had; empty for the machine's own."""
+    """Return the disks of the run; '' for the machine's own."""
     return numbers.listed(in_words(info.spec))
 
 
-def noise_sentence(story: RunSummary) -> str:
-    """The noise floor in one sentence; empty when none was measured."""
-    half_width = story.noise_half_width
-    if half_width is None or story.noise is None:
+def noise_sentence(summary: RunSummary) -> str:
+    """Return the noise floor in one sentence; '' if it was not measured."""
+    half_width = summary.noise_half_width
+    if half_width is None or summary.noise is None:
         return ""
-    pairs = story.noise.trial.pairs
+    pairs = summary.noise.trial.pairs
     return (
         f"two identical slices differ by up to {numbers.percent(half_width)}"
-        f"{' in p99' if story.noise_of_p99 else ''} ({pairs} pairs);"
-        " nothing smaller will be called an effect"
+        f"{' in p99' if summary.noise_of_p99 else ''} ({pairs} pairs);"
+        " smaller differences are not called an effect"
     )
 
 
 def comparison_sentence(attempt: Attempt) -> str:
-    """What a comparison came to, in one sentence without a period."""
+    """Return the result of a comparison in one sentence, without a period."""
     if attempt.throughput is None:
-        said = attempt.trial.sentence
-        return f"no verdict: {said}" if said else "the comparison did not come to a result"
+        reason = attempt.trial.sentence
+        return f"no verdict: {reason}" if reason else "the comparison has no result"
     return attempt.trial.sentence or f"{attempt.title}: {attempt.throughput} in throughput"
 
 
 def failure_words(run: RunFile, attempt: Attempt) -> str:
-    """What failed on each side of a comparison; empty where nothing was measured."""
+    """Return the failures on each side of a comparison; '' if nothing was measured."""
     if not (attempt.slices["a"] and attempt.slices["b"]):
         return ""
     before, after = (failures(run, attempt.slices[side]) for side in ("a", "b"))
@@ -180,72 +190,70 @@ def failure_words(run: RunFile, attempt: Attempt) -> str:
 
 
 def void_words(run: RunFile) -> str:
-    """How many slices of trials were void, and why; empty when none was."""
+    """Return the number of void slices of trials and the reasons; '' if there are none."""
     reasons = Counter(each.void for each in run.slices() if each.void and each.kind != "run")
     if not reasons:
         return ""
-    told = "; ".join(f"{why} ({n}x)" for why, n in reasons.most_common())
+    listed = "; ".join(f"{why} ({n}x)" for why, n in reasons.most_common())
     total = sum(reasons.values())
-    how = "was void and is" if total == 1 else "were void and are"
-    return f"{total} slice{'' if total == 1 else 's'} {how} not counted: {told}"
+    are = "is" if total == 1 else "are"
+    return f"{total} slice{'' if total == 1 else 's'} {are} void and not counted: {listed}"
 
 
-def rechecks_sentence(story: RunSummary) -> str:
-    """What became of kept changes when they were taken back in turn; empty when none was."""
+def rechecks_sentence(summary: RunSummary) -> str:
+    """Return the results of taking kept changes back one at a time; '' if there are none."""
     parts = []
-    for attempt in story.rechecks:
+    for attempt in summary.rechecks:
         measured = numbers.times(attempt.throughput.ratio) if attempt.throughput else ""
         if attempt.rate_held and attempt.latency_p99:
             measured = f"p99 {numbers.times(attempt.latency_p99.ratio)}"
         verb = "still earns" if attempt.outcome == "still earns" else f"{attempt.outcome}:"
         parts.append(f"{attempt.title} {verb} {measured}".strip())
-    return f"taken back in turn: {numbers.listed(parts)}" if parts else ""
+    return f"taken back one at a time: {numbers.listed(parts)}" if parts else ""
 
 
-def next_limit_sentence(story: RunSummary) -> str:
-    """What limits after the last step, and whether anything was left to try."""
-    if story.next_limit is None or not story.steps:
+def next_limit_sentence(summary: RunSummary) -> str:
+    """Return the limit after the last step, and why nothing more was tried."""
+    if summary.next_limit is None or not summary.steps:
         return ""
-    finding, sentence = story.next_limit
+    finding, sentence = summary.next_limit
     name = finding_name(finding)
-    said = f"next limit: {sentence}" if not name or name in sentence else (
-        f"next limit: {name}; {sentence}"
-    )  # fmt: skip
-    return said + _why_it_ended(story.info.result)
+    limit = sentence if not name or name in sentence else f"{name}; {sentence}"
+    return f"next limit: {limit}{_reason_of_end(summary.investigation)}"
 
 
-def _why_it_ended(result: Mapping[str, Any]) -> str:
-    """Why nothing more was tried; '' where the result does not say."""
-    if result.get("out_of_time"):
-        return " (the time budget ended)"
-    if "allow" not in result:
+def _reason_of_end(result: InvestigateResult | None) -> str:
+    """Return why nothing more was tried; '' without a result."""
+    if result is None:
         return ""
-    if result.get("not_measured"):
+    if result.out_of_time:
+        return " (the time budget ended)"
+    if result.not_measured:
         return "; nothing else could be measured here"
     least = numbers.percent(EFFECT_MATTERS)
-    return f"; nothing else within {result['allow']} is predicted to give more than {least}"
+    return f"; no other change within {result.allow} is predicted to gain more than {least}"
 
 
 def predicted_words(attempt: Attempt) -> str:
-    """What throughput was predicted; '' when nothing was. Clients that hold a rate leave the
-    prediction to more of them: it is of what the server could do."""
+    """Return the predicted gain in throughput; '' if there is none. Where clients hold a rate, the
+    prediction is for a load that uses the server's full capacity."""
     ratio = attempt.trial.predicted_ratio
     if ratio is None:
         return ""
-    said = numbers.times_short(ratio)
-    return f"{said} at full load" if attempt.rate_held else said
+    gain = numbers.times_short(ratio)
+    return f"{gain} at full load" if attempt.rate_held else gain
 
 
 def full_load(info: RunInfo) -> str:
-    """What to add to a predicted throughput where some clients send at a rate: it is of more load
-    than they bring."""
+    """Return what to add to a predicted throughput: `` at full load`` if some clients send at a
+    rate, which may be less than the server's capacity."""
     groups: Sequence[Mapping[str, Any]] = info.spec.get("clients") or []
     open_loops = [group for group in groups if isinstance(group.get("arrival"), Mapping)]
     return " at full load" if open_loops else ""
 
 
 def measured_words(attempt: Attempt) -> str:
-    """What was measured, with its interval; '' when it was not."""
+    """Return the measured effect with its interval; '' if there is none."""
     if attempt.throughput is None:
         return ""
     if attempt.rate_held and attempt.latency_p99:
@@ -261,12 +269,12 @@ _SET_BY = {
 
 
 def set_by_words(attempt: Attempt) -> str:
-    """How a trial set what it tried, in a short phrase; empty without settings."""
+    """Return how a trial applied its settings, in a short phrase; '' without settings."""
     return how_set(attempt.trial.set_by)
 
 
 def how_set(set_by: Mapping[str, str]) -> str:
-    """Return how settings were set, in a short phrase; empty without settings."""
+    """Return how settings were set, in a short phrase; '' without settings."""
     ways: dict[str, list[str]] = {}
     for name, way in set_by.items():
         ways.setdefault(way, []).append(name)
@@ -276,7 +284,7 @@ def how_set(set_by: Mapping[str, str]) -> str:
 
 
 def decision_words(attempt: Attempt) -> str:
-    """What became of a change, and why in a few words."""
+    """Return the decision on a change, with its reason in a few words."""
     decision, verdict = attempt.outcome, attempt.trial.verdict
     if decision == NOT_MEASURED:
         return f"{decision}: {attempt.trial.sentence.removeprefix(f'{decision}: ')}"
@@ -287,20 +295,21 @@ def decision_words(attempt: Attempt) -> str:
         more = f", {more_pairs_words(needed)}" if needed else ""
         return f"rejected: {verdict}{more}"
     if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
-        cost = "costs nothing that was seen" if decision == "kept" else "at this cost"
+        cost = "no cost was measured" if decision == "kept" else "at this cost"
         return f"{decision}: {attempt.remedy.summary}; {cost}"
     if decision == "offered" and not attempt.loses_nothing:
         return f"offered: {attempt.assessment.bound}"
     return decision
 
 
-def throughput_words(run: RunFile, story: RunSummary) -> str:
-    """Mean throughput of the measured part with its interval; empty when nothing was done."""
-    if story.before is None:
+def throughput_words(run: RunFile, summary: RunSummary) -> str:
+    """Return the mean throughput of the measured period with its interval; '' if no transaction was
+    done."""
+    if summary.before is None:
         return ""
-    ids = story.before.slice_ids
+    ids = summary.before.slice_ids
     whole = [i.throughput_tps for i in run.intervals(ids) if i.duration_ms >= 500]
-    text = f"{numbers.tps(story.before.throughput_tps)} tps"
+    text = f"{numbers.tps(summary.before.throughput_tps)} tps"
     if len(whole) >= 5:
         estimate = mean_with_interval(whole)
         text += f" [{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}]"
@@ -308,22 +317,22 @@ def throughput_words(run: RunFile, story: RunSummary) -> str:
 
 
 def finding_name(finding: str) -> str:
-    """``commit-flush`` in words."""
+    """Return an id such as ``commit-flush`` in words."""
     words = finding.replace("-", " ").replace("_", " ").strip().split(" ")
     spelled = {"cpu": "CPU", "wal": "WAL", "io": "I/O", "fpi": "FPI"}
     return " ".join(spelled.get(word, word) for word in words)
 
 
 def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
-    """Names of what the last diagnosis gave ``status``."""
+    """Return the names of the findings of the last diagnosis with ``status``."""
     last = max((finding.step for finding in findings), default=0)
     return [finding_name(f.finding) for f in findings if f.step == last and f.status == status]
 
 
-def proposals(finding: FindingRow, story: RunSummary) -> list[str]:
-    """What a finding proposes: change, class and predicted gain of each."""
-    load = full_load(story.info)
-    before = in_force(story.info)
+def proposals(finding: FindingRow, summary: RunSummary) -> list[str]:
+    """Return the proposals of a finding: change, class and predicted gain of each."""
+    load = full_load(summary.info)
+    before = in_force(summary.info)
     return [_proposal(row, load, before) for row in finding.remedies]
 
 
@@ -340,54 +349,54 @@ def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
 
 
 def prediction(remedy: Remedy | None, ratio: float | None, load: str = "") -> str:
-    """What a remedy that was not measured promises: throughput, or that the server keeps going."""
+    """Return the prediction for a remedy that was not measured: its gain, or what it prevents."""
     if remedy is not None and remedy.guards:
         return remedy.summary
     return f"predicted {numbers.times_short(ratio)}{load}"
 
 
-def class_words(attempt: Attempt, story: RunSummary) -> str:
-    """The durability class with its meaning, and its measured price."""
+def class_words(attempt: Attempt, summary: RunSummary) -> str:
+    """Return the durability class with its meaning and its measured price."""
     name = attempt.durability_class
     if not name:
         return ""
     words = f"{name}: {CLASS_MEANING[name]}" if name in CLASS_MEANING else name
-    price = price_words(attempt, story)
+    price = price_words(attempt, summary)
     return f"{words}; {price}" if price else words
 
 
 def assessed_words(attempt: Attempt) -> str:
-    """The class of a change and its bound, as the catalogue has them."""
+    """Return the class of a change and its bound from the catalogue."""
     name = attempt.durability_class
     bound = bound_words(attempt.assessment)
     return f"{name}: {bound or CLASS_MEANING.get(name, name)}"
 
 
 def bound_words(assessment: Assessment) -> str:
-    """What may be lost at most; '' where there is no more to say than that nothing is."""
+    """Return the documented bound of the loss; '' if nothing is lost."""
     return "" if assessment.bound == NOTHING_LOST else assessment.bound
 
 
-def price_words(attempt: Attempt, story: RunSummary) -> str:
-    """What drills took under the change, or that it was not drilled; '' for what loses nothing and
-    was not drilled."""
-    row = story.price_of(attempt)
+def price_words(attempt: Attempt, summary: RunSummary) -> str:
+    """Return the losses that drills measured under the change, or that there were no drills; ''
+    for a change of class D0 without drills."""
+    row = summary.price_of(attempt)
     if row is not None:
         drilled = any(loss.drilled for loss in row.losses)
         return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row.losses))}"
     return "" if attempt.loses_nothing else "not drilled"
 
 
-def expectation(chapter: Mapping[str, Any]) -> str:
-    """How a chapter was to end, and whether it did; '' when nothing was expected."""
-    if chapter["as_expected"] is None:
+def expectation(chapter: Chapter) -> str:
+    """Return the expected ending of a chapter and whether it occurred; '' if none was expected."""
+    if chapter.as_expected is None:
         return ""
-    so = "and so it ended" if chapter["as_expected"] else "and it ended otherwise"
-    return f"{expected_words(chapter['expected'])}: {so}"
+    ending = "as expected" if chapter.as_expected else "differently"
+    return f"{expected_words(chapter.expected)}; it ended {ending}"
 
 
-def expected_words(expected: Any) -> str:
-    """The expected end of a chapter, one for each variant if they differ."""
-    if isinstance(expected, dict):
+def expected_words(expected: str | Mapping[str, str] | None) -> str:
+    """Return the expected ending of a chapter, by variant where they differ."""
+    if isinstance(expected, Mapping):
         return ", ".join(f"{variant} {ending}" for variant, ending in expected.items())
     return str(expected)

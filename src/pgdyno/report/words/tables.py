@@ -1,4 +1,4 @@
-"""Small tables of the report, apart from charts: the terminal needs no bokeh."""
+"""Tables of the report. Separate from charts, because the terminal does not need bokeh."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for a reader; ``right`` holds the indices of the columns of figures."""
+    """A table of text; ``right`` has the indices of the right-aligned columns."""
 
     caption: str
     head: Sequence[str]
@@ -17,5 +17,5 @@ class Table:
 
 
 def figures_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose first column names things and whose others are figures."""
+    """Return a table with names in the first column and figures in the others."""
     return Table(caption, head, rows, right=frozenset(range(1, len(head))))
