@@ -95,7 +95,7 @@ def test_headings_are_in_order(page: str) -> None:
 def test_every_chart_has_a_title_a_sentence_and_a_table(page: str) -> None:
     for figure in re.findall(r"<figure.*?</figure>", page, flags=re.DOTALL):
         assert re.search(r"<h3[^>]*>[^<]+</h3>", figure)
-        assert re.search(r'<p class="says">[^<]+</p>', figure)
+        assert re.search(r'<p class="description">[^<]+</p>', figure)
         assert re.search(r"<caption>[^<]+</caption>", figure)
         assert figure.count("<tr>") >= 2
 
@@ -228,7 +228,7 @@ def test_an_emulated_disk_is_named_on_top(tmp_path: Path) -> None:
     spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "slow:flush=5ms"}}
     page = make_page(RunFile(report_runs.plain_run(tmp_path / "run.db", spec=spec)))
     disk = "WAL on an emulated slow disk (a flush takes 5 ms)"
-    assert any(f"Measured with {disk}: these" in banner.text for banner in page.banners)
+    assert any(f"Measured with {disk}: figures" in banner.text for banner in page.banners)
     assert disk in page.subtitle
     spec = report_runs.SPEC | {"disk": {"data": "plain", "wal": "tmpfs:1GB"}}
     page = make_page(RunFile(report_runs.plain_run(tmp_path / "run2.db", spec=spec)))
