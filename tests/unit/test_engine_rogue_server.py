@@ -207,7 +207,7 @@ LOGIN_MISDEEDS = {
 
 @pytest.mark.parametrize("misdeed", LOGIN_MISDEEDS)
 def test_a_misdeed_at_the_login_ends_in_an_error(misdeed: str) -> None:
-    """At the start, where it is told, and later, where it is counted and tried again."""
+    """When the load starts, where it is told, and later, where it is counted and tried again."""
 
     def serve(connection: socket.socket, number: int) -> None:
         if spared(number):

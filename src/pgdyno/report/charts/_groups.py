@@ -158,7 +158,7 @@ def _queues(axis: TimeAxis, open_loops: Mapping[str, list[Interval]]) -> Chart |
 
 
 def _connects(axis: TimeAxis) -> Chart | None:
-    """Return the chart of connections established per second, of groups that kept connecting."""
+    """Return the chart of connections established per second, where groups kept connecting."""
     by_group: dict[str, list[GroupInterval]] = {}
     for row in axis.run.group_intervals():
         if row.duration_ms >= TIMED_MS:

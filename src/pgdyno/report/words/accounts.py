@@ -298,7 +298,7 @@ def _error_nature(error: ErrorTotal) -> str:
 
 
 def generator_table(run: RunFile) -> Table | None:
-    """Return the CPU time and the delays of the load generator."""
+    """Return the CPU time that the load generator used, and its delays."""
     total = run.generator()
     if not total.threads:
         return None
