@@ -29,7 +29,7 @@ def run_result(**more: Any) -> RunResult:
     """A result of ``pgdyno run``; ``more`` replaces members."""
     no_course = "too short"
     made: dict[str, Any] = {
-        **_HEAD, "verdict": {"finding": None, "sentence": "nothing was found"},
+        **_HEAD, "verdict": {"finding": None, "sentence": "no limit was found"},
         "failures": NO_FAILURES, "ledger": {"over": "run", **dict.fromkeys(_COLUMNS, 0)},
         "ledger_measured": {"over": "measured", **dict.fromkeys(_COLUMNS, 0)},
         "throughput_tps": 900.0, "steadiness": "steady from the start",
@@ -68,8 +68,8 @@ def investigate_result(**more: Any) -> InvestigateResult:
         **_HEAD, "steps": [], "not_measured": [], "allow": "D0", "kept": {},
         "baseline_tps": 900.0, "final_tps": 900.0, "baseline_latency_ms_p99": 9.0,
         "final_latency_ms_p99": 9.0, "noise_floor": {"of": "throughput", "ci95": [0.97, 1.03]},
-        "next_limit": {"finding": None, "sentence": "nothing was found"}, "out_of_time": False,
-        "elapsed_s": 100.0, "verdict": {"finding": None, "sentence": "nothing was found"},
+        "next_limit": {"finding": None, "sentence": "no limit was found"}, "out_of_time": False,
+        "elapsed_s": 100.0, "verdict": {"finding": None, "sentence": "no limit was found"},
     }  # fmt: skip
     return InvestigateResult.model_validate(made | more)
 

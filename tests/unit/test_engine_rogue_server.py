@@ -100,7 +100,7 @@ MISDEEDS = {
     "a row at the wrong time": message(b"Z", b"I") + message(b"D", b"\0\0"),
     "an unknown state": message(b"Z", b"?"),
     "an error without a code": message(b"E", b"Mwhat\0\0"),
-    "nothing at all": b"",
+    "nothing": b"",
     "a copy into the server and no more": message(b"G", b"\0\0\0"),
     "an answer during a copy": message(b"G", b"\0\0\0") + READY,
     "a copy without a format": message(b"G", b""),

@@ -263,7 +263,7 @@ def test_analysis_knows_no_server() -> None:
 def test_the_conductor_does_not_know_what_it_is_for() -> None:
     for path in (PACKAGE / "conduct").rglob("*.py"):
         known = re.findall("(?i)drill|remed|price", path.read_text())
-        assert not known, f"{path} knows of {known}"
+        assert not known, f"{path} imports {known}"
 
 
 def test_help_loads_nothing_heavy() -> None:

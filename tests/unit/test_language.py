@@ -17,7 +17,7 @@ _PACKAGE = _ROOT / "src" / "pgdyno"
 _BANNED = {
     "folder": r"\bfolders?\b",
     "log-in": r"\blog-ins?\b",
-    "but for": r"\bbut for\b",
+    "but-for": r"\bbut for\b",
     "anew": r"\banew\b",
     "besides": r"\bbesides\b",
     "processor": r"\bprocessors?\b",

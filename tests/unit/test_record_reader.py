@@ -103,7 +103,7 @@ def fill(recorder: Recorder) -> tuple[int, int]:
                         statement="commit",
                         retried=1,
                         count=2,
-                        message=f"seen at {second}",
+                        message=f"observed at {second}",
                         client=second,
                     ),
                 ],
@@ -216,7 +216,7 @@ def test_a_histogram_given_out_is_the_callers_own(run: RunFile) -> None:
 def test_errors_are_counted_by_kind(run: RunFile) -> None:
     (error,) = run.errors()
     assert (error.sqlstate, error.count, error.retried, error.expected) == ("40001", 8, True, False)
-    assert error.message == "seen at 0"
+    assert error.message == "observed at 0"
 
 
 def test_series_select_and_keep_nulls(tmp_path: Path) -> None:
