@@ -38,6 +38,8 @@ class Fault:
     """True if variants are drawn by seed from one set, so that they are judged together."""
     bound: Callable[[Circumstances], Bound] = of_a_crash
     """Function that returns the loss that PostgreSQL's documentation allows."""
+    records_load: bool = False
+    """True if its cuts are made from one recorded load."""
     ends_processes: bool = True
     """True if it ends processes of the server; otherwise a killed one is outside interference."""
     seconds_min: float = 10.0

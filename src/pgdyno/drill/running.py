@@ -10,6 +10,7 @@ from pgdyno.conduct import Watcher, open_session
 from pgdyno.drill._bounds import SETTINGS
 from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault, find_fault
+from pgdyno.drill.faults import fault_names
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.storage import store_cut, store_drill, version_of
 from pgdyno.drill.witnesses import check_witnesses
@@ -19,9 +20,6 @@ from pgdyno.record import Recorder
 from pgdyno.results import store
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import emulated_in_words
-
-POWER = "power"
-"""The fault whose cuts are made of one recorded load."""
 
 ExtraMembers = Callable[[DrillResult], Mapping[str, object]]
 """Further members of the command's result, made of the drill."""
@@ -100,12 +98,12 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
             code="contradiction",
             hint="omit it; pgdyno run keeps such a ledger",
         )
-    _check_recorded_only(options)
+    _check_recorded_only(options, fault)
     fault.check(spec, options)
     check_witnesses(spec)
 
 
-def _check_recorded_only(options: DrillOptions) -> None:
+def _check_recorded_only(options: DrillOptions, fault: Fault) -> None:
     """Raise UsageError for options that only cuts of a recorded load have."""
     given = {
         "--cut": options.cut,
@@ -114,11 +112,12 @@ def _check_recorded_only(options: DrillOptions) -> None:
         "--minimise": options.minimise or None,
     }
     named = [option for option, value in given.items() if value is not None]
-    if named and options.fault != POWER:
+    if named and not fault.records_load:
+        recording = [name for name in fault_names() if find_fault(name).records_load]
         raise UsageError(
-            f"{named[0]} is for cuts of a recorded load, and {options.fault} records no load",
+            f"{named[0]} is for cuts of a recorded load, and {fault.name} records no load",
             code="contradiction",
-            hint=f"--fault {POWER} records its load",
+            hint=f"--fault {' or '.join(recording)} records its load",
         )
     if options.cut is not None and options.cut > options.cuts:
         raise UsageError(

@@ -124,6 +124,7 @@ def _bound(server: Circumstances) -> Bound:
 
 FAULT = Fault(
     name="power",
+    records_load=True,
     summary="power cuts at chosen moments of one recorded load",
     adapt=_adapt,
     check=_check,
