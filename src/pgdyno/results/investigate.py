@@ -64,7 +64,7 @@ class RemedyPrice(Part):
     bound: str
     """The most that may be lost, as documented"""
     losses: tuple[Loss, ...]
-    """One entry for each drill, as in result-price.schema.json"""
+    """An entry for each drill, as in result-price.schema.json"""
     sentence: str
 
 
