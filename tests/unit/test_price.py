@@ -146,7 +146,7 @@ def test_the_result_keeps_its_schema() -> None:
 def test_the_summary_says_how_the_trial_set_the_settings(tmp_path: Path) -> None:
     run = RunFile(price_runs.price_run(tmp_path / "run.db"))
     text = " ".join(" ".join(line.text for line in summary_lines(run, 100)).split())
-    assert "in the trial set by ALTER SYSTEM and a reload" in text
+    assert "trial: set by ALTER SYSTEM and a reload" in text
 
 
 def test_sentences() -> None:
@@ -276,13 +276,16 @@ def test_a_candidate_is_judged_by_the_rescues_that_are_to_work() -> None:
 def test_the_verdict_keeps_prices_apart() -> None:
     prices = [price_runs.price(candidate) for candidate in ladder()]
     assert verdict(prices) == (
-        "synchronous_commit = off, wal_writer_delay = 2s (D1) gives most, 1.66x, of what lost only"
-        " commits (12 cuts); unlogged tables (D3), 2.60x, of what broke or emptied the database"
+        "largest gain with a loss of commits only: synchronous_commit = off, wal_writer_delay = 2s"
+        " (D1), 1.66x (12 cuts); with a broken or emptied database: unlogged tables (D3), 2.60x"
         " (6 cuts)"
     )
     none = not_drilled("kill", "no cuts were requested")
     undrilled = prices[4].model_copy(update={"losses": (none,)})
-    assert verdict([undrilled]).endswith("gives most: 1.66x; its price was not drilled")
+    assert verdict([undrilled]) == (
+        "largest gain: synchronous_commit = off, wal_writer_delay = 2s, 1.66x; its price was not"
+        " drilled"
+    )
     assert verdict([prices[0]]) == "nothing on this list measurably increases throughput here"
 
 

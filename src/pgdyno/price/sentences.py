@@ -114,9 +114,9 @@ def fault_name(loss: Loss) -> str:
 
 Harm = Literal["none", "lost", "broken", "unknown"]
 _HARM_WORDS: dict[Harm, str] = {
-    "none": "lost nothing",
-    "lost": "lost only commits",
-    "broken": "broke or emptied the database",
+    "none": "without a loss",
+    "lost": "with a loss of commits only",
+    "broken": "with a broken or emptied database",
 }
 
 
@@ -127,12 +127,13 @@ def verdict(prices: Sequence[Price]) -> str:
     for kind, words in _HARM_WORDS.items():
         if best := _best([price for price in prices if harm(price) == kind]):
             cuts = sum(loss.happened for loss in decisive(best.losses))
-            gives = "" if parts else " gives most"
             title = f"{best.title} ({best.durability_class})"
-            parts.append(f"{title}{gives}, {_ratio(best)}, of what {words} ({_cuts(cuts)})")
-    if not parts and (best := _best(prices)):
-        parts.append(f"{best.title} gives most: {_ratio(best)}; its price was not drilled")
-    return "; ".join(parts) or _no_gain_words(prices)
+            parts.append(f"{words}: {title}, {_ratio(best)} ({_cuts(cuts)})")
+    if parts:
+        return f"largest gain {'; '.join(parts)}"
+    if best := _best(prices):
+        return f"largest gain: {best.title}, {_ratio(best)}; its price was not drilled"
+    return _no_gain_words(prices)
 
 
 def _no_gain_words(prices: Sequence[Price]) -> str:

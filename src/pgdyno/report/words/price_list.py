@@ -224,4 +224,4 @@ def sentences(summary: RunSummary) -> list[tuple[str, str]]:
 def sentence_parts(price: Price) -> list[str]:
     """Return a candidate's sentence, and how the trial of its gain set the settings."""
     set_by = how_set(price.gain.set_by) if isinstance(price.gain, Gain) else ""
-    return [part for part in (price.sentence, set_by and f"in the trial {set_by}") if part]
+    return [part for part in (price.sentence, set_by and f"trial: {set_by}") if part]
