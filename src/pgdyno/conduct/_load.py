@@ -19,6 +19,7 @@ from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import ErrorTotal, Recorder, error_lines
+from pgdyno.record.facts import EngineFacts
 from pgdyno.record.failures import PASSING_CODES
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
@@ -84,9 +85,9 @@ class RunningLoad:
         self.started_ns = _started(self._load, tag)
         self._poller.start()
 
-    def facts(self) -> dict[str, Any]:
-        """Return how the engine runs: its reactor with the reason, its CPUs, its nice level."""
-        return dict(self._load.facts() or {})
+    def facts(self) -> EngineFacts:
+        """Return the engine's reactor with the reason for it, its CPUs and its nice level."""
+        return cast("EngineFacts", self._load.facts() or {})
 
     def wait(self, seconds: float) -> None:
         """Let the load run. Raises the fault that ends it, as soon as there is one.
@@ -337,6 +338,7 @@ def _zeros(row: _Row) -> _Row:
     return cast("_Row", zeros)
 
 
-def engine_facts(spec: Spec) -> dict[str, Any]:
+def engine_facts(spec: Spec) -> EngineFacts:
     """Return the engine's build, and its threads and protocol by ``spec``."""
-    return {**build_info(), "threads": spec.load.threads, "protocol": spec.load.protocol}
+    build = cast("EngineFacts", build_info())
+    return {**build, "threads": spec.load.threads, "protocol": spec.load.protocol}

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._load import engine_facts
@@ -33,6 +32,7 @@ from pgdyno.errors import (
 )
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
+from pgdyno.record.facts import HostFacts
 from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers, sweep
 from pgdyno.spec import Spec
 from pgdyno.workload import (
@@ -133,8 +133,8 @@ def _warn_of_unset_variables(session: Session) -> None:
                 session.recorder.add_event("warning", f"{listed} not set", {"message": text})
 
 
-def _host_of(target: Target) -> dict[str, Any]:
-    """Return facts of the machine that pgdyno runs on, and whether the server shares it."""
+def _host_of(target: Target) -> HostFacts:
+    """Return facts of the machine that pgdyno runs on."""
     facts = host_facts(target.data_dir, pid=target.facts["postmaster_pid"])
     return {**facts, "same_host_as_server": target.facts["is_local"]}
 

@@ -10,9 +10,9 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pgdyno.probe._host import PROC
+from pgdyno.probe._rows import MetricRow
 
 SYS_BLOCK = Path("/sys/class/block")
 SECTOR_BYTES = 512
@@ -138,7 +138,7 @@ def parse_diskstats(text: str) -> dict[str, dict[str, int | None]]:
     return devices
 
 
-def sample_disks(holds: dict[str, str]) -> list[dict[str, Any]]:
+def sample_disks(holds: dict[str, str]) -> list[MetricRow]:
     """Return rows for metric_disk: whole disks, and devices that hold data or WAL."""
     return [
         {"device": name, "holds": holds.get(name, ""), **counters}

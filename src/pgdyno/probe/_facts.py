@@ -19,9 +19,10 @@ from pgdyno.probe._host import PROC, parse_meminfo
 from pgdyno.probe._link import Connectable, connect
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._queries import queries_for
+from pgdyno.record.facts import HostFacts
 
 
-def host_facts(data_dir: Path | None, *, pid: int | None = None) -> dict[str, Any]:
+def host_facts(data_dir: Path | None, *, pid: int | None = None) -> HostFacts:
     """Return facts of this host for the run file.
 
     ``cores`` and ``memory_bytes`` are what the process ``pid`` (pgdyno itself if None) may use;
@@ -163,13 +164,13 @@ def _queue_facts(device: str) -> Mapping[str, Any]:
 
 
 def is_local(conninfo: Connectable) -> bool:
-    """Return whether the server runs on this host: by its socket, or its processes are seen."""
+    """True if the server runs on this host: by its socket, or its processes are visible."""
     host = str(conninfo.kwargs().get("host") or "")
     return host.startswith(("/", "@")) or locate_postmaster(conninfo) is not None
 
 
 def locate_postmaster(conninfo: Connectable) -> int | None:
-    """Return the process ID of the server's postmaster if it is seen on this host. Connects once.
+    """Return the postmaster's PID if it is visible on this host; connects once.
 
     None if it is not, or if the server cannot be reached.
     """

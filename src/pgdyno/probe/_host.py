@@ -10,7 +10,8 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from pgdyno.probe._rows import MetricRow
 
 PROC = Path("/proc")
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
@@ -18,7 +19,7 @@ TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 PRESSURE = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)
 
 
-def parse_stat(text: str) -> dict[str, Any]:
+def parse_stat(text: str) -> dict[str, float]:
     """Parse /proc/stat: milliseconds of CPU time since boot, over all CPUs, and the run queue.
 
     User time includes niced processes and guests; system time includes interrupts.
@@ -74,7 +75,7 @@ def pressure() -> dict[str, int | None]:
     }
 
 
-def sample_host() -> dict[str, Any]:
+def sample_host() -> MetricRow:
     """Return a row for metric_host. Raises OSError without the /proc of Linux."""
     return {
         **parse_stat((PROC / "stat").read_text()),

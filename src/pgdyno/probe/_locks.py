@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypedDict
 
+from pgdyno.probe._rows import MetricRow
 from pgdyno.probe.waits import statement_shape
 
 MODES = (
@@ -23,14 +24,28 @@ CONFLICTS = {
 }
 """Table 13.2 of the manual, "Conflicting Lock Modes"; unknown modes conflict with all."""
 
-Locks = Iterable[Mapping[str, Any]]
+
+class Lock(TypedDict):
+    """A row of the query ``lock``."""
+
+    pid: int
+    target: str
+    mode: str
+    granted: bool
+    wait_ms: float | None
+    locktype: str
+    relation: str | None
+    statement: str | None
 
 
-def summarise(locks: Locks) -> dict[str, Any]:
+Locks = Iterable[Lock]
+
+
+def summarise(locks: Locks) -> MetricRow:
     """Return a row for metric_lock from the rows of the query ``lock``; zeros if none waits."""
     locks = list(locks)
     waiting = [lock for lock in locks if not lock["granted"]]
-    summary: dict[str, Any] = {"waiting": len(waiting), "behind_one_max": 0}
+    summary: MetricRow = {"waiting": len(waiting), "behind_one_max": 0}
     if not waiting:
         return summary
     behind = followers(blockers(locks))
@@ -78,7 +93,7 @@ def followers(edges: Mapping[int, set[int]]) -> dict[int, set[int]]:
     return behind
 
 
-def _stands_before(other: Mapping[str, Any], waiter: Mapping[str, Any]) -> bool:
+def _stands_before(other: Lock, waiter: Lock) -> bool:
     if waiter["mode"] in CONFLICTS and other["mode"] not in CONFLICTS[waiter["mode"]]:
         return False
     return bool(other["granted"] or (other["wait_ms"] or 0.0) > (waiter["wait_ms"] or 0.0))

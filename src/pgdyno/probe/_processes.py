@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from pathlib import Path
-from typing import Any
 
 from pgdyno.probe._host import PROC, TICK_MS
+from pgdyno.probe._rows import MetricRow
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CLIENT, EXITED, POSTMASTER, OWN = "client backend", "exited", "postmaster", "pgdyno"
@@ -128,7 +128,7 @@ def children_of(pid: int) -> list[int]:
     return [number for number, process in processes if process and process.parent == pid]
 
 
-def own_row() -> dict[str, Any]:
+def own_row() -> MetricRow:
     """Return the metric_process row of pgdyno itself, all threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     # By thread, since the process's count includes its collected children.
@@ -158,7 +158,7 @@ class ServerProcesses:
             self.postmaster_pid = postmaster_pid
             self._seen, self._collected, self._ended = {}, None, Amount()
 
-    def sample(self, roles: Mapping[int, str]) -> list[dict[str, Any]]:
+    def sample(self, roles: Mapping[int, str]) -> list[MetricRow]:
         """Return rows for metric_process; ``roles`` has pg_stat_activity's backend types by pid.
 
         Empty if the postmaster has ended.
@@ -222,7 +222,7 @@ def _is_logger(pid: int) -> bool:
         return False
 
 
-def _row(role: str, used: Amount, count: int, rss_bytes: int) -> dict[str, Any]:
+def _row(role: str, used: Amount, count: int, rss_bytes: int) -> MetricRow:
     return {
         "role": role,
         "count": count,

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pgdyno.probe._host import PROC, TICK_MS
+from pgdyno.probe._rows import MetricRow
 
 Whose = Literal["server", "ours", "kernel", "other"]
 _KERNEL_THREAD = 0x00200000
@@ -53,7 +54,7 @@ class Programs:
     _before: Mapping[int, Seen] | None = None
     _interrupts_before_ms: float = 0.0
 
-    def sample(self, postmaster_pid: int | None) -> list[dict[str, Any]]:
+    def sample(self, postmaster_pid: int | None) -> list[MetricRow]:
         """Return rows for metric_program; the first two of a program are zero and its figure."""
         now = processes()
         whose = {pid: _whose(pid, now, postmaster_pid) for pid in now}
@@ -93,9 +94,9 @@ class Programs:
         due = [key for key, used in self._used_ms.items() if used >= _WORTH_A_ROW_MS]
         return [key for key in due if key in self._written or len(self._written) < _PROGRAMS_MAX]
 
-    def _rows(self, key: tuple[Whose, str], count: int) -> Iterable[dict[str, Any]]:
+    def _rows(self, key: tuple[Whose, str], count: int) -> Iterable[MetricRow]:
         whose, program = key
-        row = {"whose": whose, "program": program, "count": count}
+        row: MetricRow = {"whose": whose, "program": program, "count": count}
         if key not in self._written:
             self._written.add(key)
             yield row | {"cpu_ms": 0.0}

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any
 
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._link import Link, Row
+from pgdyno.probe._rows import MetricRow
 from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.waits import statement_shape
 from pgdyno.record import Recorder
@@ -72,7 +72,7 @@ class WaitSampler:
             what = row["backend_type"], row["state"], row["wait_event_type"], row["wait_event"]
             self._counts[*what, statement] += row["count"]
 
-    def _row(self, key: Key, count: int) -> dict[str, Any]:
+    def _row(self, key: Key, count: int) -> MetricRow:
         backend_type, state, wait_event_type, wait_event, statement = key
         return {
             "ticks": self._ticks,

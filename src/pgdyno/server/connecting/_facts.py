@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno.errors import SetupError
+from pgdyno.record.facts import ServerFacts
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.queries import query
@@ -49,24 +50,18 @@ SETTINGS_THAT_MATTER = (
     "wal_writer_flush_after",
 )
 """Always recorded; other settings only where they differ from the built-in default."""
+_CAPABILITIES = ("lz4", "zstd", "jit", "io_uring", "icu")
 
 
 def server_facts(conninfo: ConnInfo) -> ServerFacts:
-    """Return facts about the server, ready for JSON, without passwords and hidden paths.
-
-    version, version_num, note (when newer than supported), superuser, monitor (member of
-    pg_monitor), in_recovery, database, database_bytes, started_epoch_s, data_directory (or None),
-    capabilities (lz4, zstd, jit, io_uring, icu), settings (name → value as SHOW gives it),
-    is_local (it shares this machine's processes), cores and postmaster_pid (None when not local),
-    uri (without the password).
-    """
+    """Return facts about the server; ``cores`` and ``postmaster_pid`` only if it is local."""
     with connect(conninfo) as conn:
         row = _row(conn)
         names = {"names": list(SETTINGS_THAT_MATTER)}
         settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())
         _check_settings(settings)
         postmaster = postmaster_here(row.pop("backend_pid"), conninfo.user, conninfo.database)
-    capabilities = {name: row.pop(name) for name in ("lz4", "zstd", "jit", "io_uring", "icu")}
+    capabilities = {name: row.pop(name) for name in _CAPABILITIES}
     return {
         **cast("ServerFacts", row),
         "note": newer_note(row["version"], row["version_num"]),
@@ -80,7 +75,7 @@ def server_facts(conninfo: ConnInfo) -> ServerFacts:
 
 
 def _check_settings(settings: Mapping[str, str]) -> None:
-    """Raise SetupError when ``settings`` cannot be those of a PostgreSQL server."""
+    """Raise SetupError if ``settings`` cannot be those of a PostgreSQL server."""
     if not settings.get("max_connections", "").isdecimal():
         raise SetupError(
             "the server does not report max_connections: its answer is damaged, or it is not"
