@@ -18,6 +18,7 @@ from benches.floor import ROOT
 from benches.sample import BenchError, Case, Sample, plausible
 from benches.server import BenchServer
 from pgdyno.conduct._config import engine_config
+from pgdyno.conduct._engine_types import EngineConfig
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads
@@ -40,7 +41,7 @@ class EngineChild:
         """Process ID."""
         return self._process.pid
 
-    def ask(self, task: str, config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    def ask(self, task: str, config: EngineConfig, **options: Any) -> dict[str, Any]:
         """Have a load run. Raises BenchError with the message of the engine."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -75,7 +76,7 @@ def config_for(
     *,
     load: Mapping[str, Any] | None = None,
     group: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> EngineConfig:
     """Return the engine's configuration for a spec with one group; ``load`` and ``group`` have the
     keys of a spec."""
     spec = spec_from_fields(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno._engine import EngineError, Histogram
 from pgdyno.conduct import Silent
+from pgdyno.conduct._engine_types import EngineConfig
 from pgdyno.conduct._load import RunningLoad
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.errors import PgdynoError
@@ -50,7 +51,7 @@ class Counting(Recorder):
 class Work:
     """A running load and its counts."""
 
-    def __init__(self, config: Mapping[str, Any], directory: str) -> None:
+    def __init__(self, config: EngineConfig, directory: str) -> None:
         self.clients = sum(group["clients"] for group in config["groups"])
         self.reconnecting = any(group.get("connection") for group in config["groups"])
         path = Path(directory) / "bench.db"
@@ -113,7 +114,7 @@ class Work:
             self.end_interval(tag)
 
 
-def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
+def measure_slice(config: EngineConfig, *, seconds: float) -> dict[str, Any]:
     """Return transactions and CPU of one slice."""
     with tempfile.TemporaryDirectory() as directory:
         work = Work(config, directory)
@@ -136,7 +137,7 @@ def measure_slice(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any
         }
 
 
-def measure_lateness(config: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
+def measure_lateness(config: EngineConfig, *, seconds: float) -> dict[str, Any]:
     """Return the lateness of an open loop, from the intended time (``wait``) and from the time at
     which a client was free (``send``), and its transactions."""
     with tempfile.TemporaryDirectory() as directory:
@@ -164,7 +165,7 @@ def _quantiles(histogram: Histogram) -> dict[str, float]:
     }
 
 
-def measure_crowd(config: Mapping[str, Any], *, clients: int, idle: bool) -> dict[str, Any]:
+def measure_crowd(config: EngineConfig, *, clients: int, idle: bool) -> dict[str, Any]:
     """Return the growth of memory from one client to ``clients``, and the time to connect
     them. Unless ``idle``, each has then executed a transaction."""
     with tempfile.TemporaryDirectory() as directory:
@@ -186,7 +187,7 @@ def measure_crowd(config: Mapping[str, Any], *, clients: int, idle: bool) -> dic
         return {"bytes": after_bytes - before_bytes, "connect_s": connect_s}
 
 
-def measure_storm(config: Mapping[str, Any]) -> dict[str, Any]:
+def measure_storm(config: EngineConfig) -> dict[str, Any]:
     """Return the time from the start of the engine until all clients are connected."""
     with tempfile.TemporaryDirectory() as directory:
         work = Work(config, directory)

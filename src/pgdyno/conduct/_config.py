@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from pgdyno.conduct._engine_types import (
+    AcksConfig,
+    ArrivalConfig,
+    ConnectionConfig,
+    EngineConfig,
+    GroupConfig,
+    LogConfig,
+    PoolConfig,
+    Segments,
+    Sine,
+    Step,
+)
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
 from pgdyno.spec.model import LogSpec
@@ -21,7 +33,7 @@ _FLAT_MS = 60_000
 
 @dataclass(frozen=True)
 class Acks:
-    """Directory of a load's ack ledger, and what its transactions also write to the database."""
+    """The ack ledger of a load, and the command that its transactions execute for it."""
 
     directory: Path
     label: int | None = None
@@ -39,7 +51,7 @@ def engine_config(
     *,
     scheduled: bool,
     acks: Acks | None = None,
-) -> dict[str, Any]:
+) -> EngineConfig:
     """Return the engine's configuration for a spec; ``scheduled`` includes its ramp or load steps.
 
     ``workloads`` and ``variables`` are by group. ``acks`` takes precedence over the spec's.
@@ -56,8 +68,14 @@ def engine_config(
         "verbose_errors": load.verbose_errors or None,
         "exit_on_abort": load.exit_on_abort or None,
     }
-    added = _added(spec, workloads, acks.before_commit) if acks and acks.before_commit else {}
-    return {
+    witnesses = _witnesses(spec, workloads, acks.before_commit) if acks else {}
+    groups = []
+    for group in spec.clients:
+        config = _group(spec, group, workloads[group.name], variables[group.name], scheduled)
+        if group.name in witnesses:
+            config["witness"] = witnesses[group.name]
+        groups.append(config)
+    fields = {
         "target": conninfo.engine_target(),
         "threads": load.threads,
         "connecting_max": load.connecting_max,
@@ -65,42 +83,40 @@ def engine_config(
         "protocol": load.protocol,
         "max_tries": load.max_tries,
         **_given(special),
-        "groups": [
-            _group(spec, group, workloads[group.name], variables[group.name], scheduled)
-            | added.get(group.name, {})
-            for group in spec.clients
-        ],
+        "groups": groups,
     }
+    return cast("EngineConfig", fields)
 
 
-def _log(log: LogSpec) -> dict[str, Any]:
+def _log(log: LogSpec) -> LogConfig:
     every_ms = log.aggregate_interval_ms
     special = {
         "sampling_rate": log.sampling_rate,
         "aggregate_s": every_ms // 1000 if every_ms else None,
         "failures_detailed": log.failures_detailed or None,
     }
-    return {"prefix": log.prefix, **_given(special)}
+    return cast("LogConfig", {"prefix": log.prefix, **_given(special)})
 
 
-def _acks(spec: Spec, acks: Acks | None) -> dict[str, Any] | None:
+def _acks(spec: Spec, acks: Acks | None) -> AcksConfig | None:
     if acks is not None:
-        return {"directory": str(acks.directory), **_given({"label": acks.label})}
+        directory: AcksConfig = {"directory": str(acks.directory)}
+        return directory if acks.label is None else {**directory, "label": acks.label}
     return {"directory": str(Path(spec.load.acks).expanduser())} if spec.load.acks else None
 
 
-def _added(
-    spec: Spec, workloads: Mapping[str, Workload], before_commit: Callable[[int], str]
-) -> dict[str, dict[str, Any]]:
+def _witnesses(
+    spec: Spec, workloads: Mapping[str, Workload], before_commit: Callable[[int], str] | None
+) -> dict[str, str]:
     """Return by group the command added to its transactions, the engine's ``witness``.
 
     Groups are numbered as in the ack ledger, which includes only groups with scripts.
     """
+    if before_commit is None:
+        return {}
     numbered = [group for group in spec.clients if workloads[group.name].scripts]
     return {
-        group.name: {"witness": before_commit(number)}
-        for number, group in enumerate(numbered)
-        if not group.idle
+        group.name: before_commit(number) for number, group in enumerate(numbered) if not group.idle
     }
 
 
@@ -110,7 +126,7 @@ def _group(
     workload: Workload,
     variables: Mapping[str, str],
     scheduled: bool,
-) -> dict[str, Any]:
+) -> GroupConfig:
     special = {
         "arrival": group.open_loop and arrival_config(spec, group.open_loop, scheduled=scheduled),
         "latency_limit_us": group.latency_limit_us,
@@ -120,7 +136,7 @@ def _group(
         "hold_open_ms": group.hold_open_ms or None,
         "transactions": None if group.idle else spec.load.transactions,
     }
-    return {
+    fields = {
         "name": group.name,
         "clients": group.count,
         "schedule": _clients_over_time(spec, group) if scheduled else [],
@@ -132,9 +148,10 @@ def _group(
         ],
         **_given(special),
     }
+    return cast("GroupConfig", fields)
 
 
-def _clients_over_time(spec: Spec, group: ClientGroup) -> list[dict[str, int]]:
+def _clients_over_time(spec: Spec, group: ClientGroup) -> list[Step]:
     """Return a closed loop's clients over time: a ramp to all of them, or the spec's load steps.
 
     An open loop has all its clients from the start; its rate ramps instead.
@@ -149,7 +166,7 @@ def _clients_over_time(spec: Spec, group: ClientGroup) -> list[dict[str, int]]:
     ]
 
 
-def _pool(pool: Pool) -> dict[str, Any]:
+def _pool(pool: Pool) -> PoolConfig:
     validation = pool.validation
     special = {
         "min_idle": pool.min_idle or None,
@@ -158,18 +175,19 @@ def _pool(pool: Pool) -> dict[str, Any]:
         "validation": validation
         and {"query": validation.query, "after_idle_ms": validation.after_idle_ms},
     }
-    return {"max": pool.max, "max_wait_ms": pool.max_wait_ms, **_given(special)}
+    fields = {"max": pool.max, "max_wait_ms": pool.max_wait_ms, **_given(special)}
+    return cast("PoolConfig", fields)
 
 
-def _connection(group: ClientGroup) -> dict[str, Any] | None:
+def _connection(group: ClientGroup) -> ConnectionConfig | None:
     if group.reconnect_every is None and group.slow_start:
         return None
     return {"reconnect_every": group.reconnect_every, "slow_start": group.slow_start}
 
 
-def arrival_config(spec: Spec, arrival: Arrival, *, scheduled: bool) -> dict[str, Any]:
+def arrival_config(spec: Spec, arrival: Arrival, *, scheduled: bool) -> ArrivalConfig:
     """Return the engine's configuration of an open loop, with its rate as a profile over time."""
-    config: dict[str, Any] = {
+    config: ArrivalConfig = {
         "process": arrival.process,
         "profile": _profile(spec, arrival, scheduled),
         "when_busy": arrival.when_busy,
@@ -179,7 +197,7 @@ def arrival_config(spec: Spec, arrival: Arrival, *, scheduled: bool) -> dict[str
     return config
 
 
-def _profile(spec: Spec, arrival: Arrival, scheduled: bool) -> dict[str, Any]:
+def _profile(spec: Spec, arrival: Arrival, scheduled: bool) -> Segments | Sine:
     if arrival.sine is not None:
         return {
             "kind": "sine",
@@ -229,7 +247,7 @@ def _course(spec: Spec, arrival: Arrival, scheduled: bool) -> list[tuple[int, fl
     return [*pieces, (_FLAT_MS, rate, rate)]
 
 
-def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> dict[str, Any]:
+def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> Segments:
     return {
         "kind": "segments",
         "segments": [
@@ -242,4 +260,5 @@ def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> dict[s
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``fields`` without keys that are None."""
     return {key: value for key, value in fields.items() if value is not None}

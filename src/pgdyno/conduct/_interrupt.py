@@ -82,7 +82,7 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
 
 
 def under_way() -> bool:
-    """Return whether a stop signal has been raised and is still being handled."""
+    """True if a stop signal has been raised and is still being handled."""
     return _signals.raised() is not None
 
 

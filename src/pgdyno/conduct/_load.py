@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct._config import Acks, engine_config
+from pgdyno.conduct._engine_types import EngineConfig, GroupConfig
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
@@ -55,7 +56,7 @@ class RunningLoad:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        config: EngineConfig,
         recorder: Recorder,
         watcher: Watcher,
         standstill: Standstill,
@@ -75,7 +76,9 @@ class RunningLoad:
         self._seen_ns = 0
         self._over = False
         self._outage_expected = outage_expected
-        self._groups = {group["name"]: dict(group) for group in config["groups"]}
+        self._groups = {group["name"]: group.copy() for group in config["groups"]}
+        self._pooled = {group["name"] for group in config["groups"] if group.get("pool")}
+        """Groups whose clients share a pool."""
         self._verbose = config.get("verbose_errors", False)
         self._noted: set[tuple[Any, ...]] = set()
         self._last_rows: dict[tuple[str, str], ScriptRow] = {}
@@ -99,13 +102,15 @@ class RunningLoad:
 
     @property
     def connections_wanted(self) -> int | None:
-        """Number of clients that keep one connection each; ``None`` with an open loop, whose
-        clients connect when they are needed."""
+        """Number of clients that keep one connection each.
+
+        ``None`` with an open loop, whose clients connect when they are needed.
+        """
         groups = self._groups.values()
         if any(group.get("arrival") for group in groups):
             return None
-        own = [each for each in groups if not each.get("pool") and not _reconnects(each)]
-        return sum(int(each["clients"]) for each in own)
+        own = [each for each in groups if each["name"] not in self._pooled]
+        return sum(each["clients"] for each in own if not _reconnects(each))
 
     def wait_connected(self, wanted: int) -> int:
         """Wait for this many connections; return how many there are when no more are made."""
@@ -129,7 +134,7 @@ class RunningLoad:
             self.wait(_POLL_SECONDS)
 
     def _is_behind(self) -> bool:
-        """Return whether more transactions are waiting than there are clients."""
+        """True if more transactions are waiting than there are clients."""
         waiting = sum(row["backlog"] for row in self._last_rows.values())
         return bool(waiting > sum(row["clients"] for row in self._last_groups.values()))
 
@@ -171,7 +176,10 @@ class RunningLoad:
 
     def set_pool_max(self, group: str, pool_max: int | None) -> None:
         """Change the size of ``group``'s pool, from now on; ``None`` removes it."""
-        self._groups[group]["pool"] = pool_max
+        if pool_max is None:
+            self._pooled.discard(group)
+        else:
+            self._pooled.add(group)
         self._load.set_pool_max(group, pool_max)
 
     def stop(self, drain_ms: int = DRAIN_MS) -> None:
@@ -293,7 +301,7 @@ class RunningLoad:
         )
 
 
-def _made(config: Mapping[str, Any]) -> Load:
+def _made(config: EngineConfig) -> Load:
     """Make the engine. Raises :class:`UsageError` when it refuses the configuration."""
     try:
         return Load(json.dumps(config))
@@ -312,16 +320,16 @@ def _started(load: Load, tag: int | None) -> int:
         raise SetupError(problem.message, code=problem.code, hint=problem.hint) from None
 
 
-def _transactions_in_all(config: Mapping[str, Any]) -> int | None:
+def _transactions_in_all(config: EngineConfig) -> int | None:
     """Return the transactions given to all clients together; None where one has no limit."""
     active = [group for group in config["groups"] if not group.get("idle")]
     given = [group["clients"] * group.get("transactions", 0) for group in active]
     return sum(given) if all(given) else None
 
 
-def _reconnects(group: Mapping[str, Any]) -> bool:
-    connection = group.get("connection") or {}
-    return connection.get("reconnect_every") is not None
+def _reconnects(group: GroupConfig) -> bool:
+    connection = group.get("connection")
+    return connection is not None and connection["reconnect_every"] is not None
 
 
 def _ms(response: Histogram, percentile: float) -> float | None:

@@ -41,7 +41,7 @@ def retry_while_away(act: Callable[[], T], wait: Callable[[float], None]) -> T:
 
 
 def is_loss(problem: BaseException) -> bool:
-    """Return whether ``problem`` means that the server is away, not that it refuses."""
+    """True if ``problem`` means that the server is away, not that it refuses."""
     if isinstance(problem, RunError):
         return False
     if isinstance(problem, PgdynoError) and problem.code in _REFUSAL_CODES:

@@ -51,7 +51,7 @@ class Standstill:
             self._failures[key] = self._failures.get(key, 0) + row["count"]
 
     def answered_since(self, since_s: float) -> bool:
-        """Return whether a client or a probe has had an answer since that time."""
+        """True if a client or a probe has had an answer since that time."""
         return self.done_s >= since_s or time.monotonic() - self._silent_s() >= since_s
 
     def check(self) -> None:

@@ -79,7 +79,7 @@ class Target:
     """Removes what was made for a run that fails before it has its tables."""
 
     def in_sessions(self, name: str) -> bool:
-        """Return whether a trial applies this setting to the load's sessions only."""
+        """True if a trial applies this setting to the load's sessions only."""
         return self.sessions is not None and self.sessions.is_settable(name)
 
     def set_by(self, names: Collection[str]) -> dict[str, str]:

@@ -91,7 +91,7 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
 
 
 def is_spec_of_run(path: Path) -> bool:
-    """Return whether ``path`` is a run file, not a spec in TOML."""
+    """True if ``path`` is a run file, not a spec in TOML."""
     return path.suffix == ".db" or is_run_file(path)
 
 

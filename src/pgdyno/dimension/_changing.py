@@ -84,7 +84,7 @@ def change_of(
 
 
 def is_key(name: str) -> bool:
-    """Return whether a name is a dotted key of the spec; a setting's name may also have a dot
+    """True if a name is a dotted key of the spec; a setting's name may also have a dot
     (pg_stat_statements.track)."""
     table, dot, _ = name.partition(".")
     return bool(dot) and (table in Spec.model_fields or _is_owned(name))

@@ -60,7 +60,7 @@ class Server(Protocol):
         """True if its data pages have checksums."""
 
     def in_sessions(self, name: str) -> bool:
-        """Return whether a setting is applied to the load's sessions only."""
+        """True if a setting is applied to the load's sessions only."""
 
     def needs_apply(self, settings: Iterable[str]) -> list[str]:
         """Return those of the settings for which an existing server must be changed."""
@@ -136,7 +136,7 @@ class Transition:
     """Needs by dimension, without dimensions that need nothing."""
 
     def __bool__(self) -> bool:
-        """Return whether there is anything to do."""
+        """True if there is anything to do."""
         return self.before != self.after
 
     @property
@@ -159,7 +159,7 @@ class Dimension:
     # -- pure: words, specs and titles -----------------------------------------------------------
 
     def owns(self, key: str) -> bool:
-        """Return whether it handles this dotted key of a change."""
+        """True if it handles this dotted key of a change."""
         return False
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:

@@ -220,12 +220,12 @@ def _grew(before: Mapping[str, Any] | None, row: Mapping[str, Any], *names: str)
 
 
 def _went_back(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Return whether the counters fell: the server crashed or its statistics were reset."""
+    """True if the counters fell: the server crashed or its statistics were reset."""
     return any(_grew(row, before, name) for name in ("num_timed", "num_requested", "write_time_ms"))
 
 
 def _completed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Return whether a checkpoint was completed between two samples."""
+    """True if a checkpoint was completed between two samples."""
     if row.get("redo_lsn_bytes") is not None:
         return _grew(before, row, "redo_lsn_bytes")
     return _grew(before, row, "num_done", "write_time_ms", "sync_time_ms")

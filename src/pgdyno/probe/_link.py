@@ -81,7 +81,7 @@ class Link:
         return self._connection.info.backend_pid if self._connection else None
 
     def available(self, name: str) -> bool:
-        """Return whether the query of this name can be answered, as far as known."""
+        """True if the query of this name can be answered, as far as known."""
         return name not in self._missing
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ class Query:
     text: str
 
     def covers(self, major: int) -> bool:
-        """Return whether it is for servers of this major version."""
+        """True if it is for servers of this major version."""
         return self.first <= major and (self.last is None or major <= self.last)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
 from pgdyno.probe._foreign import ForeignLoad
 from pgdyno.probe._link import Link, Row
-from pgdyno.probe._locks import summarise
+from pgdyno.probe._locks import Lock, summarise
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
@@ -130,7 +130,7 @@ class ServerSampler:
                 row | {"size_bytes": sizes.get(row["relation"])} for row in rows["table"]
             ]
         if "lock" in answers:
-            rows["lock"] = [summarise(answers["lock"])]
+            rows["lock"] = [summarise(cast("list[Lock]", answers["lock"]))]
         if "foreign" in answers:
             rows["foreign"] = self._foreign.moved(answers["foreign"])
         return rows
@@ -175,7 +175,7 @@ class ServerSampler:
 
 
 def _moved(row: Row) -> bool:
-    """Return whether any counter of a row of metric_io is not zero."""
+    """True if any counter of a row of metric_io is not zero."""
     return any(value for name, value in row.items() if name not in IO_KEYS)
 
 

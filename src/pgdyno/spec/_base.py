@@ -53,7 +53,7 @@ class Part(BaseModel):
 
 
 def _is_number(annotation: Any) -> bool:
-    """Return whether the type accepts numbers, also in a list, and no Booleans."""
+    """True if the type accepts numbers, also in a list, and no Booleans."""
     types = _types_within(annotation)
     return bool(types & {int, float}) and bool not in types
 

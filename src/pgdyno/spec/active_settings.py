@@ -51,7 +51,7 @@ class ActiveSettings:
         return self._values.get(name)
 
     def is_on(self, name: str) -> bool | None:
-        """Return whether a setting is on; values of an enum other than off count as on."""
+        """True if a setting is on; values of an enum other than off count as on."""
         value = self._values.get(name)
         return None if value is None else switch_of(value) is not False
 

@@ -25,7 +25,7 @@ def severity(durability_class: AssessedClass) -> int:
 
 
 def within(durability_class: AssessedClass, allowed: DurabilityClass) -> bool:
-    """Return whether the durability limit ``allowed`` permits the class; only D3 permits
+    """True if the durability limit ``allowed`` permits the class; only D3 permits
     "unknown"."""
     if durability_class == "unknown":
         return allowed == "D3"

@@ -33,7 +33,7 @@ class FailuresMax:
         return cls(share=float(match[1]) / 100)
 
     def allows(self, failed: int, ended: int) -> bool:
-        """Return whether ``failed`` of ``ended`` transactions is within the limit."""
+        """True if ``failed`` of ``ended`` transactions is within the limit."""
         if self.count is not None:
             return failed <= self.count
         return failed <= (self.share or 0.0) * ended

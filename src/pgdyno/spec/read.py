@@ -232,7 +232,7 @@ def _one_per_key(errors: list[Any]) -> list[Any]:
 
 
 def _is_union_tag(part: Any) -> bool:
-    """Return whether ``part`` is pydantic's tag of an alternative of a union."""
+    """True if ``part`` is pydantic's tag of an alternative of a union."""
     return isinstance(part, str) and "[" in part
 
 

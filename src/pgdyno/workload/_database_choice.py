@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def own_database_needed(
     conninfo: ConnInfo, workloads: Collection[Workload], wanted: WorkloadSpec
 ) -> bool:
-    """Return whether the load runs in the database pgdyno instead of that of ``conninfo``.
+    """True if the load runs in the database pgdyno instead of that of ``conninfo``.
 
     Raises SetupError if the tables exist outside of the search path: the user expects these to be
     used and not new ones.
@@ -41,7 +41,7 @@ def own_database_needed(
 
 
 def _all_there(conninfo: ConnInfo, kinds: Collection[Tables]) -> bool:
-    """Return whether the database has tables of each kind, complete or not."""
+    """True if the database has tables of each kind, complete or not."""
     with connect(conninfo) as conn, setup_errors("the workload's tables"):
         if Tables.PGBENCH in kinds and not find_pgbench(conn):
             if problem := hidden(conn, list(PGBENCH_COLUMNS)):

@@ -119,7 +119,7 @@ class _Pgbench:
         return not found or (_all_ours(found) and not self._as_wanted(found))
 
     def _as_wanted(self, found: Mapping[str, FoundTable]) -> bool:
-        """Return whether pgdyno's tables are complete and have the requested options; if no scale
+        """True if pgdyno's tables are complete and have the requested options; if no scale
         is given, larger ones are accepted."""
         mark = mark_of(self._scale_kept(found), self.wanted.init)
         return set(found) == set(PGBENCH_COLUMNS) and all(

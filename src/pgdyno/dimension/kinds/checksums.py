@@ -19,7 +19,7 @@ class Checksums(KeyDimension):
     keys = _KEY
 
     def owns(self, key: str) -> bool:
-        """Return whether it is the key of this dimension."""
+        """True if it is the key of this dimension."""
         return key == _KEY
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:

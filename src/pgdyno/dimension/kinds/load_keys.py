@@ -26,7 +26,7 @@ class LoadKeys(KeyDimension):
     keys = "load.*, workload.*, clients.GROUP.*"
 
     def owns(self, key: str) -> bool:
-        """Return whether it is a variable key of the load and of no other dimension."""
+        """True if it is a variable key of the load and of no other dimension."""
         from pgdyno.dimension._listing import dimensions
 
         parts = key.split(".")

@@ -23,7 +23,7 @@ class Standby(KeyDimension):
     keys = "standby.*"
 
     def owns(self, key: str) -> bool:
-        """Return whether it is a key of the table."""
+        """True if it is a key of the table."""
         return key.startswith(_TABLE)
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:

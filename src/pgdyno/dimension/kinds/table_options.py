@@ -27,7 +27,7 @@ class TableOptions(Dimension):
     keys = "workload.table_options.TABLE.NAME"
 
     def owns(self, key: str) -> bool:
-        """Return whether it is ``workload.table_options.TABLE.NAME``."""
+        """True if it is ``workload.table_options.TABLE.NAME``."""
         parts = key.split(".")
         return tuple(parts[:2]) == _KEY and len(parts) > 3
 

@@ -18,7 +18,7 @@ class Unlogged(KeyDimension):
     order = 60
 
     def owns(self, key: str) -> bool:
-        """Return whether it is the key of this dimension."""
+        """True if it is the key of this dimension."""
         return key == _KEY
 
     def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:

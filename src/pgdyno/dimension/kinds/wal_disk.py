@@ -21,7 +21,7 @@ class WalDisk(KeyDimension):
     keys = _KEY
 
     def owns(self, key: str) -> bool:
-        """Return whether it is the key of this dimension."""
+        """True if it is the key of this dimension."""
         return key == _KEY
 
     def enter(self, fields: Fields, change: Change) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
+from pgdyno.errors import PgdynoError, SetupError, UsageError
 
 if TYPE_CHECKING:
     import psycopg
@@ -189,7 +189,7 @@ _HARMLESS = {"=", "user", "host", "port", "dbname", "password", "sslmode", "opti
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
-def connect_error(said: str, params: Mapping[str, Any]) -> PgdynoError:
+def connect_error(said: str, params: Mapping[str, object]) -> PgdynoError:
     """Return the error for libpq's message ``said``, in one line and with a hint."""
     if problem := wrong_value(said):
         return problem
@@ -229,7 +229,7 @@ def wrong_value(said: str) -> PgdynoError | None:
     )
 
 
-def password_missing(said: str, params: Mapping[str, Any]) -> PgdynoError:
+def password_missing(said: str, params: Mapping[str, object]) -> PgdynoError:
     """Return the error for a server that requires a password that was not given."""
     place = connect_error(said, params).message.partition(": ")[0]
     return SetupError(
@@ -254,11 +254,6 @@ def malformed(complaint: str, text: str) -> UsageError:
     else:
         complaint = _QUOTED.sub(lambda found: found[0] if shows(found[1]) else '"…"', complaint)
     return UsageError(f"connection: {complaint}", code="conninfo", hint=hint)
-
-
-def server_error(error: Any) -> RunError:
-    """Return the error for a server error that has no handler of its own."""
-    return RunError(f"the server: {primary(error)}", code="server-error", hint=hint_for(error))
 
 
 def hint_for(error: psycopg.Error) -> str | None:

@@ -28,6 +28,9 @@ from pgdyno.server.connecting.marks import PLAIN, mark
 if TYPE_CHECKING:
     import psycopg
 
+_Params = dict[str, str | int | None]
+"""libpq's parameters by keyword."""
+
 _TIMEOUT_S = 10
 _PORT = 5432
 _RESOLVED = ("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "password")
@@ -112,7 +115,7 @@ def _drop_own(conninfo: ConnInfo) -> None:
         conn.execute(f"drop database if exists {OWN_NAME}".encode())
 
 
-def _connect_own(params: dict[str, Any]) -> psycopg.Connection:
+def _connect_own(params: _Params) -> psycopg.Connection:
     """Connect to pgdyno's own database, or to ``postgres`` if that does not exist.
 
     Its existence is checked in ``postgres``: a pooler that failed to connect to a missing database
@@ -134,12 +137,12 @@ def _has_own(conn: psycopg.Connection) -> bool:
     return asked.fetchone() is not None
 
 
-def _connect(params: dict[str, Any]) -> psycopg.Connection:
+def _connect(params: _Params) -> psycopg.Connection:
     import psycopg
 
     from pgdyno.server.connecting.control import Control, accept_any_encoding
 
-    values = {"application_name": "pgdyno control", **params}
+    values: dict[str, Any] = {"application_name": "pgdyno control", **params}
     if not os.environ.get("PGCONNECT_TIMEOUT"):
         values.setdefault("connect_timeout", _TIMEOUT_S)
     try:
@@ -154,7 +157,7 @@ def _connect(params: dict[str, Any]) -> psycopg.Connection:
         raise wrong_value(str(error)) or malformed(one_line(str(error)), "") from None
 
 
-def _parsed(text: str | None) -> dict[str, Any]:
+def _parsed(text: str | None) -> _Params:
     """Parse a conninfo string or URI; a bare word is a database name, as in psql."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
@@ -164,7 +167,7 @@ def _parsed(text: str | None) -> dict[str, Any]:
     if "=" not in text and "://" not in text:
         return {"dbname": text}
     try:
-        params = dict(conninfo_to_dict(text))
+        params: _Params = {**conninfo_to_dict(text)}
         complaint = _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
         complaint = one_line(str(error))
@@ -183,20 +186,20 @@ def _wrong_port(ports: str) -> str | None:
     return None
 
 
-def _default_database(params: dict[str, Any]) -> str | None:
+def _default_database(params: _Params) -> str | None:
     """Return pgdyno's own, unless the environment or a service file may name another."""
     if any(os.environ.get(name) for name in ("PGDATABASE", "PGSERVICE")) or "service" in params:
         return None
     return OWN_NAME
 
 
-def _refuse_unsupported(effective: Mapping[str, str]) -> None:
+def _refuse_unsupported(effective: Mapping[str, object]) -> None:
     """Raise SetupError for parameters that the load engine does not support."""
-    for name, value, hint in _UNSUPPORTED:
-        asked = effective.get(name)
-        if asked and (value is None or asked in value):
+    for name, values, hint in _UNSUPPORTED:
+        value = effective.get(name)
+        if value and (values is None or value in values):
             raise SetupError(
-                f"{name}={asked}: the load engine does not support this",
+                f"{name}={value}: the load engine does not support this",
                 code="connection-unsupported",
                 hint=hint,
             )
@@ -211,7 +214,7 @@ def _refuse_old(version_num: int) -> None:
         )
 
 
-def _resolved(conn: psycopg.Connection, params: dict[str, Any]) -> ConnInfo:
+def _resolved(conn: psycopg.Connection, params: _Params) -> ConnInfo:
     info = conn.info
     effective = info.get_parameters()
     _refuse_unsupported(effective)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypedDict, cast
 from urllib.parse import quote, urlencode
 
 OWN_NAME = "pgdyno"
@@ -44,6 +44,27 @@ class Host:
     hostaddr: str | None
     """Address, if given."""
     port: int
+
+
+class HostTarget(TypedDict):
+    """A server of the engine's ``target``."""
+
+    host: str
+    hostaddr: str | None
+    port: int
+
+
+class EngineTarget(TypedDict, total=False):
+    """The ``target`` of the engine's configuration; further keys are named as in libpq."""
+
+    hosts: list[HostTarget]
+    user: str
+    password: str | None
+    database: str
+    application_name: str
+    max_protocol_version: str
+    ssl_min_protocol_version: str
+    sslsni: bool
 
 
 @dataclass(frozen=True)
@@ -108,17 +129,18 @@ class ConnInfo:
         values: dict[str, str | int] = {"host": self.host, "port": self.port, "user": self.user}
         return make_conninfo("", **values | more)
 
-    def engine_target(self) -> dict[str, Any]:
+    def engine_target(self) -> EngineTarget:
         """Return the ``target`` of the engine's configuration: all servers, with the password."""
         hosts = self.hosts or (Host(self.host, self.hostaddr, self.port),)
-        target: dict[str, Any] = {
-            "hosts": [asdict(host) for host in hosts],
+        options = {name: self.options[name] for name in _ENGINE_KEYS if self.options.get(name)}
+        target: EngineTarget = {
+            "hosts": [cast("HostTarget", asdict(host)) for host in hosts],
             "user": self.user,
             "password": self.password,
             "database": self.database,
             "application_name": "pgdyno",
+            **cast("EngineTarget", options),
         }
-        target |= {name: self.options[name] for name in _ENGINE_KEYS if self.options.get(name)}
         if (newest := self.options.get("max_protocol_version")) is not None:
             target["max_protocol_version"] = "3.2" if newest == "latest" else newest
         if self.options.get("sslsni") == "0":
