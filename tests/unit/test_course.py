@@ -107,7 +107,7 @@ def test_what_changes_by_plan_is_no_finding(tmp_path: Path, plan: str) -> None:
     found = course(written(tmp_path, falling, **PLANNED[plan]))
     assert list(found.changes) == []
     if plan == "a wave":
-        assert found.changes_absent == "not looked for: the rate changes by plan (burst)"
+        assert found.changes_absent == "not examined: the rate changes by plan (burst)"
     else:
         assert found.changes_absent == "none was found"
 

@@ -266,7 +266,7 @@ STALLS = {
     "the kernel": {"host": {"writeback_bytes": 500 << 20}, "held_us": 900_000},
     "vacuum": {"vacuum": "public.pgbench_accounts"},
     "WAL's device": {"sessions": {WAL_SYNC: 1.0, WAL_QUEUE: 14.0}},
-    "nothing that was watched": {},
+    "no recorded cause": {},
 }
 
 

@@ -68,7 +68,7 @@ def test_what_cannot_be_seen_is_told_as_that(tmp_path: Path) -> None:
     hidden = replace(BUSY_LOOPS, programs={("ours", "pgdyno"): 0.1})
     finding = diagnosed(tmp_path, hidden)["other-programs"]
     assert finding.status == "found"
-    assert "some that cannot be seen from here (1.3 cores)" in finding.sentence
+    assert "others that are not visible from here (1.3 cores)" in finding.sentence
 
 
 def test_time_that_the_hypervisor_takes_is_no_programs(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checks a spec against the machine that pgdyno runs on, before anything is started."""
+"""Checks of a spec against the machine that pgdyno runs on, before anything is started."""
 
 from __future__ import annotations
 

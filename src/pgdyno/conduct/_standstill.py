@@ -20,7 +20,7 @@ SILENT_S = 30.0
 
 
 class Standstill:
-    """Checks every interval of one load. ``silent_s`` returns how long the probes had no answer."""
+    """Check of every interval of a load; ``silent_s`` returns the time without a probe's answer."""
 
     def __init__(self, silent_s: Callable[[], float]) -> None:
         self._silent_s = silent_s

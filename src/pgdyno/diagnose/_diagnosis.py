@@ -49,7 +49,7 @@ def verdict(findings: Iterable[Finding]) -> dict[str, str]:
     for finding in findings:
         if finding.rank == 1:
             return {"finding": finding.id, "sentence": finding.sentence}
-    return {"finding": NOTHING, "sentence": "nothing that was checked holds the load back"}
+    return {"finding": NOTHING, "sentence": "none of the checks found a bottleneck"}
 
 
 def _answer(signature: Signature, situation: Situation) -> Finding:

@@ -165,7 +165,7 @@ class _Overlap:
             detail = check(window)
             if detail is not None:
                 return reason, detail
-        return "unexplained", "nothing that was watched overlaps it"
+        return "unexplained", "no recorded cause overlaps it"
 
     def events(self, window: Window) -> tuple[str, ...]:
         """Labels of the events that overlap the window, each once."""

@@ -125,7 +125,7 @@ class Facts:
         """Window from the first slice's start to the last one's end."""
         chosen = [part for part in self.run.slices() if part.id in set(self.slice_ids)]
         if not chosen:
-            raise Skip("the run holds no such slice")
+            raise Skip("the run file does not contain this slice")
         ended = [part.ended_ms for part in chosen if part.ended_ms is not None]
         last = max(ended) if ended else max(part.started_ms for part in chosen)
         return min(part.started_ms for part in chosen), last

@@ -99,7 +99,7 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
     """Return the course of throughput over the measured slices of a single run."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None or not slice_ids:
-        absent = f"not looked for: {void or 'nothing was measured'}"
+        absent = f"not examined: {void or 'nothing was measured'}"
         return Course((), absent, (), absent, 0.0)
     changes, changes_absent = _changes(run, slice_ids)
     try:
@@ -118,7 +118,7 @@ def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str
     """Return sentences for the changes, or for their absence."""
     plan = _Plan(run)
     if plan.wave:
-        return [], f"not looked for: the rate changes by plan ({plan.wave})"
+        return [], f"not examined: the rate changes by plan ({plan.wave})"
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]

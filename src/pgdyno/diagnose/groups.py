@@ -130,15 +130,15 @@ def _connected(rows: Sequence[GroupInterval], spec: Mapping[str, Any]) -> int:
 def open_loop_sentence(account: GroupAccount) -> str:
     """Return a sentence about the intended and reached rate; '' for a closed loop.
 
-    "asked 5,000/s, held 3,120/s; 18,800 transactions waited at the end"
+    "intended 5,000/s, reached 3,120/s; 18,800 transactions waited at the end"
     """
     asked = account.asked_tps
     if account.arrival is None or asked is None or not account.ledger.intended:
         return ""
     parts = [
-        f"asked {_rate(asked)}, held {_rate(account.done_tps)}"
+        f"intended {_rate(asked)}, reached {_rate(account.done_tps)}"
         if not account.rate_held
-        else f"held the {_rate(asked)} that were asked"
+        else f"reached the intended {_rate(asked)}"
     ]
     if account.waiting and not account.rate_held:
         parts.append(f"{account.waiting:,} transactions waited at the end")

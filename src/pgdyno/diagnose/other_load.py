@@ -89,7 +89,7 @@ class ForeignLoad:
     def sentence(self) -> str:
         """Sentence for the finding and for the distrust."""
         if self.sessions_share >= self.rows_share:
-            what = f"{percent(self.sessions_share)} of the server's sessions at work"
+            what = f"{percent(self.sessions_share)} of the server's working sessions"
         else:
             what = f"{percent(self.rows_share)} of the rows that the server writes"
         busiest = ", ".join(_in_words(each) for each in self.databases[:_NAMED_MAX])

@@ -84,7 +84,7 @@ class OtherPrograms:
             for each in named[:_NAMED_MAX]
         ]
         if self.unseen >= _NAMED_SHARE * self.cores and len(texts) < _NAMED_MAX:
-            texts.append(f"some that cannot be seen from here ({figure(self.unseen)} cores)")
+            texts.append(f"others that are not visible from here ({figure(self.unseen)} cores)")
         return ", ".join(texts)
 
     @property

@@ -50,7 +50,7 @@ class Scaling:
         """Sentence about the knee of throughput against clients, with its certainty."""
         span = f"{min(self.means_tps):,} to {counted(self.clients_max, 'client', 'clients')}"
         if self.fit is None and len(self.means_tps) < POINTS_MIN:
-            return f"not looked for: {len(self.means_tps)} numbers of clients, {POINTS_MIN} needed"
+            return f"not examined: {len(self.means_tps)} numbers of clients, {POINTS_MIN} needed"
         if self.fit is None:
             return (
                 f"unknown: throughput at {span} does not follow the Universal Scalability Law"

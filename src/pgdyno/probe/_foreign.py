@@ -14,7 +14,7 @@ from pgdyno.probe._link import Row
 
 @dataclass
 class ForeignLoad:
-    """Keeps the figures of each database from the previous sample."""
+    """The figures of each database from the previous sample."""
 
     _before: dict[str, Row] = field(default_factory=dict)
     _written: set[str] = field(default_factory=set)

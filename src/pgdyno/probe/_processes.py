@@ -144,7 +144,7 @@ def own_row() -> MetricRow:
 
 @dataclass
 class ServerProcesses:
-    """Adds up the processes of one server, sample after sample."""
+    """The sum of the figures of one server's processes, over all samples."""
 
     postmaster_pid: int | None = None
     _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: Amount(0, 0, nan)})

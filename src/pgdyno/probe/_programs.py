@@ -47,7 +47,7 @@ class Seen:
 
 @dataclass
 class Programs:
-    """Adds up CPU time by program, sample after sample."""
+    """The sum of CPU time by program, over all samples."""
 
     _used_ms: dict[tuple[Whose, str], float] = field(default_factory=dict)
     _written: set[tuple[Whose, str]] = field(default_factory=set)

@@ -35,7 +35,7 @@ OFF = {
 
 
 class ServerSampler:
-    """Reads through one link and writes the metric tables, for one thread at a time."""
+    """Sampler that reads through one link and writes the metric tables. Not thread-safe."""
 
     def __init__(
         self,

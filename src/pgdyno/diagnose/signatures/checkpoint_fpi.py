@@ -92,7 +92,7 @@ class _Pace:
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at the server's WAL counters and its checkpoint settings."""
+    """Examine the server's WAL counters and its checkpoint settings."""
     pace = _pace(s)
     evidence = _evidence(s, pace)
     if not pace.found:

@@ -48,7 +48,7 @@ class _Thread:
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at the generator's audit of itself."""
+    """Examine the generator's own figures."""
     worst = max(_threads(s), key=lambda thread: thread.wanted)
     lag = s.budget.share("client lag")
     evidence = _evidence(s, worst, lag)
@@ -87,7 +87,7 @@ def _threads(s: Situation) -> list[_Thread]:
         if lasted_us > 0:
             threads.append(_Thread(float(used_us / lasted_us), float(queued_us / lasted_us)))
     if not threads:
-        raise Skip("the load generator's audit of itself was not recorded")
+        raise Skip("the load generator's own figures were not recorded")
     return threads
 
 
@@ -104,7 +104,7 @@ def _evidence(s: Situation, worst: _Thread, lag: float) -> list[Evidence]:
             "share",
             f"at least {percent(WANTED)}",
         ),
-        s.evidence("of this ready but without a core", worst.queued, "share"),
+        s.evidence("of this, ready but without a core", worst.queued, "share"),
         s.evidence("sent late, 99th percentile", _late_ms(s), "ms"),
         s.evidence(
             "lag of the clients / response time", lag, "share", f"{percent(LAG_SHARE)} if starved"

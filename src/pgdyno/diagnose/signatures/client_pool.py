@@ -6,7 +6,7 @@ the model predicts that more sessions would do more work.
 
 In an open loop that asks for more than the server can do, any pool is in use all the time and the
 wait for it grows without end. That alone makes no pool limit: the model's prediction decides, as in
-a closed loop, and the rate asked and held are evidence.
+a closed loop, and the intended and the reached rate are evidence.
 
 Thresholds: no published tool has one (it takes the clients' own clocks); calibrated by injection,
 pools of 2 against 16 clients and of 16 against 8.
@@ -28,7 +28,7 @@ RUNNABLE_PER_CORE = 0.5
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at the group whose clients wait longest for a connection."""
+    """Examine the group whose clients wait longest for a connection."""
     pooled = [group for group in s.groups if group.pool_max is not None]
     if not pooled:
         return Cleared("no client group has a pool", [s.evidence("client pools", 0, "count")])
@@ -99,8 +99,8 @@ def _evidence(s: Situation, group: Group) -> list[Evidence]:
     for account in s.accounts:
         if account.name == group.name and account.asked_tps is not None:
             evidence += [
-                s.evidence("rate asked", account.asked_tps, "tps"),
-                s.evidence("rate held", account.done_tps, "tps"),
+                s.evidence("intended rate", account.asked_tps, "tps"),
+                s.evidence("reached rate", account.done_tps, "tps"),
             ]
     idle = _idle_share(s)
     if idle is not None:

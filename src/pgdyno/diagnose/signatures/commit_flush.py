@@ -25,7 +25,7 @@ DELAY_US_MAX = 1000
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at sessions that the server is at work for, by what they wait for."""
+    """Examine working sessions by their wait events."""
     served = s.sessions_at_work - s.sessions("client")
     share = s.sessions("flush") / served if served > 0 else 0.0
     evidence = _evidence(s, share)
@@ -50,7 +50,7 @@ def examine(s: Situation) -> Found | Cleared:
 def _evidence(s: Situation, share: float) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "sessions waiting for the WAL flush / sessions that the server is at work for",
+            "sessions waiting for the WAL flush / working sessions",
             share,
             "share",
             f"at least {percent(FLUSH_SHARE)}",
@@ -152,8 +152,7 @@ SIGNATURE = Signature(
     id="commit-flush",
     false_positives=(
         "a disk that other programs keep busy; full-page images that make each flush large (see"
-        " checkpoint-fpi); a saturated CPU, which lets a waiting session look as if its flush"
-        " were slow"
+        " checkpoint-fpi); a saturated CPU, which makes the flush of a waiting session seem slow"
     ),
     examine=examine,
 )

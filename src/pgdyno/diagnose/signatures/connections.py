@@ -23,20 +23,20 @@ SHARED_SHARE = 0.2
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at sessions that could run, against the cores."""
+    """Compare the runnable sessions with the cores."""
     queue, evidence = s.runnable + s.sessions("shared"), _evidence(s)
     cores = counted(s.cores, "core", "cores")
     if not crowded(s):
-        return Cleared(f"{figure(queue)} sessions run or are ready to on {cores}", evidence)
+        return Cleared(f"{figure(queue)} sessions run or are ready to run on {cores}", evidence)
     proposals = smaller_pools(s)
     if not proposals:
         return Cleared(
-            f"{figure(queue)} sessions run or are ready to on {cores}, but fewer are not predicted"
-            " to do more",
+            f"{figure(queue)} sessions run or are ready to run on {cores}, but fewer are not"
+            " predicted to increase throughput",
             evidence,
         )
     return Found(
-        sentence=f"{figure(queue)} sessions compete for {cores}; fewer would do more",
+        sentence=f"{figure(queue)} sessions compete for {cores}; fewer would increase throughput",
         share=s.budget.share("ready", "shared"),
         liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.8 if queue >= 2 * QUEUE_PER_CORE * s.cores else 0.6,

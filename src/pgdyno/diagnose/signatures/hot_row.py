@@ -40,7 +40,7 @@ class _Queue:
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at sessions in a transaction that wait for a row."""
+    """Examine sessions in a transaction that wait for a row."""
     total, waiting, queue = s.sessions_at_work, s.sessions("row"), _queue(s)
     evidence = _evidence(s, queue)
     if waiting < WAITING_MIN or s.part("row") < WAITING_SHARE:
@@ -98,7 +98,7 @@ def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
     if queue.relation:
         evidence.append(s.evidence("table", queue.relation, ""))
     if queue.blocker:
-        evidence.append(s.evidence("what the one in front ran", queue.blocker, ""))
+        evidence.append(s.evidence("statement of the lock's holder", queue.blocker, ""))
     statement = _statement(s)
     return [*evidence, s.evidence("waiting statement", statement, "")] if statement else evidence
 

@@ -16,13 +16,13 @@ from pgdyno.diagnose.words import figure, percent
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at sessions that are not pgdyno's and at other databases' statistics."""
+    """Examine sessions that are not pgdyno's and the statistics of other databases."""
     load = foreign_load(s.run, s.slice_ids)
     if load is None:
-        raise Skip("what others do on the server was not recorded")
+        raise Skip("other load on the server was not recorded")
     evidence = _evidence(s, load)
     if load.share < FOUND_SHARE:
-        return Cleared(f"others have {figure(load.at_work)} sessions at work", evidence)
+        return Cleared(f"other clients have {figure(load.at_work)} working sessions", evidence)
     return Found(
         sentence=load.sentence,
         share=0.0,
@@ -34,14 +34,17 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _evidence(s: Situation, load: ForeignLoad) -> list[Evidence]:
-    bar = f"at least {percent(FOUND_SHARE)}; above {percent(DISTRUST_SHARE)} nothing is trusted"
+    bar = (
+        f"at least {percent(FOUND_SHARE)};"
+        f" above {percent(DISTRUST_SHARE)} the measurement is not trusted"
+    )
     return [
-        s.evidence("others' sessions / sessions at work", load.sessions_share, "share", bar),
-        s.evidence("rows that others write / rows written", load.rows_share, "share", bar),
-        s.evidence("sessions of others at work", load.at_work, "sessions"),
+        s.evidence("others' sessions / working sessions", load.sessions_share, "share", bar),
+        s.evidence("rows written by others / rows written", load.rows_share, "share", bar),
+        s.evidence("working sessions of others", load.at_work, "sessions"),
         s.evidence("transactions in other databases", load.transactions_s, "tps"),
         *(
-            s.evidence("WAL of all", wal.bytes / s.seconds, "bytes/s")
+            s.evidence("WAL of all clients", wal.bytes / s.seconds, "bytes/s")
             for wal in [s.wal_if_recorded]
             if wal is not None
         ),

@@ -22,12 +22,12 @@ _NAMED_MAX = 5
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at who used the CPU of the server's machine."""
+    """Examine the CPU usage of the server's machine by program."""
     others = other_programs(s.run, s.slice_ids)
     if others is None:
         raise Skip(
-            "the CPU of the server's machine, or whose it is, was not recorded for a second or"
-            " more; what other programs do there is not known"
+            "the CPU usage of the server's machine by process was not recorded for at least a"
+            " second"
         )
     evidence = _evidence(s, others)
     if others.share < FOUND_SHARE:
@@ -47,14 +47,17 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _evidence(s: Situation, others: OtherPrograms) -> list[Evidence]:
-    bar = f"at least {percent(FOUND_SHARE)}; above {percent(others.limit_share)} nothing is trusted"
+    bar = (
+        f"at least {percent(FOUND_SHARE)};"
+        f" above {percent(others.limit_share)} the measurement is not trusted"
+    )
     return [
         s.evidence("other programs / cores", others.share, "share", bar),
         *(
             s.evidence(f"{each.name} × {each.processes}", each.cores, "cores")
             for each in others.programs[:_NAMED_MAX]
         ),
-        s.evidence("short-lived, or not to be seen from here", others.unseen, "cores"),
+        s.evidence("short-lived, or not visible from here", others.unseen, "cores"),
         s.evidence("the kernel's threads and interrupts", others.kernel, "cores"),
     ]
 

@@ -30,7 +30,7 @@ UPDATES_MIN = 1000
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at the host's CPU and at whose it is."""
+    """Examine the host's CPU usage and its share of the server."""
     evidence, running = _evidence(s), s.runnable
     cpu, used = s.cpu_if_recorded, s.server_cores
     cores = counted(s.cores, "core", "cores")
@@ -71,7 +71,7 @@ def _evidence(s: Situation) -> list[Evidence]:
             s.evidence("host CPU busy", cpu.busy_share, "share", f"at least {percent(BUSY_SHARE)}"),
             s.evidence("of it in the kernel", cpu.system_share, "share"),
             s.evidence("host CPU waiting for a disk", cpu.iowait / cpu.cores, "share"),
-            s.evidence("taken by the hypervisor", cpu.steal / cpu.cores, "share"),
+            s.evidence("stolen by the hypervisor", cpu.steal / cpu.cores, "share"),
         ]
     if cpu is not None and used is not None:
         bar = f"at least {percent(SERVER_SHARE)} of what is used"
@@ -114,7 +114,7 @@ SIGNATURE = Signature(
     id="server-cpu",
     false_positives=(
         "other programs on the machine; a load generator on the same machine, whose part is named"
-        " in the evidence; a hypervisor that takes time away"
+        " in the evidence; a hypervisor that steals CPU time"
     ),
     examine=examine,
 )

@@ -24,7 +24,7 @@ _REASONS: dict[Reason, str] = {
     "kernel writeback": "the kernel was writing dirty pages back",
     "vacuum": "a vacuum was running",
     "WAL device": "the WAL's device did not answer",
-    "unexplained": "nothing that was watched overlapped",
+    "unexplained": "no recorded cause overlapped",
 }
 _CREDIBLE: dict[Reason, float] = {"checkpoint sync": 0.5, "kernel writeback": 0.5, "vacuum": 0.5}
 """Part of the loss that spreading the writes is trusted to save."""
@@ -37,7 +37,7 @@ _DROPS_SHOWN = 5
 
 
 def examine(s: Situation) -> Found | Cleared:
-    """Looks at the throughput interval by interval."""
+    """Examine the throughput interval by interval."""
     drops = find_drops(s)
     if not drops.all:
         return Cleared(
@@ -152,7 +152,7 @@ SIGNATURE = Signature(
     id="stall",
     false_positives=(
         "the load itself pausing (think times, a ramp, few clients with long transactions); a"
-        " machine that was suspended or whose hypervisor took its cores away"
+        " machine that was suspended or whose hypervisor stole its CPU time"
     ),
     examine=examine,
 )
