@@ -102,7 +102,7 @@ def test_without_the_figures_it_is_not_checked(tmp_path: Path, left_out: str) ->
     load = replace(QUIET, programs=None) if left_out == "programs" else replace(QUIET, busy=None)
     finding = diagnosed(tmp_path, load)["other-programs"]
     assert finding.status == "skipped"
-    assert "is not known" in finding.sentence
+    assert "was not recorded" in finding.sentence
     with written(tmp_path, load) as run:
         assert doubts(run) == []
 

@@ -66,7 +66,7 @@ def test_sessions_in_another_database_are_found_and_named(tmp_path: Path) -> Non
     with run_file(tmp_path, busy("shop", active=1.0, transactions=120, rows=50)) as run:
         load, found = finding(run)
         assert load.sentence == (
-            "20 % of the server's sessions at work are not this load's: shop (1 session, 120"
+            "20 % of the server's working sessions are not this load's: shop (1 session, 120"
             " transactions/s, 50 rows/s written)"
         )
         assert verdict(found)["finding"] == "other-load"
@@ -90,7 +90,7 @@ def test_one_session_that_writes_more_than_all_clients_counts_by_its_rows(tmp_pa
 def test_sessions_of_others_in_the_database_under_load_are_sampled(tmp_path: Path) -> None:
     with run_file(tmp_path, {"database": "pgdyno", "at_work": 4}) as run:
         load, _ = finding(run)
-        assert "50 % of the server's sessions at work are not this load's: pgdyno" in load.sentence
+        assert "50 % of the server's working sessions are not this load's: pgdyno" in load.sentence
 
 
 def test_without_a_look_it_is_not_checked(tmp_path: Path) -> None:
