@@ -66,7 +66,7 @@ class Drop:
         return self.explained or bool(self.events)
 
     @property
-    def lasted_ms(self) -> int:
+    def duration_ms(self) -> int:
         """Duration of the drop."""
         return self.window_ms[1] - self.window_ms[0]
 
@@ -87,7 +87,7 @@ class Drops:
         """Part of those that the drops cost."""
         return sum(drop.lost for drop in self.all) / self.expected if self.expected else 0.0
 
-    def lost_by(self, reason: Reason) -> float:
+    def share_lost_by(self, reason: Reason) -> float:
         """Part of what the drops cost that is tied to ``reason``."""
         lost = sum(drop.lost for drop in self.all)
         return sum(d.lost for d in self.all if d.reason == reason) / lost if lost else 0.0

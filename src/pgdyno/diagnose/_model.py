@@ -108,7 +108,12 @@ class ClosedLoop:
         """Throughput in tps with this many sessions and each demand times its factor."""
         m = max(1.0, self.sessions if sessions is None else sessions)
         cpu_s = self.cpu_s * cpu * (1.0 - self.flush_cpu * (1.0 - min(1.0, flush)))
-        flush_s = self.flush_s * flush * _company(m) / _company(max(1.0, self.sessions))
+        flush_s = (
+            self.flush_s
+            * flush
+            * _flushes_per_commit(m)
+            / _flushes_per_commit(max(1.0, self.sessions))
+        )
         shared_s = self.shared_s * shared * m / max(1.0, self.sessions)
         delay_s = flush_s + shared_s + self.data_s * data + self.rest_s
         hold_s = self._row_demand_s() * row * self._hold_factor(flush, cpu)
@@ -196,6 +201,6 @@ class ClosedLoop:
         return 1.0 + QUEUE_COST * math.log(per_core)
 
 
-def _company(sessions: float) -> float:
+def _flushes_per_commit(sessions: float) -> float:
     """Flushes that a commit waits for, the running one and its own, with this many sessions."""
     return 2.0 - 1.0 / sessions

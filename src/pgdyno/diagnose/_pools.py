@@ -49,7 +49,7 @@ def smaller_pools(s: Situation) -> list[Proposal]:
     return _worthwhile(
         Proposal(
             "pool-size",
-            Change(pool_max=_shared_out(s, size)),
+            Change(pool_max=_divided(s, size)),
             s.loop.ratio(sessions=float(size)),
             f"{size} sessions keep {s.cores:g} cores busy without queueing for them",
         )
@@ -63,7 +63,7 @@ def _worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
     return sorted(paying, key=lambda p: -p.predicted_ratio)[:PROPOSALS_MAX]
 
 
-def _shared_out(s: Situation, size: int) -> dict[str, int]:
+def _divided(s: Situation, size: int) -> dict[str, int]:
     """Divide ``size`` sessions among the groups by their busy sessions, at least one each."""
     in_service = sum(group.in_service for group in s.groups) or 1.0
     return {

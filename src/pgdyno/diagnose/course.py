@@ -72,7 +72,7 @@ class Course:
         beside = [*drop.events, drop.detail] if drop.explained or not drop.events else drop.events
         overlap = f"overlapped with {'; '.join(beside)}" if drop.overlapped else drop.detail
         return (
-            f"throughput nearly stopped for {figure(drop.lasted_ms / 1000)} s,"
+            f"throughput nearly stopped for {figure(drop.duration_ms / 1000)} s,"
             f" {figure(drop.done_tps)} tps where the median is {figure(self.median_tps)}; {overlap}"
         )
 
@@ -84,7 +84,7 @@ class Course:
             "drops": [
                 {
                     "at_s": round(drop.window_ms[0] / 1000, 1),
-                    "lasted_s": round(drop.lasted_ms / 1000, 1),
+                    "lasted_s": round(drop.duration_ms / 1000, 1),
                     "throughput_tps": round(drop.done_tps, 2),
                     "overlapped_with": [*drop.events, *([drop.detail] if drop.explained else [])],
                     "sentence": self.drop_sentence(drop),
@@ -117,8 +117,8 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
 def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str]:
     """Return sentences for the changes, or for their absence."""
     plan = _Plan(run)
-    if plan.wave:
-        return [], f"not examined: the rate changes by plan ({plan.wave})"
+    if plan.varying_rate:
+        return [], f"not examined: the rate changes by plan ({plan.varying_rate})"
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]
@@ -161,11 +161,11 @@ def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interv
     period: list[Interval] = []
     for each in intervals:
         goes_on = period and follows(period[-1], each) and period[-1].clients == each.clients
-        if plan.touches(each) or not goes_on:
+        if plan.changes_in(each) or not goes_on:
             if period:
                 yield period
             period = []
-        if not plan.touches(each):
+        if not plan.changes_in(each):
             period.append(each)
     if period:
         yield period
@@ -184,11 +184,11 @@ class _Plan:
         return [arrival for arrival in arrivals if isinstance(arrival, Mapping)]
 
     @property
-    def wave(self) -> str:
+    def varying_rate(self) -> str:
         """The shape of a rate that changes all the time; '' if there is none."""
         return next((name for each in self._arrivals for name in WAVES if each.get(name)), "")
 
-    def touches(self, interval: Interval) -> bool:
+    def changes_in(self, interval: Interval) -> bool:
         """True if the plan changes something within ``interval``."""
         end_ms = interval.at_ms + interval.duration_ms
         return any(start < end_ms and end >= interval.at_ms for start, end in self._windows)

@@ -30,7 +30,7 @@ class Connects:
     failed: int
 
     @property
-    def matter(self) -> bool:
+    def is_notable(self) -> bool:
         """True if connections were lost, failed or made often after the start."""
         return self.made > self.open or self.failed > 0 or self.made >= CONNECTS_MIN
 

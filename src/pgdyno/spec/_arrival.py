@@ -64,7 +64,7 @@ class Sine(Part):
     period_ms: PositiveDuration = Field(alias="period")
 
 
-def _some_load(factors: list[float]) -> list[float]:
+def _has_load(factors: list[float]) -> list[float]:
     if max(factors) == 0:
         raise ValueError("at least one factor must be above 0")
     return factors
@@ -76,7 +76,7 @@ class Day(Part):
     factors: Annotated[
         list[Annotated[float, Field(ge=0, le=1000)]],
         Field(min_length=24, max_length=24),
-        AfterValidator(_some_load),
+        AfterValidator(_has_load),
     ]
     period_ms: PositiveDuration = Field(
         86_400_000, alias="period", description="Duration of the 24 hours"

@@ -433,7 +433,7 @@ class Spec(Part):
         return self
 
     @model_validator(mode="after")
-    def _something_is_sent(self) -> Spec:
+    def _has_active_group(self) -> Spec:
         if all(group.idle for group in self.clients):
             raise ValueError("all client groups are idle; at least one must not be")
         return self

@@ -58,7 +58,7 @@ def read_fields(path: Path) -> tuple[dict[str, Any], str]:
         ) from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply", code="spec-syntax") from None
-    fields.setdefault("name", _name_from(path))
+    fields.setdefault("name", _default_name(path))
     _resolve_files(fields, path.parent)
     return fields, text
 
@@ -108,7 +108,7 @@ def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> A
 def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
     """Return the validated spec of a TOML-shaped mapping; error messages begin with ``where``."""
     for key, text in _texts(fields):
-        if problem := _unfit(text):
+        if problem := _text_error(text):
             raise UsageError(
                 f"{where}{': ' if where else ''}{key}: {problem}",
                 code="spec-invalid",
@@ -119,7 +119,7 @@ def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
         raise _usage_error(problem, where) from None
 
 
-def _unfit(text: str) -> str:
+def _text_error(text: str) -> str:
     """Return why a server, a run file or a message cannot contain ``text``; '' if it can."""
     if "\0" in text:
         return "must not contain a zero byte"
@@ -199,7 +199,7 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-def _name_from(path: Path) -> str:
+def _default_name(path: Path) -> str:
     name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in path.stem)
     return name.lstrip("._-") or "run"
 

@@ -58,12 +58,12 @@ def notes_about(
             f" -s {asked} is ignored"
         )
     for table in found.values():
-        if table.instead is not None:
-            yield f"{table.schema}.{table.name} is {table.instead}, and is used as it is"
+        if table.other_kind is not None:
+            yield f"{table.schema}.{table.name} is {table.other_kind}, and is used as it is"
     unkeyed = [name for name in _KEYED if found[name].kind in ("r", "p") and not found[name].keyed]
     if unkeyed:
         yield f"no primary key: {', '.join(unkeyed)}; statements read the whole table"
-    elif all(found[name].instead is None for name in _KEYED):
+    elif all(found[name].other_kind is None for name in _KEYED):
         yield from _rows_missing(conn, scale)
 
 

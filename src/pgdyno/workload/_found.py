@@ -42,7 +42,7 @@ class FoundTable:
         return is_ours(self.comment)
 
     @property
-    def instead(self) -> str | None:
+    def other_kind(self) -> str | None:
         """The kind of relation, such as ``a view``; ``None`` for a table."""
         return _KINDS.get(self.kind)
 

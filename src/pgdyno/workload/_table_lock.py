@@ -27,7 +27,7 @@ _TIMEOUTS_OFF = (
 
 
 class TableLock:
-    """Context manager of the lock, which :meth:`to_use` and :meth:`to_make` take."""
+    """Context manager of the lock, taken by :meth:`lock_shared` and :meth:`lock_exclusive`."""
 
     def __init__(self, conninfo: ConnInfo) -> None:
         self._database = conninfo.database
@@ -45,11 +45,11 @@ class TableLock:
         """The session that holds the lock, with its timeouts disabled."""
         return self._conn
 
-    def to_use(self) -> None:
+    def lock_shared(self) -> None:
         """Take the shared lock. Raises SetupError if another run makes the tables."""
         self._take("pg_advisory_lock_shared", "making")
 
-    def to_make(self) -> None:
+    def lock_exclusive(self) -> None:
         """Take the exclusive lock. Raises SetupError if another run uses or makes the tables.
 
         The shared lock is released first, so that two such runs do not wait for each other.
@@ -58,7 +58,7 @@ class TableLock:
         self._take("pg_advisory_lock", "using")
 
     @contextmanager
-    def if_alone(self) -> Iterator[bool]:
+    def try_exclusive(self) -> Iterator[bool]:
         """Hold the exclusive lock within the block if no other run uses the tables now."""
         row = self._conn.execute(f"select pg_try_advisory_lock{_KEYS}".encode()).fetchone()
         alone = bool(row and row[0])
@@ -68,9 +68,9 @@ class TableLock:
             if alone:
                 self._release("pg_advisory_unlock")
 
-    def made(self) -> None:
+    def downgrade(self) -> None:
         """Replace the exclusive lock by the shared one."""
-        self.to_use()
+        self.lock_shared()
         self._release("pg_advisory_unlock")
 
     def _release(self, function: str) -> None:

@@ -60,7 +60,7 @@ def plan_cleanup(conninfo: ConnInfo) -> Plan:
     for name, comment, droppable in databases:
         try:
             with connect(replace(conninfo, database=name)) as conn:
-                _look_into(conn, plan, made_by_us=is_ours(comment), droppable=droppable)
+                _plan_database(conn, plan, made_by_us=is_ours(comment), droppable=droppable)
         except PgdynoError as problem:
             plan.kept.append(f"the database {name} could not be checked: {problem.message}")
     return plan
@@ -106,7 +106,7 @@ def remove(conninfo: ConnInfo, removal: Removal) -> None:
                 conn.execute(removal.statements[0])
             return
         with TableLock(replace(conninfo, database=removal.database)) as lock:
-            lock.to_make()
+            lock.lock_exclusive()
             with lock.conn.transaction():
                 for statement in removal.statements:
                     lock.conn.execute(statement)
@@ -127,7 +127,9 @@ def outside_own_database(conninfo: ConnInfo) -> ConnInfo:
     return outside
 
 
-def _look_into(conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppable: bool) -> None:
+def _plan_database(
+    conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppable: bool
+) -> None:
     database = conn.info.dbname
     ours, renamed = _made_here(conn)
     for name in renamed:
@@ -139,7 +141,7 @@ def _look_into(conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppa
         if not foreign and droppable:
             plan.removals.append(_whole(database))
             return
-        plan.kept.append(_why_kept(database, foreign))
+        plan.kept.append(_reason_kept(database, foreign))
     if ours:
         plan.removals.append(_parts(database, ours))
 
@@ -163,7 +165,7 @@ def _foreign_here(conn: psycopg.Connection, ours: set[tuple[str, str]]) -> Itera
             yield f"the {kind} {_shown(schema, name) if schema not in ('', name) else name}"
 
 
-def _why_kept(database: str, foreign: list[str]) -> str:
+def _reason_kept(database: str, foreign: list[str]) -> str:
     if not foreign:
         return f"the database {database} can only be dropped by its owner, another role"
     shown = ", ".join(foreign[:_FOREIGN_MAX])

@@ -104,21 +104,21 @@ class _Pgbench:
     def prepare(self, workloads: Iterable[Workload], stack: ExitStack) -> None:
         lock = stack.enter_context(TableLock(self.conninfo))
         with setup_errors("pgbench's tables"):
-            lock.to_use()
+            lock.lock_shared()
             found = find_pgbench(lock.conn)
-            if self._to_make(found):
+            if self._must_make(found):
                 self._make(lock)
             elif found:
                 self._use(lock, found, workloads)
 
-    def _to_make(self, found: Mapping[str, FoundTable]) -> bool:
+    def _must_make(self, found: Mapping[str, FoundTable]) -> bool:
         if self.wanted.initialize:
             return True
         if self.conninfo.database != OWN_DATABASE:
             return False
-        return not found or (_all_ours(found) and not self._as_wanted(found))
+        return not found or (_all_ours(found) and not self._matches_options(found))
 
-    def _as_wanted(self, found: Mapping[str, FoundTable]) -> bool:
+    def _matches_options(self, found: Mapping[str, FoundTable]) -> bool:
         """True if pgdyno's tables are complete and have the requested options; if no scale
         is given, larger ones are accepted."""
         mark = mark_of(self._scale_kept(found), self.wanted.init)
@@ -132,10 +132,10 @@ class _Pgbench:
         return max(self.wanted.scale, *(scale_in(table.comment) for table in found.values()))
 
     def _make(self, lock: TableLock) -> None:
-        lock.to_make()
+        lock.lock_exclusive()
         found = find_pgbench(lock.conn)
         # Another run may have made them while this one waited.
-        if self._to_make(found):
+        if self._must_make(found):
             if self.wanted.initialize:
                 self._check_droppable(found)
             self.check_table_space(
@@ -144,15 +144,15 @@ class _Pgbench:
             making = Making(lock.conn, self.wanted.scale, self.wanted.init, self.progress)
             making.make(vacuum=self.wanted.vacuum != "none")
         self.prepared.tables = "made"
-        lock.made()
+        lock.downgrade()
 
     def _check_droppable(self, found: Mapping[str, FoundTable]) -> None:
         """Refuse to drop relations that have a name of pgbench's tables but are not."""
         for table in found.values():
-            if table.instead or list(table.columns) != PGBENCH_COLUMNS[table.name]:
+            if table.other_kind or list(table.columns) != PGBENCH_COLUMNS[table.name]:
                 raise SetupError(
                     f"{table.schema}.{table.name} in the database {self.conninfo.database} is"
-                    f" {table.instead or 'not a table of pgbench'}, and -i would drop it",
+                    f" {table.other_kind or 'not a table of pgbench'}, and -i would drop it",
                     code="foreign-table",
                     hint="rename or drop it yourself, or name another database",
                 )
@@ -177,7 +177,7 @@ class _Pgbench:
         builtin = any(not script.own for each in users for script in each.scripts)
         if ours:
             self.prepared.scale = self._scale_kept(found)
-            self._freshen(lock)
+            self._vacuum_before_load(lock)
         elif builtin or (not self.wanted.scale_given and set(found) == set(PGBENCH_COLUMNS)):
             scale = scale_of(conn, found)
             asked = self.wanted.scale if self.wanted.scale_given else None
@@ -189,15 +189,15 @@ class _Pgbench:
                     f" change; ignored without -i: {words}"
                 )
         if self.wanted.vacuum == "all":
-            names = ", ".join(name for name, table in found.items() if table.instead is None)
+            names = ", ".join(name for name, table in found.items() if table.other_kind is None)
             conn.execute(f"vacuum analyze {names}".encode())
 
-    def _freshen(self, lock: TableLock) -> None:
+    def _vacuum_before_load(self, lock: TableLock) -> None:
         """Empty the history and vacuum the two small tables, as pgbench does before a run."""
         read_only = lock.conn.execute("show transaction_read_only").fetchone() == ("on",)
         if self.wanted.vacuum == "none" or read_only:
             return
-        with lock.if_alone() as alone:
+        with lock.try_exclusive() as alone:
             if alone:
                 lock.conn.execute("vacuum pgbench_branches, pgbench_tellers")
                 lock.conn.execute("truncate pgbench_history")

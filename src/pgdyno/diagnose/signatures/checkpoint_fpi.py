@@ -68,13 +68,13 @@ class _Pace:
         return self.images_per_record >= IMAGES_PER_RECORD
 
     @property
-    def much_of_wal(self) -> bool:
+    def high_image_share(self) -> bool:
         """True if full-page images are a large part of the bytes."""
         return self.image_share >= IMAGE_BYTES_SHARE
 
     @property
-    def storm(self) -> bool:
-        return (self.many_images or self.much_of_wal) and self.bytes_s >= WAL_BYTES_S_MIN
+    def heavy_images(self) -> bool:
+        return (self.many_images or self.high_image_share) and self.bytes_s >= WAL_BYTES_S_MIN
 
     @property
     def frequent(self) -> bool:
@@ -88,7 +88,7 @@ class _Pace:
 
     @property
     def found(self) -> bool:
-        return self.storm or self.frequent
+        return self.heavy_images or self.frequent
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -109,7 +109,7 @@ def examine(s: Situation) -> Found | Cleared:
         sentence=_sentence(pace),
         share=s.budget.share("images"),
         liftable=1.0 - 1.0 / max(1.0, without),
-        confidence=0.8 if pace.storm and pace.by_size else 0.6,
+        confidence=0.8 if pace.heavy_images and pace.by_size else 0.6,
         evidence=evidence,
         proposals=_proposals(s, pace, without),
     )
@@ -147,18 +147,23 @@ def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
         return threshold if met or not pace.found else None
 
     evidence = [
-        s.evidence("WAL written", pace.bytes_s, "bytes/s", bar(pace.storm, "at least 1 MB/s")),
+        s.evidence(
+            "WAL written", pace.bytes_s, "bytes/s", bar(pace.heavy_images, "at least 1 MB/s")
+        ),
         s.evidence(
             "full-page images / WAL bytes (estimate)",
             pace.image_share,
             "share",
-            bar(pace.storm and pace.much_of_wal, f"at least {percent(IMAGE_BYTES_SHARE)}"),
+            bar(
+                pace.heavy_images and pace.high_image_share,
+                f"at least {percent(IMAGE_BYTES_SHARE)}",
+            ),
         ),
         s.evidence(
             "full-page images / WAL records",
             pace.images_per_record,
             "share",
-            bar(pace.storm and pace.many_images, f"at least {percent(IMAGES_PER_RECORD)}"),
+            bar(pace.heavy_images and pace.many_images, f"at least {percent(IMAGES_PER_RECORD)}"),
         ),
         s.evidence(
             "full-page images per transaction",
@@ -254,7 +259,7 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
 
 
 def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
-    if not pace.storm or s.settings.is_on("wal_compression") is not False:
+    if not pace.heavy_images or s.settings.is_on("wal_compression") is not False:
         return []
     method = next((name for name in ("lz4", "zstd") if s.can(name)), "pglz")
     value = method if s.server_version_num >= 150000 else "on"

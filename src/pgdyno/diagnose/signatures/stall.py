@@ -45,8 +45,8 @@ def examine(s: Situation) -> Found | Cleared:
             f" median {figure(drops.median_tps)}",
             _evidence(s, drops),
         )
-    main = max(_REASONS, key=drops.lost_by)
-    longest_s = max(drop.lasted_ms for drop in drops.all) / 1000
+    main = max(_REASONS, key=drops.share_lost_by)
+    longest_s = max(drop.duration_ms for drop in drops.all) / 1000
     times = "once" if len(drops.all) == 1 else f"{len(drops.all)} times"
     return Found(
         sentence=(
@@ -75,13 +75,13 @@ def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
         s.evidence("throughput lost to drops", drops.lost_share, "share"),
     ]
     evidence += [
-        s.evidence(f"of that while {text}", drops.lost_by(reason), "share")
+        s.evidence(f"of that while {text}", drops.share_lost_by(reason), "share")
         for reason, text in _REASONS.items()
-        if drops.lost_by(reason) > 0
+        if drops.share_lost_by(reason) > 0
     ]
-    longest = sorted(drops.all, key=lambda drop: -drop.lasted_ms)[:_DROPS_SHOWN]
+    longest = sorted(drops.all, key=lambda drop: -drop.duration_ms)[:_DROPS_SHOWN]
     evidence += [
-        Evidence(f"drop: {drop.detail}", drop.lasted_ms, "ms", None, drop.window_ms)
+        Evidence(f"drop: {drop.detail}", drop.duration_ms, "ms", None, drop.window_ms)
         for drop in sorted(longest, key=lambda drop: drop.window_ms)
     ]
     return evidence
@@ -89,12 +89,12 @@ def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
 
 def _proposals(s: Situation, drops: Drops, main: Reason) -> list[Proposal]:
     """Changes that would spread what caused most of the loss; none for locks and the unknown."""
-    saved = drops.lost_share * drops.lost_by(main) * _CREDIBLE.get(main, 0.0)
+    saved = drops.lost_share * drops.share_lost_by(main) * _CREDIBLE.get(main, 0.0)
     ratio = 1.0 / (1.0 - min(0.9, saved))
     if main in ("checkpoint sync", "kernel writeback"):
         return [*_spread(s, ratio), *_flush_early(s, ratio)]
     if main == "vacuum":
-        return _gentler_vacuum(s, ratio)
+        return _slower_vacuum(s, ratio)
     return []
 
 
@@ -132,7 +132,7 @@ def _flush_early(s: Situation, ratio: float) -> list[Proposal]:
     ]
 
 
-def _gentler_vacuum(s: Situation, ratio: float) -> list[Proposal]:
+def _slower_vacuum(s: Situation, ratio: float) -> list[Proposal]:
     limit = s.settings.number("autovacuum_vacuum_cost_limit") or -1.0
     limit = limit if limit > 0 else (s.settings.number("vacuum_cost_limit") or 200.0)
     if limit <= 100:

@@ -351,7 +351,7 @@ def _connect_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line
     """Return the median time of each phase of connecting, of groups that kept connecting."""
     rows = []
     for group in group_accounts(run, ids):
-        if not group.connects.matter:
+        if not group.connects.is_notable:
             continue
         by_phase = {
             phase: run.histogram(phase, ids, group=group.name) for phase in accounts.CONNECT_PHASES

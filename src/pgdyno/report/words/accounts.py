@@ -169,7 +169,7 @@ def connects_table(run: RunFile, slice_ids: Collection[int] | None) -> Table | N
     rows = [
         [f"{group.name}: {name}", *_figures(histogram)]
         for group in group_accounts(run, slice_ids)
-        if group.connects.matter
+        if group.connects.is_notable
         for phase, name in CONNECT_PHASES.items()
         if (histogram := run.histogram(phase, slice_ids, group=group.name)).count
     ]  # fmt: skip
