@@ -114,8 +114,8 @@ def ending_of(problem: BaseException) -> Ending:
 
 
 @dataclass
-class Left:
-    """Results that a command leaves when a problem ends it."""
+class PartialResults:
+    """Results of a command that a problem ended."""
 
     run_file: Path | None = None
     """The run file of the unfinished run."""
@@ -123,7 +123,7 @@ class Left:
     """The partial result, where it is in no run file."""
 
 
-def left_by(problem: BaseException) -> Left:
+def partial_results(problem: BaseException) -> PartialResults:
     """Return the results attached to ``problem``; handlers may add to them."""
-    left: Left = vars(problem).setdefault("left", Left())
-    return left
+    results: PartialResults = vars(problem).setdefault("partial_results", PartialResults())
+    return results

@@ -14,7 +14,7 @@ from typing import Any
 # C0 and C1; characters that change the reading order or are invisible (Unicode's Bidi_Control,
 # fillers and zero-width marks); separators that some programs treat as line ends; tags; surrogates,
 # which occur in file names that are not UTF-8.
-_UNFIT = re.compile(
+_ESCAPED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
@@ -24,7 +24,7 @@ def visible(text: str) -> str:
     """Return ``text`` with control characters and invisible characters escaped."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNFIT.sub(_escaped, text.replace("\r\n", "\n"))
+    return _ESCAPED.sub(_escape, text.replace("\r\n", "\n"))
 
 
 def visible_within(value: Any) -> Any:
@@ -38,7 +38,7 @@ def visible_within(value: Any) -> Any:
     return value
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8 (PEP 383)
         return f"\\x{code - 0xDC00:02x}"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from pgdyno.cli.printed import print_json
-from pgdyno.errors import Ending, PgdynoError, left_by
+from pgdyno.errors import Ending, PgdynoError, partial_results
 
 
 def asked_for_json(words: Sequence[str]) -> bool:
@@ -29,11 +29,11 @@ def _json_of(problem: BaseException, how: Ending, command: str | None) -> dict[s
     from pgdyno.investigate.unfinished import error_of, unfinished, without_run
     from pgdyno.record import RunFile
 
-    left = left_by(problem)
+    partial = partial_results(problem)
     result = without_run(command, how)
-    if left.run_file is not None:
-        with suppress(PgdynoError), RunFile(left.run_file) as run:
+    if partial.run_file is not None:
+        with suppress(PgdynoError), RunFile(partial.run_file) as run:
             result = unfinished(run).model_copy(update={"command": command, "error": error_of(how)})
-    if left.so_far is not None:
-        result = result.model_copy(update={"so_far": dict(left.so_far)})
+    if partial.so_far is not None:
+        result = result.model_copy(update={"so_far": dict(partial.so_far)})
     return result.to_json()

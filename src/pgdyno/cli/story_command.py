@@ -13,7 +13,7 @@ import click
 from pgdyno.cli.files import chapter_path, page_path, run_path
 from pgdyno.cli.options import output_options
 from pgdyno.cli.output import print_result
-from pgdyno.errors import PgdynoError, left_by
+from pgdyno.errors import PgdynoError, partial_results
 
 if TYPE_CHECKING:
     from pgdyno.results.story import FinishedChapter, StoryResult
@@ -60,7 +60,7 @@ def command(**given: Any) -> None:
     except BaseException as problem:
         with suppress(PgdynoError):
             output.finish()
-        left_by(problem).so_far = output.result().to_json()
+        partial_results(problem).so_far = output.result().to_json()
         raise
     output.finish()
     if output.format == "json":

@@ -28,7 +28,7 @@ from pgdyno.errors import (
     RunError,
     UsageError,
     ending_of,
-    left_by,
+    partial_results,
 )
 from pgdyno.probe import Probes, host_facts
 from pgdyno.record import Recorder
@@ -184,7 +184,7 @@ def _finished(recorder: Recorder) -> Iterator[None]:
         yield
     except BaseException as problem:
         _advise(problem, recorder.path)
-        left_by(problem).run_file = recorder.path
+        partial_results(problem).run_file = recorder.path
         ending = ending_of(problem)
         status = "interrupted" if isinstance(problem, Interrupted) else "failed"
         try:
