@@ -39,7 +39,7 @@ MEANINGS = {
     "lwlock:procarray": "snapshots",
     "lwlock:lockmanager": "the lock table",
     "lock:transactionid": "a row that another transaction changed",
-    "lock:tuple": "queue for such a row",
+    "lock:tuple": "queue for a locked row",
     "lock:relation": "a lock on a table",
     "lock:extend": "extending a table",
     "lock:advisory": "an advisory lock",

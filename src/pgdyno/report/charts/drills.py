@@ -38,7 +38,7 @@ def cut_charts(drill: DrillResult) -> list[Chart]:
             lambda cut: cut.ledger.lost_ms if cut.ledger else None, bound=drill.bound_ms,
         ),
         _chart(
-            drill, "cut-recovery", "Time until the server was up again, s",
+            drill, "cut-recovery", "Recovery time until the server answers, s",
             lambda seconds: f"{numbers.significant(seconds)} s",
             lambda cut: cut.verified.recovery_s if cut.verified else None,
         ),

@@ -279,7 +279,7 @@ def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
         key.append(Key(f"{cores:g} cores", palette.RED, "line"))
     return Chart(
         id="waits-by-setting",
-        title="Average active sessions under each setting, by what they wait for",
+        title="Average active sessions under each setting, by wait event",
         description=_waits_description(bars),
         plot=plot,
         table=figures_table("Average active sessions", head, rows),
@@ -327,5 +327,5 @@ def _waits_description(bars: Mapping[str, Mapping[str, float]]) -> str:
         most = max(bar, key=lambda event: bar[event])
         share = numbers.percent(bar[most] / sum(bar.values()))
         label = name.split(" · ")[0]
-        parts.append(f"{label}, most are in {most} ({share})")
+        parts.append(f"{label}, most are {wait_events.phrase(most)} ({share})")
     return numbers.sentence("; ".join(parts))

@@ -159,21 +159,21 @@ def _fault_terms(drill: DrillResult) -> list[tuple[str, str]]:
     summary = drill.summary()
     bound = summary.upper_bound
     terms = [
-        ("fault", drill_description(drill)),
-        ("documented", drill.bound),
-        ("settings", settings_words(drill)),
-        ("outcome", summary.sentence),
-        *((f"proof of cut {cut.number}", cut.proof.sentence) for cut in drill.cuts[:1]),
+        ("Fault", drill_description(drill)),
+        ("Documented", drill.bound),
+        ("Settings", settings_words(drill)),
+        ("Outcome", summary.sentence),
+        *((f"Proof of cut {cut.number}", cut.proof.sentence) for cut in drill.cuts[:1]),
     ]
     one = len(drill.cuts_by_variant()) == 1
     if one and bound is not None and summary.clean < summary.happened and bound < 1:
         terms.append(
             (
-                "upper bound",
+                "Upper bound",
                 f"at most {numbers.percent(bound)} of such crashes do harm, with 95 % confidence",
             )
         )
-    terms += [("minimised", sentence) for sentence in minimised_sentences(drill)]
+    terms += [("Minimised", sentence) for sentence in minimised_sentences(drill)]
     return terms
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
@@ -34,16 +34,17 @@ def shortened(text: str) -> str:
     """Return the part of ``text`` that fits a headline, up to the end of a clause if possible."""
     if len(text) <= LETTERS_MAX:
         return text
-    if clauses := [text[:end] for end in _clause_ends(text)]:
-        return max(clauses, key=len)
+    for marks in (("; ",), _ENDS):
+        if clauses := [text[:end] for end in _clause_ends(text, marks)]:
+            return max(clauses, key=len)
     return f"{text[: LETTERS_MAX - 1].rsplit(' ', 1)[0].rstrip(',;:')}…"
 
 
-def _clause_ends(text: str) -> Iterator[int]:
+def _clause_ends(text: str, marks: Sequence[str]) -> Iterator[int]:
     """Yield the ends of the clauses that fit a headline, unless they are very short."""
-    for mark in _ENDS:
+    for mark in marks:
         end = text.rfind(mark, 0, LETTERS_MAX + 1)
-        if end >= LETTERS_MAX // 3 and text.count("(", 0, end) == text.count(")", 0, end):
+        if end >= LETTERS_MAX // 5 and text.count("(", 0, end) == text.count(")", 0, end):
             yield end
 
 

@@ -44,7 +44,7 @@ CLASS_MEANING = {
 NEED_MEANING = {
     "reload": "takes effect with a reload",
     "restart": "needs a restart of the server",
-    "client": "is applied in the application or its pool, not in the server",
+    "client": "in the application or its pool, not in the server",
     "table": "is a storage parameter of the table; takes effect for new pages",
     "rewrite": "rewrites the tables under an ACCESS EXCLUSIVE lock",
     "layout": "moves files or adds a server; the server is stopped for it",
