@@ -61,5 +61,6 @@ def test_a_shorter_tail_at_a_held_rate_is_better_and_says_why() -> None:
     ],
 )
 def test_whether_both_sides_ask_for_the_same_rate(change: Change, same: bool) -> None:
-    spec = spec_from_fields({"clients": [{"arrival": {"rate": 100}}]})
+    server = {"kind": "existing", "conninfo": "host=here"}
+    spec = spec_from_fields({"server": server, "clients": [{"arrival": {"rate": 100}}]})
     assert same_rate(spec, Change(), change) == same

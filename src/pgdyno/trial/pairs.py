@@ -17,7 +17,7 @@ from typing import Any
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.failures import Failures, failures, failures_max, not_comparable
-from pgdyno.dimension import spec_with
+from pgdyno.dimension import fields_with
 from pgdyno.errors import TrustError
 from pgdyno.record.void import NOTHING_DONE
 from pgdyno.results.common import Measure
@@ -319,8 +319,10 @@ def _answer(
 def same_rate(spec: Spec, a: Change, b: Change) -> bool:
     """Return whether both changes of ``spec`` have the same rates, so that throughput is equal if
     the rates are held."""
-    arrivals = [[group.arrival for group in spec_with(spec, side).clients] for side in (a, b)]
-    return arrivals[0] == arrivals[1]
+    # Fields, not a spec: one of an existing server has no settings.
+    sides = (fields_with(spec, side)["clients"] for side in (a, b))
+    of_a, of_b = ([group.get("arrival") for group in groups] for groups in sides)
+    return of_a == of_b
 
 
 def _verdict(
