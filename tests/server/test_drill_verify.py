@@ -219,7 +219,7 @@ def test_a_page_from_the_future_is_seen(base: Base) -> None:
     assert (found.outcome, found.seen_by) == ("corrupt", "future-lsn")
     detail = next(check.detail for check in found.checks if check.name == "future-lsn")
     assert detail.startswith("1 of ")
-    assert "from 7F/1" in detail
+    assert "at 7F/1" in detail
     assert "xlog flush request 7F/1 is not satisfied" in found.server_said
 
 

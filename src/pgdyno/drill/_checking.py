@@ -66,7 +66,7 @@ class Stage(IntEnum):
     READING = 3
     """Everything else that only reads."""
     WRITING = 4
-    """What writes."""
+    """Checks that write."""
     STOPPED = 5
     """After the server has been shut down."""
 
@@ -116,7 +116,7 @@ CheckResult = tuple[bool | None, str]
 
 @dataclass(frozen=True)
 class CheckRule:
-    """One kind of check."""
+    """A kind of check."""
 
     name: str
     stage: Stage

@@ -42,7 +42,7 @@ def crash_under_load(
 
 
 class Crash:
-    """One crash: the state of the server before and after it."""
+    """A crash: the state of the server before and after it."""
 
     def __init__(self, cluster: Cluster) -> None:
         """Create it just before the crash."""

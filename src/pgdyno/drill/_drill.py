@@ -1,4 +1,4 @@
-"""One drill: a session whose server is broken and verified repeatedly.
+"""A drill: a session whose server is broken and verified repeatedly.
 
 :class:`Drill` is the tool of the faults: it starts and ends loads whose acknowledgements are stored
 outside the server, keeps the probes away from a server that is down, and restores the data

@@ -16,7 +16,7 @@ from pgdyno.server.local.leftovers import server_processes
 
 @dataclass(frozen=True)
 class Process:
-    """One process of a server."""
+    """A process of a server."""
 
     pid: int
     state: str

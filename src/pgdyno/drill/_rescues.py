@@ -56,7 +56,7 @@ class RescuedCluster:
 
 @dataclass(frozen=True)
 class Rescue:
-    """One way to make a database of the remains."""
+    """A way to make a database of the remains."""
 
     name: str
     summary: str

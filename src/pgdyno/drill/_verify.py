@@ -102,7 +102,7 @@ def _refused(recovery: Recovery) -> Verified:
 
 def _start_check(recovery: Recovery) -> Check:
     state = recovery.control_before.state
-    detail = f'{recovery.sentence}; before, the control file said "{state}"'
+    detail = f'{recovery.sentence}; the control file said "{state}" before'
     return Check("start", True, detail, recovery.seconds)
 
 

@@ -50,7 +50,7 @@ _LINES_MAX = 8
 
 
 class WalLoss(ABC):
-    """One loss of the WAL's disk: ``inject``, ``inspect``, then ``replace_disk`` after the server
+    """A loss of the WAL's disk: ``inject``, ``inspect``, then ``replace_disk`` after the server
     is down."""
 
     def __init__(self, drill: Drill) -> None:

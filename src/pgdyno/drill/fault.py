@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fault:
-    """One way to break a server."""
+    """A way to break a server."""
 
     name: str
     """Name on the command line, such as 'during-recovery'."""

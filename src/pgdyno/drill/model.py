@@ -43,7 +43,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a database that came up after a fault."""
+    """The result of a check of a database that came up after a fault."""
 
     name: str
     passed: bool | None
@@ -102,7 +102,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Cut:
-    """One repetition of a fault."""
+    """A repetition of a fault: its proof and its verification."""
 
     number: int
     fault: str

@@ -35,7 +35,7 @@ class Check(Part):
 
 
 class Cut(Part):
-    """One repetition of the drill"""
+    """A repetition of the drill"""
 
     number: int
     variant: str

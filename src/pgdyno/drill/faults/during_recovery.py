@@ -24,7 +24,7 @@ from pgdyno.server import Cluster
 from pgdyno.server.local.signals import send
 
 _LATER_KILLS = (2, 4)
-"""The fewest and most kills during recovery."""
+"""Minimum and maximum number of kills during recovery."""
 _MESSAGES = (
     "starting PostgreSQL",
     "system was interrupted",
@@ -48,7 +48,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
 
 @dataclass(frozen=True)
 class _LaterKill:
-    """One kill during recovery."""
+    """A kill during recovery."""
 
     after: str
     """The log message that it followed."""

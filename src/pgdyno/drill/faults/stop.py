@@ -49,7 +49,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
 
 @dataclass
 class _Pause:
-    """One pause of the server."""
+    """A pause of the server."""
 
     pids: list[int] = field(default_factory=list)
     states: str = ""

@@ -58,7 +58,7 @@ FAILING_DISK = "blackout:size=1GB"
 
 @dataclass(frozen=True)
 class _LostWal:
-    """One loss of the WAL's disk."""
+    """A loss of the WAL's disk."""
 
     remains: Remains
     proof: Proof
