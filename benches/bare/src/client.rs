@@ -13,12 +13,12 @@ use crate::window::Window;
 const RECEIVE_BYTES: usize = 8192;
 const PROTOCOL_VERSION: u32 = 3 << 16;
 
-/// What a client wants after it has been given bytes.
+/// Next action of a client after it has received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wants {
     /// More of the answer.
     More,
-    /// That `send` be sent.
+    /// Send the content of `send`.
     Send,
     /// Nothing, ever again.
     Nothing,
@@ -30,7 +30,7 @@ pub struct Client {
     pub socket: File,
     /// The message to send.
     pub send: Vec<u8>,
-    /// What is received goes behind the first `have` bytes.
+    /// Buffer for input; the first `have` bytes are used.
     pub receive: Vec<u8>,
     pub have: usize,
     random: Random,

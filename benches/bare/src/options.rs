@@ -9,7 +9,7 @@ usage: bare load (--socket DIR | --host ADDRESS) --port N --user NAME --database
                  [--seconds S] [--reactor epoll|io_uring]
        bare serve (--socket DIR | --host ADDRESS) --port N";
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Unix(PathBuf),
@@ -47,7 +47,7 @@ pub enum Command {
     Serve { address: Address },
 }
 
-/// What the arguments ask for, or what is wrong with them.
+/// Return the options in the arguments, or the problem in them.
 pub fn parse(arguments: &[String]) -> Result<Command, String> {
     let (command, rest) = arguments.split_first().ok_or("load or serve?")?;
     let given = Given::read(rest)?;

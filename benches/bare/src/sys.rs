@@ -11,7 +11,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// What this process has used so far, all its threads.
+    /// Return the CPU time of this process, with all its threads.
     pub fn now() -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
         // SAFETY: `usage` is valid for writes, and the call fills it whenever it returns 0.
@@ -29,7 +29,7 @@ impl Cpu {
         }
     }
 
-    /// What was used since.
+    /// Return the CPU time since then.
     pub fn since(self, before: Self) -> Self {
         Self {
             user_s: self.user_s - before.user_s,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::sys::Cpu;
 
-/// What happened within the window.
+/// Counts of the window.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     pub transactions: u64,

@@ -25,7 +25,7 @@ pub struct Sector {
 /// A cut in numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutFacts {
-    /// When the power went.
+    /// Time of the power cut.
     pub at_ns: u64,
     /// The seed that decided.
     pub seed: u64,
@@ -41,7 +41,7 @@ pub struct CutFacts {
     pub garbage: u64,
 }
 
-/// One power cut.
+/// A power cut.
 #[derive(Clone)]
 pub struct Cut {
     recording: Arc<Recording>,

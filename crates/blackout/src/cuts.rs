@@ -25,9 +25,9 @@ pub struct DiskFacts {
     pub bytes: u64,
     /// Flushes.
     pub flushes: u64,
-    /// When the recording began.
+    /// Start of the recording.
     pub first_ns: u64,
-    /// When it is last known what happened to the disk.
+    /// Last time at which the state of the disk is known.
     pub last_ns: u64,
     /// True if the recording was broken off.
     pub torn: bool,
@@ -65,7 +65,7 @@ impl DiskLogs {
         })
     }
 
-    /// What was recorded, disk by disk.
+    /// Return the recordings, by disk.
     pub fn facts(&self) -> Vec<DiskFacts> {
         self.recording
             .disks

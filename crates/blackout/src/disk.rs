@@ -178,8 +178,8 @@ mod tests {
 
     const SIZE_BYTES: u64 = 1 << 20;
 
-    fn disk(folder: &TempDir) -> Disk {
-        let image = folder.path().join("image");
+    fn disk(directory: &TempDir) -> Disk {
+        let image = directory.path().join("image");
         let file = File::create(&image).unwrap();
         file.set_len(SIZE_BYTES).unwrap();
         Disk::open(&image, Pace::new(Duration::ZERO, None)).unwrap()
@@ -187,9 +187,9 @@ mod tests {
 
     #[test]
     fn a_recording_begins_with_the_disk_as_it_is() {
-        let folder = TempDir::new().unwrap();
-        let disk = disk(&folder);
-        let path = |name: &str| folder.path().join(name);
+        let directory = TempDir::new().unwrap();
+        let disk = disk(&directory);
+        let path = |name: &str| directory.path().join(name);
         disk.write(4096, &[1; 4096]).unwrap();
         disk.start_recording(&path("base"), &path("log")).unwrap();
         disk.write(8192, &[2; 512]).unwrap();
@@ -216,10 +216,10 @@ mod tests {
 
     #[test]
     fn writes_of_several_threads_are_logged_in_the_order_of_their_ends() {
-        let folder = TempDir::new().unwrap();
-        let disk = disk(&folder);
-        let log = folder.path().join("log");
-        disk.start_recording(&folder.path().join("base"), &log)
+        let directory = TempDir::new().unwrap();
+        let disk = disk(&directory);
+        let log = directory.path().join("log");
+        disk.start_recording(&directory.path().join("base"), &log)
             .unwrap();
         thread::scope(|scope| {
             for thread in 0..4_u8 {
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn a_log_without_space_is_said_to_be_incomplete() {
-        let folder = TempDir::new().unwrap();
-        let disk = disk(&folder);
+        let directory = TempDir::new().unwrap();
+        let disk = disk(&directory);
         // /dev/full accepts no data. It exists, so the log is opened here, not by `Recorder::begin`.
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         *disk.writing() = Some(Recorder::on(full).unwrap());
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_failed_disk_does_nothing_and_keeps_what_it_had() {
-        let folder = TempDir::new().unwrap();
-        let disk = disk(&folder);
+        let directory = TempDir::new().unwrap();
+        let disk = disk(&directory);
         disk.write(0, &[1; 512]).unwrap();
         disk.fail();
         let mut buffer = [9; 512];
@@ -280,15 +280,15 @@ mod tests {
         assert_eq!(numbers, [Some(Errno::IO.raw_os_error()); 4]);
         assert_eq!(buffer, [9; 512]);
         assert_eq!(
-            fs::read(folder.path().join("image")).unwrap()[..512],
+            fs::read(directory.path().join("image")).unwrap()[..512],
             [1; 512]
         );
     }
 
     #[test]
     fn nothing_is_written_past_the_end() {
-        let folder = TempDir::new().unwrap();
-        let disk = disk(&folder);
+        let directory = TempDir::new().unwrap();
+        let disk = disk(&directory);
         assert!(disk.write(SIZE_BYTES - 511, &[1; 512]).is_err());
         disk.zero(SIZE_BYTES - 512, 4096).unwrap();
         assert_eq!(disk.image.metadata().unwrap().len(), SIZE_BYTES);

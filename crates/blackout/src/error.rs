@@ -8,9 +8,9 @@ use std::io;
 pub struct BlackoutError {
     /// Stable, for programs.
     pub code: &'static str,
-    /// What is wrong and where, without a final period.
+    /// The problem and its position, without a final period.
     pub message: String,
-    /// What to do next.
+    /// The hint.
     pub hint: Option<String>,
 }
 

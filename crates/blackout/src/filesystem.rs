@@ -29,7 +29,7 @@ const PUNCH_HOLE: i32 = 2;
 const ZERO_RANGE: i32 = 16;
 
 thread_local! {
-    /// What a read fills: kept, so that no read allocates.
+    /// Buffer for reads, kept so that no read allocates.
     static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

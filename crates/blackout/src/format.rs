@@ -51,16 +51,16 @@ impl Kind {
     }
 }
 
-/// One thing that happened to the disk.
+/// An event of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// When the disk took it up.
+    /// Start on the disk.
     pub start_ns: u64,
-    /// When it was done, just before the answer.
+    /// End, just before the answer.
     pub end_ns: u64,
-    /// Where on the disk, in bytes.
+    /// Offset on the disk, in bytes.
     pub offset: u64,
     /// Number of bytes.
     pub length: u64,

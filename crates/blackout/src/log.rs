@@ -72,7 +72,7 @@ impl DiskLog {
         }
     }
 
-    /// When it is last known what happened to the disk.
+    /// Last time at which the state of the disk is known.
     pub(crate) fn ended_ns(&self) -> u64 {
         self.records
             .last()

@@ -73,12 +73,12 @@ impl Timeline {
         }
     }
 
-    /// When each flush ended.
+    /// End of each flush.
     pub(crate) fn flush_ends_ns(&self) -> impl Iterator<Item = u64> {
         self.flushes.iter().map(|(end, _)| *end)
     }
 
-    /// What ended by this time is durable at `at_ns`.
+    /// Writes that ended by this time are durable at `at_ns`.
     fn durable_ns(&self, at_ns: u64) -> u64 {
         let ended = self.flushes.partition_point(|(end, _)| *end <= at_ns);
         ended.checked_sub(1).map_or(0, |last| self.flushes[last].1)

@@ -41,9 +41,9 @@ impl Why {
 /// A time for a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutTime {
-    /// When.
+    /// Its time.
     pub at_ns: u64,
-    /// Why then.
+    /// The reason for this time.
     pub why: Why,
     /// Writes that are pending then, on all disks.
     pub pending_writes: u64,

@@ -30,7 +30,7 @@ impl Rng {
         self.below(all) < of
     }
 
-    /// One of several.
+    /// Return one of several.
     pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }

@@ -14,11 +14,11 @@ use tempfile::TempDir;
 const DISK_BYTES: u64 = 32 << 10;
 const BASE: u8 = 0xEE;
 
-/// What happened to one disk, in the order of the ends.
+/// Events of one disk, in the order of their ends.
 #[derive(Debug, Clone)]
 struct History(Vec<Entry>);
 
-/// What the nth write wrote: a byte of its own.
+/// Content of the nth write: a byte of its own.
 fn value(history: &History, nth: usize) -> u8 {
     match history.0[nth].kind {
         Kind::Zero => 0,
@@ -114,23 +114,23 @@ fn history() -> impl Strategy<Value = History> {
 
 /// The logs and base images of some disks.
 struct Recorded {
-    folder: TempDir,
+    directory: TempDir,
     histories: Vec<History>,
     logs: DiskLogs,
 }
 
 impl Recorded {
     fn new(histories: Vec<History>) -> Self {
-        let folder = TempDir::new().expect("a folder");
+        let directory = TempDir::new().expect("a directory");
         let paths: Vec<PathBuf> = (0..histories.len())
-            .map(|disk| folder.path().join(format!("log{disk}")))
+            .map(|disk| directory.path().join(format!("log{disk}")))
             .collect();
         for (path, history) in paths.iter().zip(&histories) {
             write_log(path, history);
         }
         let logs = DiskLogs::open(&paths).expect("logs that were just written");
         Self {
-            folder,
+            directory,
             histories,
             logs,
         }
@@ -138,7 +138,7 @@ impl Recorded {
 
     /// A rolling image that is as the base.
     fn image(&self, name: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
+        let path = self.directory.path().join(name);
         fs::write(&path, vec![BASE; DISK_BYTES as usize]).unwrap();
         path
     }
@@ -291,8 +291,8 @@ proptest! {
 
     #[test]
     fn a_torn_log_ends_with_its_last_whole_record(one in history(), left_of_1000 in 0..1000u64) {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("log");
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("log");
         write_log(&path, &one);
         let whole = fs::metadata(&path).unwrap().len();
         let left = 32 + (whole - 32) * left_of_1000 / 1000;
@@ -314,14 +314,14 @@ proptest! {
 
     #[test]
     fn a_changed_byte_never_makes_up_a_record(one in history(), place in 0..1000usize, bit in 0..8u8) {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("log");
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("log");
         write_log(&path, &one);
         let mut bytes = fs::read(&path).unwrap();
         let at = 32 + (bytes.len() - 32) * place / 1000;
         bytes[at] ^= 1 << bit;
         fs::write(&path, &bytes).unwrap();
-        let image = folder.path().join("image");
+        let image = directory.path().join("image");
         fs::write(&image, vec![BASE; DISK_BYTES as usize]).unwrap();
         let logs = DiskLogs::open(&[&path]).unwrap();
         let last_ns = logs.facts()[0].last_ns;
@@ -416,8 +416,8 @@ fn seeds_keep_more_or_less_and_in_runs() {
 
 #[test]
 fn a_damaged_record_is_told_from_a_torn_end() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("log");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("log");
     let write = |end_ns| Entry {
         kind: Kind::Write,
         start_ns: end_ns - 1,
@@ -434,7 +434,7 @@ fn a_damaged_record_is_told_from_a_torn_end() {
     fs::write(&path, &bytes).unwrap();
     let logs = DiskLogs::open(&[&path]).unwrap();
     assert_eq!((logs.facts()[0].writes, logs.facts()[0].torn), (2, true));
-    let image = folder.path().join("image");
+    let image = directory.path().join("image");
     fs::write(&image, vec![BASE; DISK_BYTES as usize]).unwrap();
     let cut = logs.cut(150, 1, 512, Keep::All).unwrap();
     let error = cut.write(0, &image).unwrap_err();
@@ -456,7 +456,7 @@ fn what_cannot_be_asked_is_an_error() {
     assert!(recorded.logs.cut(91, 1, 512, Keep::All).is_err());
     assert!(recorded.logs.cut(60, 1, 1024, Keep::All).is_err());
     assert!(recorded.logs.advance(1, &image, 60).is_err());
-    let other = recorded.folder.path().join("other");
+    let other = recorded.directory.path().join("other");
     fs::write(&other, b"0123456789012345678901234567890123456789").unwrap();
     let error = DiskLogs::open(&[&other]).err().unwrap();
     assert!(

@@ -11,7 +11,7 @@ use crate::hosts::Address;
 use crate::reactor::Stream;
 use crate::socket::connect;
 
-/// How soon a server whose queue is full is asked again.
+/// Pause before the next try to connect to a server whose queue is full.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(2);
 
 /// A connected socket.

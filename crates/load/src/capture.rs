@@ -24,7 +24,7 @@ pub struct Capturing {
     /// The current row's values, one after the other, and where each ends.
     values: Vec<u8>,
     ends: Vec<usize>,
-    /// Where names are put together.
+    /// Buffer for the names.
     name: String,
 }
 

@@ -6,10 +6,10 @@ use crate::script::{
 };
 use crate::times::Times;
 
-/// How far a transaction has come on the server.
+/// Progress of a transaction on the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// When that was sent last which could commit; 0 if nothing was.
+    /// Time of the last statement that could commit; 0 if none was sent.
     pub commit_sent_ns: u64,
     /// Statements acknowledged, in the last try.
     pub statements: u16,
@@ -63,23 +63,23 @@ pub struct Client {
     pub script: usize,
     /// True if a transaction is open: intended, and neither done nor failed.
     pub open: bool,
-    /// When it should have started.
+    /// Time at which it should have started.
     pub intended_ns: u64,
-    /// When the client began to wait for a pooled connection; 0 if it did not.
+    /// Time at which the client began to wait for a pooled connection; 0 if it did not.
     pub queued_ns: u64,
-    /// When a connection was at hand.
+    /// Time at which a connection was available.
     pub granted_ns: u64,
-    /// How long a connection was being established for the open transaction alone.
+    /// Duration of connecting for the open transaction alone.
     pub connect_ns: u64,
-    /// When its first byte left; 0 if none did yet.
+    /// Time of its first byte; 0 before that.
     pub sent_ns: u64,
     /// Tries of the open transaction so far.
     pub tries: u32,
     /// Number of the transaction among the client's, from 0: `:txn`. A retry keeps it.
     pub txn: u64,
-    /// How far it has come on the server, if that is recorded.
+    /// Its progress on the server, if that is recorded.
     pub progress: Progress,
-    /// When the next transaction is intended, while the client thinks.
+    /// Intended time of the next transaction, while the client thinks.
     pub think_until_ns: u64,
     /// Values of the group's variables.
     pub variables: Variables,
@@ -100,11 +100,11 @@ pub enum Step {
     /// This statement, by its place in the script's commands, is to be sent, and its answer waited
     /// for.
     Send(usize),
-    /// This statement is to be sent within a pipeline: nothing is waited for.
+    /// Send this statement within a pipeline, without waiting.
     Pipe(usize),
-    /// `\syncpipeline`: a Sync is to be sent, and not waited for.
+    /// `\syncpipeline`: send a Sync, without waiting.
     SyncPipeline,
-    /// `\endpipeline`: a Sync is to be sent, and all answers waited for.
+    /// `\endpipeline`: send a Sync, and wait for all answers.
     EndPipeline,
     /// Nothing for this many nanoseconds.
     Sleep(u64),
@@ -320,7 +320,7 @@ impl Client {
 
 /// The clients of a plan.
 impl Plan {
-    /// Who a client is and what it executes.
+    /// Identity and script of a client.
     #[must_use]
     pub fn client_in_words(&self, client: &Client) -> String {
         let group = &self.groups[client.group];

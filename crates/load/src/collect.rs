@@ -37,7 +37,7 @@ pub struct Finished {
     pub started_ns: u64,
     /// Monotonic clock, in nanoseconds.
     pub ended_ns: u64,
-    /// As [`Collector::end_interval`] was told.
+    /// The tag passed to [`Collector::end_interval`].
     pub tag: Option<i64>,
     /// By group: clients at its end.
     pub clients: Vec<u32>,
@@ -80,7 +80,7 @@ impl Collector {
         self.first + self.pending.len() as u64 - 1
     }
 
-    /// When the current interval began.
+    /// Start of the current interval.
     #[must_use]
     pub fn current_started_ns(&self) -> u64 {
         self.pending.back().map_or(0, |current| current.started_ns)

@@ -35,7 +35,7 @@ pub enum Parameters {
     /// As text.
     #[default]
     Text,
-    /// In the binary form of their types, as the server told them.
+    /// In the binary format of their types, as reported by the server.
     Binary,
 }
 
@@ -92,7 +92,7 @@ pub struct AcksConfig {
     pub label: Option<u64>,
 }
 
-/// What the log of transactions is to hold.
+/// Content of the log of transactions.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // the keys are documented in the Python stub

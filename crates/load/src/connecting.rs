@@ -33,7 +33,7 @@ pub struct Established {
     pub tls: Option<Box<Tls>>,
     /// Whom it is to.
     pub peer: Peer,
-    /// When it got how far.
+    /// Times of its phases.
     pub marks: ConnectMarks,
 }
 
@@ -70,7 +70,7 @@ pub struct Connecting {
     failed: Vec<ConnectError>,
 }
 
-/// What the server says of itself.
+/// Parameters that the server reports.
 #[derive(Debug, Default)]
 struct Reported {
     hot_standby: Option<bool>,
@@ -98,7 +98,7 @@ impl Connecting {
         }
     }
 
-    /// Where the socket is to connect to.
+    /// Address for the socket.
     #[must_use]
     pub fn place(&self) -> Option<&Address> {
         self.route.place().map(|(_, address)| address)
@@ -219,7 +219,7 @@ impl Connecting {
         }
     }
 
-    /// What was made, when it is established.
+    /// The connection, once it is established.
     #[must_use]
     pub fn finish(self) -> Option<Established> {
         let Self {

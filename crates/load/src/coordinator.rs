@@ -15,9 +15,9 @@ use crate::sys::monotonic_ns;
 
 /// Length of an interval that is not ended early.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// How often it looks whether all clients have had their transactions.
+/// Interval of checks whether all clients have executed their transactions.
 const FINISH_LOOK_NS: u64 = 5_000_000;
-/// How often it looks whether all threads are done, once stopped.
+/// Interval of checks whether all threads have ended, after a stop.
 const DRAIN_LOOK_NS: u64 = 1_000_000;
 
 /// The state of a load.
@@ -35,19 +35,19 @@ pub enum State {
 
 /// State that the coordinator shares with the controlling thread.
 pub struct Control {
-    /// Where the load is, and where it is to go.
+    /// The present state of the load, and the required one.
     pub steering: Mutex<Steering>,
     changed: Condvar,
 }
 
-/// Where a load is, and where it is to go.
+/// The present state of a load, and the required one.
 pub struct Steering {
     /// In its life.
     pub state: State,
     /// Clients over time, by group.
     pub schedules: Vec<Schedule>,
     stop_at_ns: Option<u64>,
-    /// Why it cannot go on, if so.
+    /// The error that ends it, if any.
     pub fatal: Option<LoadError>,
 }
 
@@ -94,9 +94,9 @@ impl Control {
 
 /// Ends intervals, follows schedules, watches over the end.
 pub struct Coordinator {
-    /// What it shares with the workers.
+    /// State shared with the workers.
     pub shared: Arc<Shared>,
-    /// What it shares with the controlling thread.
+    /// State shared with the controlling thread.
     pub control: Arc<Control>,
     /// The threads that it ends.
     pub workers: Vec<JoinHandle<()>>,

@@ -7,9 +7,9 @@ use std::fmt;
 pub struct LoadError {
     /// Stable, for programs: `connection-failed`, `config-invalid` …
     pub code: &'static str,
-    /// What is wrong, without a final period.
+    /// The problem, without a final period.
     pub message: String,
-    /// What to do about it.
+    /// The hint.
     pub hint: Option<String>,
 }
 

@@ -61,7 +61,7 @@ pub struct Details {
     pub excerpt: String,
     /// Number of lines of the statement before that one.
     pub lines_before: usize,
-    /// What to do about it, where it is a matter of how pgdyno sends.
+    /// Advice, if the protocol is the reason.
     pub advice: &'static str,
 }
 

@@ -9,7 +9,7 @@ use flate2::read::ZlibDecoder;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
-/// Longest duration told apart, in nanoseconds: an hour. Longer ones count as this.
+/// Longest distinguishable duration in nanoseconds: an hour. Longer ones count as this.
 pub const DURATION_NS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 2;
 /// Longest uncompressed form that is read; one of ours has under 50 kB.
@@ -154,7 +154,7 @@ impl Histogram {
     /// From [`Histogram::encode`]'s bytes, or those of any HDR library.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The reason why the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let invalid = |why: &dyn fmt::Display| format!("not an encoded histogram: {why}");
         let plain = inflate(bytes).map_err(|error| invalid(&error))?;

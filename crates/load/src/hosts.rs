@@ -17,7 +17,7 @@ use crate::sys::monotonic_ns;
 /// Names are looked up again at most this often.
 const LOOK_UP_NS: u64 = 1_000_000_000;
 
-/// Where a socket connects to.
+/// Address of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A Unix socket's path.
@@ -195,7 +195,7 @@ fn look_up(host: &HostConfig) -> Result<Vec<Address>, String> {
     Ok(found)
 }
 
-/// One connection's way through the servers.
+/// Progress of a connection through the servers.
 #[derive(Debug, Clone)]
 pub struct Route {
     found: Arc<Found>,

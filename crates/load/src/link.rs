@@ -13,7 +13,7 @@ use crate::target::Peer;
 use crate::times::ConnectMarks;
 use crate::tls::Tls;
 
-/// What a connection is doing.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// Not connected; it tries again when its timer says so.
@@ -41,26 +41,26 @@ pub enum Doing {
 pub struct InFlight {
     /// Its place in the script's commands.
     pub command: usize,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent_ns: u64,
-    /// What the server said against it.
+    /// Error of the server.
     pub error: Option<Box<Failure>>,
-    /// What is to be stored of its rows.
+    /// Variables that its rows set.
     pub capture: Capturing,
-    /// Of COPY FROM STDIN: the row that is to be made next, and how many there are.
+    /// Of COPY FROM STDIN: number of the next row, and number of rows.
     pub rows: (u64, u64),
     /// More of them are to be sent.
     pub copying: bool,
 }
 
-/// What a pipeline still waits for.
+/// Pending answers of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// The answer to a statement, by its place in the script's commands.
     Statement {
         /// The place.
         command: usize,
-        /// When it was sent; 0 if it was not yet.
+        /// Time at which it was sent; 0 before that.
         sent_ns: u64,
     },
     /// The answer to Sync.
@@ -70,9 +70,9 @@ pub enum Awaited {
 /// Statements sent without waiting, in order, up to the answer to the last Sync.
 #[derive(Debug, Default)]
 pub struct Pipeline {
-    /// What was put into the output buffer and is not answered yet.
+    /// Messages in the output buffer without an answer yet.
     pub awaited: VecDeque<Awaited>,
-    /// Why the transaction fails, once everything is answered.
+    /// Failure of the transaction, once all is answered.
     pub failure: Option<Box<Failure>>,
 }
 
@@ -89,7 +89,7 @@ impl Pipeline {
         self.failure = None;
     }
 
-    /// What was put into the output buffer leaves now.
+    /// Send the content of the output buffer now.
     pub fn mark_sent(&mut self, now_ns: u64) {
         for awaited in self.awaited.iter_mut().rev() {
             match awaited {
@@ -116,7 +116,7 @@ pub struct Link {
     pub group: usize,
     /// True if it belongs to the group's pool; else to its client.
     pub pooled: bool,
-    /// What it is doing.
+    /// Its state.
     pub doing: Doing,
     /// The client that uses it.
     pub client: Option<Box<Client>>,
@@ -146,7 +146,7 @@ pub struct Link {
     pub adjusted: u64,
     /// Since when its client is without a connection, unless it shares those of a pool.
     pub asked_ns: u64,
-    /// How far establishing it has come.
+    /// Progress of establishing it.
     pub marks: ConnectMarks,
     /// True if it holds one of the places for connections on their way.
     pub at_gate: bool,
@@ -160,7 +160,7 @@ pub struct Link {
     pub ticket: u64,
     /// Transactions that it has executed since it was established.
     pub uses: u64,
-    /// When it becomes too old.
+    /// Time at which it becomes too old.
     pub expires_ns: u64,
     /// In a pool: since when it is idle.
     pub idle_since_ns: u64,

@@ -31,7 +31,7 @@ pub struct Load {
 pub struct Facts {
     /// The way sockets are watched: `mio` or `io_uring`.
     pub reactor: &'static str,
-    /// Why so.
+    /// The reason.
     pub reactor_why: String,
     /// CPUs that the threads are bound to, in turn.
     pub cpus: Option<Vec<usize>>,
@@ -201,7 +201,7 @@ impl Load {
         Ok(())
     }
 
-    /// Where the load is in its life.
+    /// Phase of the load.
     pub fn state(&self) -> State {
         lock(&self.running)
             .as_ref()
@@ -222,7 +222,7 @@ impl Load {
             .and_then(|running| lock(&running.control.steering).fatal.clone())
     }
 
-    /// What it is made of; `None` before the start.
+    /// Its parts; `None` before the start.
     pub fn facts(&self) -> Option<Facts> {
         let running = lock(&self.running);
         running.as_ref().map(|running| Facts {

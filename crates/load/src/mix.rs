@@ -17,7 +17,7 @@ impl Mix {
         Self { weights, total }
     }
 
-    /// How many scripts there are.
+    /// Number of scripts.
     #[must_use]
     pub fn scripts(&self) -> usize {
         self.weights.len()

@@ -44,7 +44,7 @@ impl Target {
         }
     }
 
-    /// One connection to the place whose turn it is.
+    /// A connection to the current address.
     fn attempt(&self, connecting: &mut Connecting, timeout: Duration) -> Result<(), ConnectError> {
         let until = Instant::now() + timeout;
         let failure = |connecting: &Connecting, error: &io::Error| match error.kind() {

@@ -60,7 +60,7 @@ pub struct Plan {
     pub seed: u64,
     /// The way statements are sent.
     pub protocol: Protocol,
-    /// How their parameters are.
+    /// Format of their parameters.
     pub parameters: Parameters,
     /// Tries of a transaction that fails with 40001 or 40P01, the first included; the largest number
     /// is no limit.
@@ -81,11 +81,11 @@ pub struct Plan {
     pub cpus: Option<Vec<usize>>,
     /// The threads' nice level, if not that of the process.
     pub nice: Option<i32>,
-    /// Where the ack ledger is to be, if there is to be one.
+    /// Directory of the ack ledger, if there is one.
     pub acks: Option<AcksConfig>,
     /// The first transaction that fails for good, or connection that is lost, ends the load.
     pub exit_on_abort: bool,
-    /// pgbench's log of transactions, if there is to be one.
+    /// pgbench's log of transactions, if it is written.
     pub log: Option<LogConfig>,
     /// True if each error is handed out, and not only the first of its kind.
     pub verbose_errors: bool,
@@ -95,18 +95,18 @@ pub struct Plan {
     statements: usize,
 }
 
-/// One client group.
+/// A client group.
 #[derive(Debug)]
 pub struct GroupPlan {
     /// Its name.
     pub name: String,
     /// Clients over time.
     pub schedule: Schedule,
-    /// When its transactions are due; `None` when a client's next is due with its last done.
+    /// Its arrival process; `None` for a closed loop.
     pub arrival: Option<ArrivalConfig>,
     /// Transactions that take longer are late.
     pub latency_limit_ns: u64,
-    /// What its clients share.
+    /// State shared by its clients.
     pub pool: PoolPlan,
     /// After so many transactions a connection is closed, and another made for the next.
     pub reconnect_every: u64,
@@ -118,15 +118,15 @@ pub struct GroupPlan {
     pub think_ns: u64,
     /// After so many transactions a client ends.
     pub transactions: Option<u64>,
-    /// Where its clients' randomness comes from.
+    /// Seeds of its clients.
     pub seeds: Seeds,
     /// Its scripts.
     pub scripts: Vec<ScriptPlan>,
     /// Which of them a transaction executes.
     pub mix: Mix,
-    /// What its scripts' variables are called.
+    /// Names of its scripts' variables.
     pub names: Arc<Names>,
-    /// What a new client's variables hold, except its number.
+    /// Initial values of a client's variables, except its number.
     pub variables: Variables,
     /// True if they define `:client_id`, which is then not its number.
     pub has_client_id: bool,
@@ -145,7 +145,7 @@ pub struct PoolPlan {
     pub lifetime_ns: Option<u64>,
     /// Idle time after which one is closed.
     pub idle_ns_max: Option<u64>,
-    /// What is asked of one before a client gets it, and after how long an idleness.
+    /// Query that validates a connection, and the idle time after which it is used.
     pub validation: Option<(String, u64)>,
 }
 
@@ -163,7 +163,7 @@ impl PoolPlan {
         }
     }
 
-    /// How often to look for connections that are too old, if any can be.
+    /// Interval of checks for connections that are too old, if they have a maximum age.
     #[must_use]
     pub fn sweep_ns(&self) -> Option<u64> {
         let shortest = self.lifetime_ns.into_iter().chain(self.idle_ns_max).min()?;
@@ -171,7 +171,7 @@ impl PoolPlan {
     }
 }
 
-/// One script of a group's mix.
+/// A script of a group's mix.
 #[derive(Debug)]
 pub struct ScriptPlan {
     /// Parsed.
@@ -180,9 +180,9 @@ pub struct ScriptPlan {
     pub row: usize,
     /// Row of its first statement in a tally.
     pub statement_row: usize,
-    /// What its statements can do to a transaction, by position.
+    /// Effects of its statements on a transaction, by position.
     pub effects: Vec<Effect>,
-    /// What its prepared statements are called on the server, by position.
+    /// Names of its prepared statements on the server, by position.
     pub statement_names: Vec<String>,
     /// Types of its statements' parameters, by position, once a connection has heard of them; with
     /// made-up rows, those of the first row. `None` for a type that goes as text.
@@ -295,7 +295,7 @@ impl GroupPlan {
         self.transactions.map(|each| each.saturating_mul(clients))
     }
 
-    /// What its clients take their transactions from, if it is an open loop.
+    /// Queue of its transactions, for an open loop.
     #[must_use]
     pub fn queue(
         &self,

@@ -21,7 +21,7 @@ pub struct LinkRef {
 pub struct Waiter {
     /// The client, with an open transaction that was not sent yet.
     pub client: Box<Client>,
-    /// When it gives up.
+    /// Time at which it gives up.
     pub deadline_ns: u64,
 }
 
@@ -268,7 +268,7 @@ impl Pool {
         self.queue.pop_front().map(|waiter| waiter.client)
     }
 
-    /// When the first client in the queue gives up.
+    /// Time at which the first client in the queue gives up.
     #[must_use]
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.queue.front().map(|waiter| waiter.deadline_ns)

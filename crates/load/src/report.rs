@@ -13,7 +13,7 @@ pub struct Interval {
     pub started_ns: u64,
     /// Monotonic clock, in nanoseconds.
     pub ended_ns: u64,
-    /// As [`Collector::end_interval`] was told.
+    /// The tag passed to [`Collector::end_interval`].
     pub tag: Option<i64>,
     /// Per group and script.
     pub scripts: Vec<ScriptRow>,

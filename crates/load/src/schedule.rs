@@ -6,11 +6,11 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// When the change begins, in milliseconds after the start.
+    /// Start of the change, in milliseconds after the start of the load.
     pub at_ms: u64,
     /// Clients at its end.
     pub clients: u32,
-    /// How long it takes, in milliseconds; 0 is at once.
+    /// Duration in milliseconds; 0 is at once.
     #[serde(default)]
     pub ramp_ms: u64,
 }
@@ -77,7 +77,7 @@ impl Schedule {
         from
     }
 
-    /// When the count may change next after `elapsed_ns`, both after the start; `None` if never.
+    /// Time of the next possible change after `elapsed_ns`, both since the start; `None` for never.
     #[must_use]
     pub fn next_change_ns(&self, elapsed_ns: u64) -> Option<u64> {
         let now = self.clients_at(elapsed_ns);
@@ -105,7 +105,7 @@ impl Schedule {
     }
 }
 
-/// Where a step that began `since_ns` ago at `from` clients has come.
+/// Clients of a step that began `since_ns` ago at `from` clients.
 fn along(from: u32, step: &Step, since_ns: u64) -> u32 {
     let ramp_ns = step.ramp_ms * 1_000_000;
     if since_ns >= ramp_ns {

@@ -32,7 +32,7 @@ impl Seeds {
         }
     }
 
-    /// What `:default_seed` is, unless it is defined from outside.
+    /// Value of `:default_seed`, unless the user defines it.
     #[must_use]
     pub fn default_seed(&self) -> Option<i64> {
         self.default_seed.map(u64::cast_signed)

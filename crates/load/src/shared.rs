@@ -103,7 +103,7 @@ pub struct GroupShared {
     pub pool: Mutex<Pool>,
     /// True if clients share connections.
     shares: AtomicBool,
-    /// What its clients take their transactions from, if it is an open loop.
+    /// Queue of its transactions, for an open loop.
     pub arrivals: Option<Mutex<Queue>>,
     /// Which clients may try to connect.
     pub slow_start: Mutex<SlowStart>,
@@ -230,7 +230,7 @@ pub struct Records {
 
 /// State that the threads of a load share.
 pub struct Shared {
-    /// What is to be done.
+    /// The pending command.
     pub plan: Plan,
     /// The server.
     pub target: Target,
@@ -244,18 +244,18 @@ pub struct Shared {
     logs: Mutex<Vec<Option<TransactionLog>>>,
     /// The error that ended the load, if a thread found that.
     failure: Mutex<Option<LoadError>>,
-    /// Where counts go.
+    /// Destination of the counts.
     pub collector: Mutex<Collector>,
     /// Number of the current interval. A thread looks at it before it counts anything for a client
     /// that came from another thread, so that what happened first is never counted later.
     pub interval: AtomicU64,
     /// Threads with nothing under way after [`Mail::Stop`].
     pub drained: AtomicUsize,
-    /// How the connections are, all together.
+    /// State of all connections.
     pub health: Health,
-    /// What gives a session its settings.
+    /// Statements that set a session's settings.
     settings: Mutex<Arc<str>>,
-    /// How often that has changed; 0 while sessions are as they are connected.
+    /// Number of their changes; 0 while sessions have their initial settings.
     settings_number: AtomicU64,
 }
 

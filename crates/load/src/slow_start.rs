@@ -44,7 +44,7 @@ impl SlowStart {
         open
     }
 
-    /// One that waited and may be tried now.
+    /// Return a waiting client that may try now.
     pub fn admit(&mut self, now_ns: u64) -> Option<LinkRef> {
         if !self.has_room(now_ns) {
             return None;
@@ -76,7 +76,7 @@ impl SlowStart {
         self.slow_down();
     }
 
-    /// One that was let in is not wanted any more.
+    /// Withdraw one that was admitted.
     pub fn gave_up(&mut self) {
         self.trying -= 1;
     }

@@ -44,7 +44,7 @@ pub struct ScriptTally {
     pub spans: SpanTally,
 }
 
-/// Where the time of transactions went, those done.
+/// Parts of the response time of transactions that are done.
 ///
 /// Most transactions wait for nothing but their client: their lag is their whole wait. So they are
 /// recorded once, in `lag_alone`, and zeros not at all; [`SpanTally::complete`] makes up for it.
@@ -231,7 +231,7 @@ impl GroupTally {
 pub struct ErrorKey {
     /// Group, by number.
     pub group: usize,
-    /// Where it happened.
+    /// Its position.
     pub place: Place,
     /// SQLSTATE, or a code of the engine's own such as `connection-lost`.
     pub code: Code,
@@ -255,7 +255,7 @@ impl ErrorKey {
     }
 }
 
-/// Where an error happened.
+/// Position of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
     /// In a script, by its number in the group; at a command, by its place, if at one.
@@ -299,7 +299,7 @@ pub struct ThreadTally {
     pub send_late: Histogram,
 }
 
-/// One thread's counts of one interval.
+/// Counts of one thread in one interval.
 #[derive(Debug)]
 pub struct Tally {
     /// By row: scripts of all groups, one after the other.

@@ -9,11 +9,11 @@ use crate::tls::TlsPlan;
 
 /// The servers and the role.
 pub struct Target {
-    /// Where they are.
+    /// Their addresses.
     pub hosts: Hosts,
     /// For authentication.
     pub identity: Identity,
-    /// How connections are encrypted.
+    /// Encryption of connections.
     pub tls: TlsPlan,
     /// True if encryption begins without a request for it.
     pub direct_tls: bool,
@@ -24,7 +24,7 @@ pub struct Target {
 pub struct Peer {
     /// Number of the host.
     pub host: usize,
-    /// Where that is.
+    /// Its address.
     pub address: Address,
     /// True if the connection is encrypted.
     pub encrypted: bool,

@@ -65,7 +65,7 @@ fn work(
     }
 }
 
-/// Makes the calling thread the one that worker number `thread` is to be.
+/// Make the calling thread worker number `thread`.
 fn settle(thread: usize, plan: &Plan, reactor: &mut Reactor) -> Result<(), LoadError> {
     if let Some(cpus) = &plan.cpus {
         let cpu = cpus[thread % cpus.len()];

@@ -3,17 +3,17 @@
 /// A transaction that is done: when what happened, on the monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
-    /// When it should have started.
+    /// Time at which it should have started.
     pub intended_ns: u64,
-    /// When its client began to wait for a pooled connection; 0 if it did not.
+    /// Time at which its client began to wait for a pooled connection; 0 if it did not.
     pub queued_ns: u64,
-    /// When a connection was at hand.
+    /// Time at which a connection was available.
     pub granted_ns: u64,
-    /// How long a connection was being established for it alone; a length, 0 if none was.
+    /// Duration of connecting for it alone; 0 without.
     pub connect_ns: u64,
-    /// When its first byte left; 0 if it had nothing to send.
+    /// Time of its first byte; 0 if it sent nothing.
     pub sent_ns: u64,
-    /// When its last answer was there.
+    /// Time of its last answer.
     pub done_ns: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct ConnectMarks {
     pub authenticated_ns: u64,
 }
 
-/// How long each phase of establishing a connection took; they add up to `total_ns`.
+/// Durations of the phases of establishing a connection; their sum is `total_ns`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConnectTimes {
     /// The socket, TCP or Unix.

@@ -26,10 +26,10 @@ use crate::config::{SslMode, TargetConfig, TlsVersion};
 use crate::error::LoadError;
 use verify::{Chains, Verifier, WrongName};
 
-/// What PostgreSQL is called in a handshake (ALPN).
+/// Name of PostgreSQL's protocol in a handshake (ALPN).
 const ALPN: &[u8] = b"postgresql";
 
-/// How each host's connections are encrypted.
+/// Encryption of each host's connections.
 pub struct TlsPlan {
     /// By host; or why there can be no encryption.
     hosts: Vec<Result<HostTls, LoadError>>,
@@ -154,7 +154,7 @@ impl Common {
     }
 }
 
-/// What the handshake calls the host; one that has no such name is not named.
+/// Name of the host in the handshake; omitted for a host without a valid name.
 fn name(host: &str) -> ServerName<'static> {
     let unnamed = IpAddr::from([0, 0, 0, 0]);
     ServerName::try_from(host.to_owned()).unwrap_or_else(|_| ServerName::from(unnamed))
@@ -173,7 +173,7 @@ fn versions(config: &TargetConfig) -> Vec<&'static SupportedProtocolVersion> {
     .collect()
 }
 
-/// One connection's encryption.
+/// Encryption of a connection.
 pub struct Tls {
     connection: ClientConnection,
 }
@@ -279,7 +279,7 @@ fn end_point(certificate: &CertificateDer<'_>) -> Option<Box<[u8]>> {
 pub struct TlsError {
     /// In words that follow "… : ".
     pub message: String,
-    /// What to do about it.
+    /// The hint.
     pub hint: Option<&'static str>,
 }
 

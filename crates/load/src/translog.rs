@@ -39,7 +39,7 @@ pub struct Entry {
     pub script: usize,
     /// The end of the transaction.
     pub column: Column,
-    /// Why, if it failed.
+    /// The error, if it failed.
     pub code: Option<Code>,
     /// Intended → ended.
     pub latency_ns: u64,
@@ -47,19 +47,19 @@ pub struct Entry {
     pub lag_ns: u64,
     /// Tries after the first.
     pub retries: u32,
-    /// When it ended.
+    /// Time of its end.
     pub ended_ns: u64,
 }
 
-/// One thread's file.
+/// The file of one thread.
 #[derive(Debug)]
 pub struct TransactionLog {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,
-    /// When the oldest line in the buffer must be written.
+    /// Time by which the oldest line in the buffer must be written.
     due_ns: Option<u64>,
-    /// What to add to the monotonic clock for the wall clock.
+    /// Difference of the wall clock to the monotonic clock.
     epoch_us: u64,
     columns: Columns,
     sampling: Option<(f64, Rng)>,
@@ -79,7 +79,7 @@ impl TransactionLog {
     /// Makes the files of a load's threads; those of the same name are written over, as by pgbench.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// The error of a failed write.
     pub fn create_all(config: &LogConfig, plan: &Plan) -> Result<Vec<Self>, LoadError> {
         let pid = std::process::id();
         let create = |thread| {
@@ -148,7 +148,7 @@ impl TransactionLog {
         }
     }
 
-    /// When the buffer must be written, if there is anything in it.
+    /// Time by which the buffer must be written, if it is not empty.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         self.due_ns
@@ -205,7 +205,7 @@ fn write_entry(entry: &Entry, now_us: u64, columns: Columns, out: &mut Vec<u8>) 
     out.push(b'\n');
 }
 
-/// What stands in place of the time, if the transaction was not done.
+/// The word in place of the time of a transaction that was not done.
 fn word(entry: &Entry, detailed: bool) -> Option<&'static str> {
     match (entry.column, entry.code.as_ref().map(Code::as_str)) {
         (Column::Done, _) => None,

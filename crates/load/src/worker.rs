@@ -96,7 +96,7 @@ pub struct Worker {
     ready: VecDeque<(usize, u64)>,
     /// Through which connections are made.
     gate: Gate,
-    /// Connections whose socket is to be opened.
+    /// Connections whose socket must be opened.
     to_open: VecDeque<(usize, u64)>,
     tally: Tally,
     acks: Option<AckFile>,
@@ -109,7 +109,7 @@ pub struct Worker {
     out: BytesMut,
     text: Vec<u8>,
     bound: Bound,
-    /// What TLS has decrypted.
+    /// Decrypted input.
     plain: Vec<u8>,
     rng: Rng,
     cpu: CpuTime,

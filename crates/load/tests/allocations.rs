@@ -90,9 +90,9 @@ fn allocations_of(config: &str, cycles: u64) -> usize {
 
 #[test]
 fn a_transaction_in_steady_state_allocates_nothing() {
-    let folder = std::env::temp_dir().join(format!("pgdyno-allocations-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).expect("a socket");
+    let directory = std::env::temp_dir().join(format!("pgdyno-allocations-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let listener = UnixListener::bind(directory.join(".s.PGSQL.5432")).expect("a socket");
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             std::thread::spawn(move || serve(stream));
@@ -107,7 +107,7 @@ fn a_transaction_in_steady_state_allocates_nothing() {
         for parameters in ["text", "binary"] {
             for pool in [serde_json::Value::Null, serde_json::json!({"max": 2})] {
                 let config = serde_json::json!({
-                    "target": {"hosts": [{"host": folder, "port": 5432}], "user": "u", "database": "d"},
+                    "target": {"hosts": [{"host": directory, "port": 5432}], "user": "u", "database": "d"},
                     "parameters": parameters,
                     "groups": [{
                         "name": "g", "clients": 4, "pool": pool,
@@ -119,5 +119,5 @@ fn a_transaction_in_steady_state_allocates_nothing() {
             }
         }
     }
-    std::fs::remove_dir_all(&folder).expect("removed");
+    std::fs::remove_dir_all(&directory).expect("removed");
 }

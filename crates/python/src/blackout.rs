@@ -130,7 +130,7 @@ impl DiskLogs {
     }
 }
 
-/// One power cut.
+/// A power cut.
 #[pyclass(module = "pgdyno._engine", frozen)]
 pub struct Cut {
     cut: blackout::Cut,

@@ -36,7 +36,7 @@ impl ProtocolVersion {
 pub enum Binding {
     /// Never.
     Disable,
-    /// If the server offers it.
+    /// Used if the server offers it.
     #[default]
     Prefer,
     /// Always; without it the connection fails.

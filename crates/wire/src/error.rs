@@ -18,7 +18,7 @@ pub enum ProtocolError {
     Unexpected {
         /// The message's type byte.
         tag: u8,
-        /// What the connection was doing.
+        /// State of the connection.
         during: &'static str,
     },
     /// A message's content does not follow its type's layout.

@@ -13,9 +13,9 @@ pub struct ServerMessage<'a> {
     pub message: &'a str,
     /// More about it; empty if there is nothing, as the next two.
     pub detail: &'a str,
-    /// What may help.
+    /// The server's hint.
     pub hint: &'a str,
-    /// Where it happened: functions, triggers, lines of COPY.
+    /// Context: functions, triggers, lines of COPY.
     pub context: &'a str,
     /// The character of the query, from 1, at which it happened.
     pub position: Option<u32>,

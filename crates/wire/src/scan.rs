@@ -18,12 +18,12 @@ const HEADER_BYTES: usize = 5;
 /// A read buffer above this is given back when the message in it is done.
 const KEPT_CAPACITY_BYTES: usize = 16 << 10;
 
-/// One message from the server.
+/// A message from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Its type.
     pub tag: u8,
-    /// What follows the length word; empty for a skipped row.
+    /// Content after the length word; empty for a skipped row.
     pub body: &'a [u8],
 }
 

@@ -76,7 +76,7 @@ enum State {
     Broken,
 }
 
-/// One connection's protocol state.
+/// Protocol state of a connection.
 pub struct Session {
     state: State,
     key: BackendKey,

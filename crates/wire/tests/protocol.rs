@@ -133,7 +133,7 @@ fn connected() -> Session {
         (b'K', &[0, 0, 0, 7, 0, 0, 0, 9]),
         (b'Z', b"I"),
     ] {
-        receive(&mut session, tag, body).expect("a log-in without password");
+        receive(&mut session, tag, body).expect("a login without password");
     }
     session
 }

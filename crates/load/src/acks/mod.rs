@@ -67,13 +67,13 @@ pub struct Ending {
     pub outcome: Outcome,
     /// In the ledger.
     pub column: Column,
-    /// Why, if it failed.
+    /// The error, if it failed.
     pub code: Option<Code>,
-    /// When.
+    /// Its time.
     pub ended_ns: u64,
 }
 
-/// One thread's file.
+/// The file of one thread.
 #[derive(Debug)]
 pub struct AckFile {
     path: PathBuf,
@@ -81,7 +81,7 @@ pub struct AckFile {
     buffer: Vec<u8>,
     /// Records so far.
     count: u32,
-    /// When the oldest record in the buffer must be written.
+    /// Time by which the oldest record in the buffer must be written.
     due_ns: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl AckFile {
     /// earlier loads stay.
     ///
     /// # Errors
-    /// What cannot be written.
+    /// The error of a failed write.
     pub fn create_all(directory: &Path, plan: &Plan) -> Result<Vec<Self>, LoadError> {
         fs::create_dir_all(directory).map_err(|error| unwritable(directory, &error))?;
         let clock = Clock::read();
@@ -143,7 +143,7 @@ impl AckFile {
         self.due_ns.get_or_insert(ending.ended_ns + WRITE_EVERY_NS);
     }
 
-    /// When the buffer must be written, if there is anything in it.
+    /// Time by which the buffer must be written, if it is not empty.
     #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         self.due_ns

@@ -25,7 +25,7 @@ pub struct Arrivals {
     profile: Profile,
     process: Process,
     rng: Rng,
-    /// What the profile's rate is multiplied by.
+    /// Factor on the profile's rate.
     factor: f64,
     /// The profile's integral when the factor changed last.
     since: f64,

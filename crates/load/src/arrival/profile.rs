@@ -28,7 +28,7 @@ impl Segment {
         rate * into_ns / SECOND_NS
     }
 
-    /// When so many have arrived, after its beginning.
+    /// Time from its start until so many have arrived.
     fn time_of(&self, mass: f64) -> f64 {
         let length_ns = ns(self.duration_ns);
         if mass <= 0.0 {
@@ -177,7 +177,7 @@ impl Segments {
         })
     }
 
-    /// When so many have arrived: in the first segment that reaches the number.
+    /// Time until so many have arrived: in the first segment that reaches the number.
     fn time_within(&self, count: f64) -> f64 {
         let begun = self.parts.partition_point(|(.., before)| *before < count);
         let last = self.parts[..begun].last();
@@ -192,11 +192,11 @@ impl Segments {
 pub struct Sine {
     /// The rate that it swings around.
     mean: f64,
-    /// How far, at most `mean`.
+    /// Amplitude, at most `mean`.
     amplitude: f64,
     /// Length of a swing.
     period_ns: f64,
-    /// Where in the swing it begins, in turns.
+    /// Initial phase, in turns.
     phase: f64,
 }
 

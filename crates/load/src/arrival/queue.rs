@@ -17,7 +17,7 @@ use crate::script::Rng;
 /// A transaction that is due at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival {
-    /// When, on the monotonic clock.
+    /// Time on the monotonic clock.
     pub intended_ns: u64,
     /// Its script, by number in the group.
     pub script: usize,
@@ -28,7 +28,7 @@ pub struct Arrival {
 pub struct Policy {
     /// As many wait; more than that are skipped.
     pub bound: usize,
-    /// What is later than this before it starts is skipped.
+    /// Transactions later than this before their start are skipped.
     pub limit_ns: u64,
     /// The group's scripts.
     pub mix: Mix,
@@ -43,7 +43,7 @@ pub struct Policy {
 pub struct Skip {
     /// Its script, by number in the group.
     pub script: usize,
-    /// When it was given up.
+    /// Time at which it was given up.
     pub at_ns: u64,
     /// Its number among those of the group, from 1.
     pub number: u64,
@@ -58,10 +58,10 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-/// What a thread with free clients is to do.
+/// The next action of a thread with free clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// One of them starts this, and the thread asks again.
+    /// Start this transaction, then ask again.
     Start(Arrival),
     /// Ask again at this time.
     Wait(u64),
@@ -182,7 +182,7 @@ impl Queue {
         }
     }
 
-    /// What was skipped since the last time, if it is noted.
+    /// Return the transactions skipped since the last call, if they are recorded.
     pub fn take_skips(&mut self) -> Vec<Skip> {
         std::mem::take(&mut self.skips)
     }

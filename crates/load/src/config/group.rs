@@ -112,7 +112,7 @@ pub struct PoolConfig {
     pub validation: Option<ValidationConfig>,
 }
 
-/// How a pool makes sure that a connection is still good before a client gets it.
+/// Validation of a pooled connection before a client gets it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // as above
@@ -123,7 +123,7 @@ pub struct ValidationConfig {
     pub after_idle_ms: u64,
 }
 
-/// How a group's clients connect.
+/// Connection policy of a group's clients.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)] // as above

@@ -58,7 +58,7 @@ impl SslMode {
     }
 }
 
-/// How encryption begins.
+/// Start of the encryption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // libpq's words
@@ -110,7 +110,7 @@ pub enum ProtocolVersionConfig {
     V3_2,
 }
 
-/// One server.
+/// A server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
@@ -151,7 +151,7 @@ pub struct TargetConfig {
     /// Encryption.
     #[serde(default)]
     pub sslmode: SslMode,
-    /// How it begins.
+    /// Its start.
     #[serde(default)]
     pub sslnegotiation: SslNegotiation,
     /// File with the certificates that are trusted, or `system`; `~/.postgresql/root.crt` if not

@@ -20,18 +20,18 @@ pub enum Before {
     Last,
 }
 
-/// What is put there.
+/// The inserted content.
 #[derive(Debug)]
 pub struct Addition<'a> {
     /// The key of the configuration that asks for it.
     pub name: &'static str,
     /// The command.
     pub command: &'a Command,
-    /// Where.
+    /// Its position.
     pub before: Before,
 }
 
-/// Where a script's blocks begin and end, by places in its commands.
+/// Starts and ends of a script's blocks, by indexes of its commands.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// The first BEGIN.
@@ -247,7 +247,7 @@ pub(super) mod tests {
         (scripts.remove(0), rest)
     }
 
-    /// What a script does, command by command.
+    /// The effects of a script, by command.
     pub fn texts(script: &Script) -> Vec<String> {
         let text = |command: &Command| match command {
             Command::Sql(statement) => statement.text.clone(),

@@ -11,7 +11,7 @@ pub struct Effect {
     pub opens: bool,
     /// Within a block: it may commit it.
     may_commit: bool,
-    /// What was done before it in the block is undone.
+    /// It undoes what was done before in the block.
     pub undoes: bool,
 }
 

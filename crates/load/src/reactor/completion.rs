@@ -39,7 +39,7 @@ pub(super) struct Completion {
     files: usize,
     /// Number of the socket opened last: results for an earlier one in the same place are stale.
     generation: u32,
-    /// What this pass sends, and what the last one sent.
+    /// The requests of this pass and of the last one.
     sending: Batch,
     sent: Batch,
     /// Sockets whose receive request has ended and must be made again.
@@ -47,7 +47,7 @@ pub(super) struct Completion {
     /// Requests other than sends, for the next call.
     requests: Vec<squeue::Entry>,
     results: Vec<Outcome>,
-    /// How many of `results` are done with.
+    /// Number of processed `results`.
     seen: usize,
     bell: Arc<Bell>,
     bell_watched: bool,
@@ -59,7 +59,7 @@ struct Socket {
     /// True if the kernel finds it by its slot.
     fixed: bool,
     connecting: bool,
-    /// What the socket did not take. While there is some, its being writable is watched.
+    /// Output that the socket did not accept; while there is some, its writability is watched.
     unsent: Vec<u8>,
 }
 

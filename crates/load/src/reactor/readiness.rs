@@ -21,7 +21,7 @@ pub(super) struct Readiness {
     poll: Poll,
     events: Events,
     ready: Vec<Ready>,
-    /// How many of `ready` are done with.
+    /// Number of processed entries of `ready`.
     seen: usize,
     /// The socket that is being read, and whether the server has closed its side.
     reading: Option<(usize, bool)>,
@@ -163,7 +163,7 @@ impl Readiness {
         }
     }
 
-    /// What one event of the kernel's means, except the reading that may follow.
+    /// Process one event of the kernel, except the reading that may follow.
     fn take(&mut self, index: usize) -> Option<Event> {
         let ready = &self.ready[index];
         match ready.token {

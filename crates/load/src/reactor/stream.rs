@@ -19,7 +19,7 @@ impl Stream {
     /// The result of connecting, once the socket is writable.
     ///
     /// # Errors
-    /// Why the connection was refused.
+    /// The reason why the connection was refused.
     pub fn take_error(&self) -> io::Result<()> {
         let error = match self {
             Self::Unix(stream) => stream.take_error()?,

@@ -3,7 +3,7 @@
 /// Highest number of a socket; after it they begin again.
 pub(super) const GENERATION_MAX: u32 = 0x1fff_ffff;
 
-/// What a request was for, packed into the number that comes back with its result.
+/// The purpose of a request, packed into the number that its result returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tag {
     /// Its kind.

@@ -52,14 +52,14 @@ pub(super) struct Draft<'a> {
     /// Where each step stands in the text: to the end of its meta-command. A statement without one has
     /// its own text, and nothing here but its start.
     spans: Vec<Range<usize>>,
-    /// Where the meta-command ends that is being read.
+    /// End of the meta-command that is being read.
     end: usize,
     blocks: Vec<Block>,
     pipeline: Pipeline,
     expect: Option<([u8; 5], usize)>,
-    /// Where the statement is that a `\gset` right here would belong to.
+    /// Position of the statement to which a `\gset` here would belong.
     last_statement: Option<usize>,
-    /// What it can give a value to.
+    /// Variables that it can set.
     pub(super) sets: Assigned,
     uses: Uses,
 }

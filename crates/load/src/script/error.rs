@@ -11,9 +11,9 @@ pub struct ScriptError {
     pub line: u32,
     /// Character in the line, 1-based.
     pub column: u32,
-    /// What is wrong; no final period.
+    /// The problem, without a final period.
     pub message: String,
-    /// What to write instead.
+    /// The hint.
     pub hint: Option<String>,
 }
 

@@ -90,7 +90,7 @@ pub(super) fn find(name: &str) -> Option<&'static Entry> {
 }
 
 impl Entry {
-    /// What is wrong with a call of `count` arguments, if anything.
+    /// Return the problem of a call with `count` arguments, if any.
     pub fn complaint(&self, count: usize) -> Option<String> {
         let (fewest, most) = self.arguments;
         if (fewest..=most).contains(&count) {

@@ -103,7 +103,7 @@ fn unknown(word: &str, offset: usize) -> Fault {
     }
 }
 
-/// What follows the command's name.
+/// Text after the command's name.
 struct Arguments<'a> {
     lexer: Lexer<'a>,
     name: &'a str,

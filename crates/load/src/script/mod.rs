@@ -79,12 +79,12 @@ pub const VARIABLES_MAX: usize = 4096;
 pub struct Script {
     /// Its name in results.
     pub name: String,
-    /// Where it came from, for error messages.
+    /// Its source, for error messages.
     pub file: String,
     /// What to do, in order. Jump targets are indexes into this list; a target equal to its length
     /// is the end of the script.
     pub commands: Vec<Command>,
-    /// Where each command stands in the file; same length as `commands`.
+    /// Position of each command in the file; same length as `commands`.
     pub origins: Vec<Origin>,
     /// Variables that the script uses and never sets itself, in order of first use, without the
     /// built-in ones. Whoever runs it has to define them.
@@ -114,7 +114,7 @@ impl Script {
     }
 }
 
-/// Where a command stands in its file.
+/// Position of a command in its file.
 #[derive(Debug, Clone)]
 pub struct Origin {
     /// Line, 1-based.
@@ -126,16 +126,16 @@ pub struct Origin {
     pub written: Box<str>,
 }
 
-/// One step of a script.
+/// A step of a script.
 #[derive(Debug, Clone)]
 pub enum Command {
     /// Send a statement, and wait for its answer unless in a pipeline.
     Sql(Statement),
     /// `\set`: evaluate, and keep the value.
     Set {
-        /// Where the value goes.
+        /// The variable that gets the value.
         slot: Slot,
-        /// What to evaluate.
+        /// The expression.
         expr: Expr,
     },
     /// `\sleep`.
@@ -160,7 +160,7 @@ pub enum Command {
     EndPipeline,
 }
 
-/// One SQL statement of a script.
+/// An SQL statement of a script.
 #[derive(Debug, Clone, Default)]
 pub struct Statement {
     /// As written, without the final semicolon, and without blanks and `--` comments before it (a
@@ -184,7 +184,7 @@ pub struct Statement {
     pub rows: Option<Rows>,
     /// SQLSTATE that `\expect` announced.
     pub expect: Option<[u8; 5]>,
-    /// What to do with the rows it returns.
+    /// Use of the rows that it returns.
     pub capture: Option<Capture>,
     pub(crate) pieces: Vec<Piece>,
 }
@@ -214,7 +214,7 @@ pub enum CaptureKind {
 pub struct Capture {
     /// Which rows are stored.
     pub kind: CaptureKind,
-    /// What is put before the column's name.
+    /// Prefix of the column's name.
     pub prefix: String,
 }
 
@@ -243,7 +243,7 @@ impl Capture {
 }
 
 impl Statement {
-    /// Why it cannot stand in a pipeline, if so.
+    /// The reason why it cannot be in a pipeline, if any.
     #[must_use]
     pub fn unpipable(&self) -> Option<String> {
         let what = match &self.capture {

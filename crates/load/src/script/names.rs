@@ -44,7 +44,7 @@ impl Names {
         "witness txn",
     ];
 
-    /// What the number of a row of `\rows` is called.
+    /// Name of the variable with the number of a row of `\rows`.
     pub(super) const ROW: &'static str = "row";
 
     pub(super) fn new() -> Self {
@@ -91,7 +91,7 @@ impl Names {
 #[derive(Debug)]
 pub(super) struct Scope {
     pub names: Names,
-    /// What the script being parsed uses.
+    /// Names used by the script that is being parsed.
     pub uses: Uses,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn continues_name(byte: u8) -> bool {
 pub struct Variables {
     names: Arc<Names>,
     values: Vec<Stored>,
-    /// What those in `changed` were.
+    /// Earlier values of those in `changed`.
     before: Vec<Stored>,
     changed: Vec<Slot>,
     is_changed: Vec<bool>,

@@ -99,7 +99,7 @@ const INSTEAD: [(&[&str], &str); 20] = [
     ),
 ];
 
-/// What to use instead of psql's `\word`; `None` if psql has none of that name.
+/// Return the replacement for psql's `\word`; `None` if psql has no such meta-command.
 pub(super) fn instead_of(word: &str) -> Option<&'static str> {
     let plain = word.trim_end_matches('+');
     let found = INSTEAD.iter().find(|(names, _)| names.contains(&plain));

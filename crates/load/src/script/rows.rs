@@ -41,7 +41,7 @@ pub struct Rows {
     pub(super) columns: Vec<Column>,
     /// `:row`.
     pub(super) number: Slot,
-    /// Where they stand, in a statement other than COPY.
+    /// Their position, in a statement other than COPY.
     pub(super) stand: Stand,
 }
 
@@ -129,7 +129,7 @@ impl Rows {
         (count, self.columns.len())
     }
 
-    /// Why a statement cannot have so many rows.
+    /// Return the reason why a statement cannot have so many rows.
     fn unfit(&self, is_copy: bool, others: usize, count: u64) -> Option<String> {
         if is_copy {
             return None;
@@ -188,7 +188,7 @@ impl Rows {
     /// Evaluates the columns of a row, in order.
     ///
     /// # Errors
-    /// One of them has no value.
+    /// A variable among them has no value.
     pub fn evaluate(
         &self,
         number: u64,

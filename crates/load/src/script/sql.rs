@@ -24,7 +24,7 @@ pub(super) enum Span<'a> {
 #[derive(Debug)]
 pub(super) struct RawStatement<'a> {
     pub spans: Vec<Span<'a>>,
-    /// Where its first character is that is neither blank nor comment.
+    /// Position of its first character that is neither blank nor comment.
     pub offset: usize,
     /// It has several queries, joined by `\;`.
     pub joined: bool,

@@ -19,7 +19,7 @@ pub enum Value {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// What `random_uuid()` yields; no operator takes it.
+    /// Value of `random_uuid()`; no operator accepts it.
     Uuid([u8; 16]),
 }
 

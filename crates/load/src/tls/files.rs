@@ -23,7 +23,7 @@ pub(super) struct Trusted {
     pub certificates: Vec<CertificateDer<'static>>,
     /// Revoked certificates; none if they are not to be checked.
     pub revoked: Vec<CertificateRevocationListDer<'static>>,
-    /// Where they are from, for messages.
+    /// Their source, for messages.
     pub from: String,
 }
 

@@ -37,7 +37,7 @@ pub struct FreeClients {
     /// met.
     count: usize,
     tickets: u64,
-    /// What the group's timer is set to.
+    /// The time to which the group's timer is set.
     wakes_ns: Option<u64>,
     /// Being served already, further up the stack.
     busy: bool,
@@ -75,7 +75,7 @@ impl Worker {
         self.take_arrivals(group);
     }
 
-    /// What the timer of a group's arrivals was set to has come.
+    /// Handle the timer of a group's arrivals.
     pub(super) fn on_arrival(&mut self, group: usize, at_ns: u64) {
         if self.free[group].wakes_ns == Some(at_ns) {
             self.free[group].wakes_ns = None;

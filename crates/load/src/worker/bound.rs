@@ -9,7 +9,7 @@ use crate::script::{BinaryType, Datum, EvalError, Rows, Slot};
 #[derive(Debug, Default)]
 pub struct Bound {
     bytes: Vec<u8>,
-    /// Where each value ends; `None` for NULL.
+    /// End of each value; `None` for NULL.
     ends: Vec<Option<usize>>,
     formats: Vec<Format>,
 }

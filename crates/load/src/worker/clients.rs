@@ -12,7 +12,7 @@ use crate::link::Doing;
 use crate::sys::lock;
 use crate::sys::monotonic_ns;
 
-/// How long the server may take to hear all cancel requests at the end.
+/// Time limit of all cancel requests at the end.
 const CANCEL_TIME: Duration = Duration::from_millis(1000);
 
 impl Worker {

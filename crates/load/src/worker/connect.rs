@@ -16,7 +16,7 @@ use crate::tally::{ErrorKey, Place};
 
 /// Most sockets that are opened in one pass of the loop.
 const OPENED_PER_PASS: usize = 64;
-/// How soon a server whose queue is full is asked again, on average.
+/// Mean pause before the next try to connect to a server whose queue is full.
 const QUEUE_FULL_PAUSE_NS: u64 = 5_000_000;
 /// There is nothing that waiting could help.
 const TOO_MANY_FILES: Code = Code::Own("too-many-files");
@@ -116,7 +116,7 @@ impl Worker {
         }
     }
 
-    /// What came on a connection that is being made.
+    /// Process input on a connection that is being established.
     pub(super) fn on_connecting(&mut self, slot: usize, bytes: &[u8]) {
         let now_ns = monotonic_ns();
         let Some(connecting) = &mut self.links[slot].connecting else {

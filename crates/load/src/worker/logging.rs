@@ -39,7 +39,7 @@ impl Worker {
         }
     }
 
-    /// What open loops skipped before any client took it.
+    /// Transactions that open loops skipped before a client took them.
     pub(super) fn log_skips(&mut self) {
         let Some(log) = &mut self.log else { return };
         for (state, group) in self.shared.groups.iter().zip(&self.shared.plan.groups) {

@@ -84,7 +84,7 @@ impl Worker {
         self.acquire_again(client, now_ns);
     }
 
-    /// True if an idle connection has been idle for so long that it is to be validated first.
+    /// True if a connection has been idle for so long that it must be validated first.
     fn is_doubtful(&self, slot: usize, now_ns: u64) -> bool {
         let link = &self.links[slot];
         let idle_ns = now_ns.saturating_sub(link.idle_since_ns);
@@ -285,7 +285,7 @@ impl Worker {
         }
     }
 
-    /// True if a connection is to be replaced by another: it is too old, or was used often enough.
+    /// True if a connection must be replaced: it is too old, or was used often enough.
     pub(super) fn is_worn(&self, slot: usize, now_ns: u64) -> bool {
         let link = &self.links[slot];
         let most = self.shared.plan.groups[link.group].reconnect_every;

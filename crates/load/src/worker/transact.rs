@@ -329,7 +329,7 @@ impl Worker {
         }
     }
 
-    /// What failed for good ends the load, if that is wanted.
+    /// End the load after a final failure, if the options require it.
     pub(super) fn abort_if_asked(&mut self, slot: usize, failure: &Failure) {
         let shared = &self.shared;
         let link = &self.links[slot];

@@ -46,12 +46,12 @@ impl Worker {
     }
 }
 
-/// What cannot be sent.
+/// The error of a statement that cannot be sent.
 fn unsendable(error: ProtocolError) -> Box<Failure> {
     Failure::own("statement-unsendable", error.to_string())
 }
 
-/// What cannot be made up.
+/// The error of rows that cannot be generated.
 fn unmade(error: EvalError) -> Box<Failure> {
     Failure::own("script-error", error.to_string())
 }
