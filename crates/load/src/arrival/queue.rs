@@ -58,7 +58,7 @@ pub struct Counts {
     pub skipped: u64,
 }
 
-/// The next action of a thread with free clients.
+/// The next action of a thread whose number of free clients is not 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// Start this transaction, then ask again.
