@@ -36,7 +36,7 @@ def shell(
     words = " ".join(arguments)
     return subprocess.run(
         ["bash", "-c", f"{PGDYNO} {words} {redirection}"],
-        capture_output=True, text=True, errors="replace", timeout=60,
+        capture_output=True, text=True, errors="replace", timeout=300,
         env=os.environ | environment,
     )  # fmt: skip
 
@@ -100,7 +100,7 @@ def test_names_that_are_not_utf8() -> None:
         ([b"show", b"absent\xff"], rb"absent\xff"),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "pgdyno", *arguments], capture_output=True, timeout=60
+            [sys.executable, "-m", "pgdyno", *arguments], capture_output=True, timeout=300
         )
         assert b"internal" not in done.stderr
         assert b"\x1b" not in done.stdout + done.stderr

@@ -74,7 +74,7 @@ def servers_below(home: Path) -> list[str]:
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = entry.read_bytes().replace(b"\0", b" ").decode()
+            line = os.fsdecode(entry.read_bytes().replace(b"\0", b" "))
         except OSError:
             continue
         if str(home) in line:

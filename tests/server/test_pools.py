@@ -107,13 +107,12 @@ def test_a_connection_that_is_no_longer_good_costs_no_transaction(pg: Cluster) -
     pool = {"max": 2, "validation": {"query": "select 1/0", "after_idle_ms": 0}}
     load = backends.config(SELECT, clients=2, threads=2, pool=pool, arrival=arrival(100))
     with Run(load) as run:
-        run.wait_for_more("done", 20)
+        run.wait_for_more("reconnects", 10)
     run.assert_balanced()
     assert run.total["failed"] == 0
     # Every one that was idle was found bad and replaced, and its client waited for the other.
     assert run.errors["22012", False, False] >= 10
     assert {row["script"] for i in run.intervals for row in i["errors"]} == {""}
-    assert run.total["reconnects"] >= 10
     assert run.histogram("pool_wait").max > 0
 
 

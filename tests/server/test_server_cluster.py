@@ -75,7 +75,7 @@ def processes_in(data_dir: Path, program: str = "") -> list[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             inside = str((entry / "cwd").readlink()).startswith(str(data_dir))
-            if inside and program in (entry / "cmdline").read_text():
+            if inside and program.encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except OSError:
             continue
