@@ -181,45 +181,14 @@ class _Investigation:
 
     def _next_proposal(self) -> AssessedProposal | None:
         """Return the best untried proposal within the durability limit that can be measured."""
-        below_floor = []
         for proposal in self._untried():
             if not within(proposal.durability_class, self._limits.allow):
                 continue
             why_not = self._obstacle(proposal)
-            if why_not is not None:
-                self._leave_out(proposal, why_not)
-            elif self._worth_measuring(proposal):
+            if why_not is None:
                 return proposal
-            else:
-                below_floor.append(proposal)
-        if below_floor and self._remeasure_noise(below_floor[0]):
-            return below_floor[0]
-        for proposal in below_floor:
-            self._leave_out(proposal, "not measured: its predicted gain is below the noise floor")
+            self._leave_out(proposal, why_not)
         return None
-
-    def _remeasure_noise(self, proposal: AssessedProposal) -> bool:
-        """Measure the noise floor with more pairs, if there is time; return whether the proposal is
-        worth measuring then."""
-        pairs = 2 * PAIRS_MIN
-        noise_s = pairs * self._plain_pair_s
-        if not self._time_for(
-            self._question(proposal), spare_trials=self._rechecks_due() + 1, extra_s=noise_s
-        ):
-            return False
-        self._noise = measure_noise(
-            self._session,
-            self._slice_s,
-            self._rng,
-            deadline_s=self._deadline_s,
-            change=self._progress.state,
-            pairs_max=pairs,
-        )
-        return self._worth_measuring(proposal)
-
-    def _worth_measuring(self, proposal: AssessedProposal) -> bool:
-        gain = proposal.predicted_ratio - 1
-        return proposal.remedy.guards or gain >= self._noise.throughput.half_width
 
     def _obstacle(self, proposal: AssessedProposal) -> str | None:
         """Return the reason why the proposal cannot be measured; ``None`` if it can."""
@@ -344,8 +313,7 @@ class _Investigation:
     def _run(self, question: Question) -> Answer:
         """Run a trial. More than six pairs are measured only if enough time is left for the
         others."""
-        untried = [c for c in self._untried() if self._worth_measuring(c)]
-        measurable = [c for c in untried if not self._obstacle(c)]
+        measurable = [each for each in self._untried() if not self._obstacle(each)]
         open_trials = self._rechecks_due() + len(measurable)
         left_s = self._deadline_s - time.monotonic()
         share_s = max(left_s / (1 + open_trials), question.pair_seconds * PAIRS_MIN)
@@ -357,9 +325,8 @@ class _Investigation:
             rng=self._rng,
         )
 
-    def _time_for(self, question: Question, *, spare_trials: int = 0, extra_s: float = 0.0) -> bool:
-        trials_s = PAIRS_MIN * (question.pair_seconds + spare_trials * self._plain_pair_s)
-        needed_s = trials_s + extra_s
+    def _time_for(self, question: Question, *, spare_trials: int = 0) -> bool:
+        needed_s = PAIRS_MIN * (question.pair_seconds + spare_trials * self._plain_pair_s)
         return time.monotonic() + needed_s <= self._deadline_s
 
     @property

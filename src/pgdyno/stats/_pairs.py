@@ -91,6 +91,14 @@ def paired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
     return Effect(math.exp(mean), math.exp(mean - half), math.exp(mean + half), pairs, log_sd)
 
 
+def geometric_mean(values: Sequence[float]) -> float:
+    """Return the geometric mean of positive values. The means of b and a in pairs have the ratio
+    that ``paired_effect`` returns, which arithmetic means have not. ValueError without values."""
+    if not values:
+        raise ValueError("no values have no mean")
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
 def noise_floor(a: Sequence[float], b: Sequence[float]) -> NoiseFloor:
     """Return the noise floor from pairs of identical slices. ValueError as in ``paired_effect``.
 
@@ -112,25 +120,38 @@ def decide(
 ) -> Verdict:
     """Return the verdict about the effect.
 
-    - no difference: the whole interval lies within ±max(effect_matters, noise). The interval shows
-      that a difference is too small to matter; a lack of significance does not.
+    - no difference: the whole interval lies within ±effect_matters. The interval shows that a
+      difference is too small to matter; a lack of significance does not.
     - better, worse: the interval excludes 1, and the effect exceeds the noise floor.
     - inconclusive: anything else.
+
+    The noise floor never widens the margin of "no difference". It is an interval of identical
+    slices, and the noisier the machine, the wider it is.
     """
-    mean = math.log(effect.ratio)
     low, high = math.log(effect.lo), math.log(effect.hi)
-    floor = math.log1p(noise.half_width) if noise else 0.0
-    bound = max(math.log1p(effect_matters), floor)
+    matters = math.log1p(effect_matters)
     measured = f"{effect_words(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
-    if -bound <= low and high <= bound:
-        within = f"all within ±{percent_words(math.expm1(bound))}"
+    if -matters <= low and high <= matters:
+        within = f"all within ±{percent_words(effect_matters)}"
         return Verdict("no difference", None, f"no difference: {measured}, {within}")
-    if (low > 0 or high < 0) and abs(mean) > floor:
-        outcome: Outcome = "better" if (mean > 0) == higher_is_better else "worse"
-        beyond = f"; identical slices differ by up to {percent_words(math.expm1(floor))}"
-        return Verdict(outcome, None, f"{outcome}: {measured}{beyond if noise else ''}")
-    # An interval of this half-width would exclude 1, or lie within the bound.
-    target = max(abs(mean) if abs(mean) > floor else 0.0, bound - abs(mean))
+    floor = math.log1p(noise.half_width) if noise else 0.0
+    differ = f"identical slices differ by up to {percent_words(math.expm1(floor))}"
+    if not (low > 0 or high < 0):
+        return _inconclusive(effect, matters, measured)
+    if abs(math.log(effect.ratio)) <= floor:
+        return _inconclusive(effect, matters, f"{measured}, and {differ}")
+    outcome: Outcome = "better" if (effect.ratio > 1) == higher_is_better else "worse"
+    beyond = f"; {differ}" if noise else ""
+    return Verdict(outcome, None, f"{outcome}: {measured}{beyond}")
+
+
+def _inconclusive(effect: Effect, matters: float, measured: str) -> Verdict:
+    """Return the verdict with the pairs that would decide. ``matters`` is a log ratio."""
+    mean = abs(math.log(effect.ratio))
+    # An interval of this half-width would exclude 1, or lie within the margin.
+    target = max(mean, matters - mean) if effect.lo <= 1 <= effect.hi else matters
+    if effect.log_half_width <= target:
+        return Verdict("inconclusive", None, f"inconclusive: {measured}; longer slices are needed")
     more = pairs_needed(effect.log_sd, target, pairs_done=effect.pairs)
     rest = more_pairs_words(more) if more else "more pairs are unlikely to decide it"
     return Verdict("inconclusive", more, f"inconclusive: {measured}; {rest}")

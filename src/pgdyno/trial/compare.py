@@ -100,24 +100,17 @@ def slice_seconds(budget_s: float) -> float:
 
 
 def measure_noise(
-    session: Session,
-    seconds: float,
-    rng: random.Random,
-    *,
-    deadline_s: float,
-    change: Change | None = None,
-    pairs_max: int = PAIRS_MIN,
+    session: Session, seconds: float, rng: random.Random, *, deadline_s: float
 ) -> Noise:
-    """Measure the noise floor: the difference between identical slices under ``change``."""
+    """Measure the noise floor: the difference between identical slices."""
     session.watcher.phase("measuring the noise floor")
-    same = change or Change()
     question = Question(
         kind="noise",
         title="identical slices",
-        a=same,
-        b=same,
+        a=Change(),
+        b=Change(),
         seconds=seconds,
-        pairs_max=pairs_max,
+        pairs_max=PAIRS_MIN,
     )
     answer = run_trial(session, question, noise=None, deadline_s=deadline_s, rng=rng)
     return Noise(

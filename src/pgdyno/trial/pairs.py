@@ -29,6 +29,7 @@ from pgdyno.stats import (
     NoiseFloor,
     Verdict,
     decide,
+    geometric_mean,
     needs_more_pairs,
     paired_effect,
 )
@@ -64,13 +65,13 @@ class Answer:
 
     @property
     def baseline_tps(self) -> float:
-        """Mean throughput without the change, as results have it."""
-        return round(_mean(self.tps_a), 2)
+        """Throughput without the change, as results have it: the geometric mean of the slices."""
+        return round(geometric_mean(self.tps_a), 2)
 
     @property
     def changed_tps(self) -> float:
-        """Mean throughput with the change, as results have it."""
-        return round(_mean(self.tps_b), 2)
+        """Throughput with the change, as results have it: the geometric mean of the slices."""
+        return round(geometric_mean(self.tps_b), 2)
 
     @property
     def gain(self) -> str:
@@ -350,14 +351,10 @@ def _columns(answer: Answer) -> dict[str, Any]:
         "latency_p99_ratio": rounded(latency.ratio),
         "latency_p99_ratio_lo": rounded(latency.lo),
         "latency_p99_ratio_hi": rounded(latency.hi),
-        "baseline_tps": _mean(answer.tps_a),
-        "changed_tps": _mean(answer.tps_b),
+        "baseline_tps": geometric_mean(answer.tps_a),
+        "changed_tps": geometric_mean(answer.tps_b),
         "compared": answer.measure,
         "verdict": answer.verdict.outcome,
         "pairs_needed": answer.verdict.pairs_needed,
         "sentence": answer.verdict.sentence,
     }
-
-
-def _mean(values: tuple[float, ...]) -> float:
-    return sum(values) / len(values)

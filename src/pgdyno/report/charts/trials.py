@@ -208,7 +208,8 @@ def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     plot.line(ends, [effect.ratio] * 2, line_color=palette.ORANGE, line_width=2)
     noise = summary.noise_half_width
     if noise is not None:
-        plot.varea(ends, [1 - noise] * 2, [1 + noise] * 2, fill_color=palette.GREY, fill_alpha=0.3)
+        plot.varea(ends, [1 / (1 + noise)] * 2, [1 + noise] * 2, fill_color=palette.GREY,
+                   fill_alpha=0.3)  # fmt: skip
         key.append(Key("noise floor: identical slices", palette.GREY, "shade"))
     plot.add_layout(Span(dimension="width", location=1, line_color=palette.GREY, line_width=1.5))
     plot.x_range = Range1d(start=ends[0], end=ends[1])
