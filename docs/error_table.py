@@ -27,7 +27,7 @@ STATUSES = {
 
 @dataclass(frozen=True, order=True)
 class Row:
-    """One error: of which code and class, what it says, what it advises ('' for nothing)."""
+    """An error: code, class, message and hint ('' for none)."""
 
     code: str
     kind: str
@@ -44,7 +44,7 @@ class Found:
 
 
 def found() -> Found:
-    """What the package raises on purpose."""
+    """Errors that the package raises on purpose."""
     trees = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
     kinds = _kinds(trees.values())
     result = Found()
@@ -166,7 +166,7 @@ def _table_of(
 
 
 def _values(value: ast.expr, within: ast.FunctionDef | None, tree: ast.Module) -> list[ast.expr]:
-    """What an expression may stand for."""
+    """Texts that an expression may stand for."""
     if isinstance(value, ast.IfExp):
         return [*_values(value.body, within, tree), *_values(value.orelse, within, tree)]
     if not isinstance(value, ast.Name) or within is None:
@@ -195,7 +195,7 @@ def _passed(name: str, function: ast.FunctionDef, tree: ast.Module) -> Iterator[
 
 
 def _assigned(name: str, scope: ast.AST) -> ast.expr | None:
-    """What is assigned to a name in a function, or in a module."""
+    """Values assigned to a name in a function or a module."""
     for node in ast.walk(scope):
         if isinstance(node, ast.Assign) and any(_name_of(each) == name for each in node.targets):
             return node.value

@@ -53,8 +53,7 @@ def man_pages() -> dict[str, str]:
 
 
 def guides() -> dict[Path, str]:
-    """Where each page of docs/ stands in the package → the link that leads to it, by which the
-    build takes it along."""
+    """Path of each page of docs/ in the package → the link by which the build includes it."""
     pages = (ROOT / "docs").rglob("*.md")
     places = {page: GUIDES / page.relative_to(ROOT / "docs") for page in pages}
     return {place: os.path.relpath(page, place.parent) for page, place in places.items()}

@@ -1,4 +1,4 @@
-"""Where the ``pgdyno`` command begins, also as ``python -m pgdyno``.
+"""Entry point of the ``pgdyno`` command, also as ``python -m pgdyno``.
 
 A session has its own way to be stopped, with all that it puts away (``conduct.interrupt``). Outside
 of one there is nothing to put away: a stop signal ends the process, with one line. That is settled

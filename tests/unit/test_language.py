@@ -1,4 +1,5 @@
-"""The words that user-visible text avoids: help, messages, hints and documentation.
+"""The words that user-visible text avoids: help, messages, hints and documentation; and the words
+that no docstring and no doc comment begins with.
 
 ``_STILL`` lists the words that a room or page may still use. Remove a word there once it is gone.
 """
@@ -84,6 +85,47 @@ def test_a_room_uses_no_banned_word(room: str) -> None:
 
 def test_the_exceptions_name_rooms() -> None:
     assert set(_STILL) <= set(_ROOMS)
+
+
+_OPENING = re.compile(r"(?:What|Who|How|Whether|Why|Where|When|That|If|One)\b")
+"""A docstring begins with a verb, or a noun that says what the thing is."""
+
+
+def _bare_strings(module: Path) -> Iterator[str]:
+    """Docstrings of a Python file, those of constants and fields included."""
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield str(node.value.value)
+
+
+def _doc_comments(module: Path) -> Iterator[str]:
+    """First lines of the doc comments of a Rust file."""
+    before = None
+    for line in module.read_text().splitlines():
+        found = re.match(r"\s*//[/!] ?(.*)", line)
+        if found and not before:
+            yield found[1]
+        before = found
+
+
+def _badly_opened(openings: Iterator[str]) -> list[str]:
+    return [text for text in openings if _OPENING.match(text)]
+
+
+@pytest.mark.parametrize("top", ["src", "benches", "docs"])
+def test_docstrings_begin_with_a_verb_or_a_noun(top: str) -> None:
+    found = {each: _badly_opened(_bare_strings(each)) for each in (_ROOT / top).rglob("*.py")}
+    assert not {str(each): texts for each, texts in found.items() if texts}
+
+
+def test_doc_comments_begin_with_a_verb_or_a_noun() -> None:
+    modules = [each for top in ("crates", "benches") for each in (_ROOT / top).rglob("*.rs")]
+    found = {each: _badly_opened(_doc_comments(each)) for each in modules}
+    assert not {str(each): texts for each, texts in found.items() if texts}
+
+
+def test_a_bad_opening_is_found() -> None:
+    assert _badly_opened(iter(["What it is.", "Whatever", "A thing"])) == ["What it is."]
 
 
 def test_a_banned_word_is_found() -> None:

@@ -1,4 +1,4 @@
-//! One client: its connection, where it is in its transaction, and what it has yet to read.
+//! A client: its connection, its position in the transaction, and what it has yet to read.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! What is measured: from the moment when every client has had its first transaction, for the
+//! The measured period: from the moment when every client has had its first transaction, for the
 //! seconds asked for. The first ones make statements and warm the server's caches.
 
 use std::time::{Duration, Instant};

@@ -342,8 +342,8 @@ impl Plan {
         &self.groups[client.group].scripts[client.script]
     }
 
-    /// What a client executes at a place among its script's commands, if that is a statement; and
-    /// the script.
+    /// Statement that a client executes at an index of its script's commands, and the script; `None`
+    /// if the command is no statement.
     #[must_use]
     pub fn statement_of(
         &self,

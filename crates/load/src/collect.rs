@@ -102,7 +102,7 @@ impl Collector {
         }
     }
 
-    /// What of an open loop became due in the current interval, of the script of this row.
+    /// Add the transactions of this row's script that became due in the current interval (open loop).
     pub fn count_arrivals(&mut self, row: usize, counts: Counts) {
         if let Some(current) = self.pending.back_mut() {
             current.arrivals.push((row, counts));

@@ -61,7 +61,7 @@ pub struct Connecting {
     scanner: Scanner,
     tls: Option<Box<Tls>>,
     marks: ConnectMarks,
-    /// When there must be an answer from this place; 0 until its socket is opened first.
+    /// Deadline for an answer from this address; 0 until its socket is opened for the first time.
     until_ns: u64,
     /// True if its socket is there.
     has_socket: bool,
@@ -115,7 +115,7 @@ impl Connecting {
         self.has_socket
     }
 
-    /// When there must be an answer from this place, the socket of which is opened now.
+    /// Return the deadline for an answer from this address, whose socket is opened now.
     pub fn allow_until(&mut self, until_ns: u64) -> u64 {
         if self.until_ns == 0 {
             self.until_ns = until_ns;
@@ -282,7 +282,7 @@ impl Connecting {
         Ok(())
     }
 
-    /// What was said over TLS, which may have just been set up.
+    /// Handle data received over TLS, which may have just been set up.
     fn on_opened(
         &mut self,
         tls: &Tls,

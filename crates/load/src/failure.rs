@@ -42,7 +42,7 @@ pub struct Failure {
     pub code: Code,
     /// In words.
     pub message: String,
-    /// Where in the script: a place among its commands.
+    /// Index of the command in the script.
     pub command: Option<usize>,
     /// Further details.
     pub details: Details,

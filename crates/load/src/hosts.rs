@@ -137,7 +137,7 @@ impl Hosts {
         route
     }
 
-    /// Why no address of a host is known, for each of which that is so.
+    /// Reasons why no address is known, for the hosts without one.
     #[must_use]
     pub fn unknown(&self) -> Vec<String> {
         let found = lock(&self.found);
@@ -263,7 +263,7 @@ impl Route {
         self.begin_or_begin_again()
     }
 
-    /// Where a standby is only preferred, all are asked once more, for any.
+    /// Begin, or try all hosts once more for any server if a standby is only preferred.
     fn begin_or_begin_again(&mut self) -> bool {
         if self.at >= self.order.len() && self.attrs == SessionAttrs::PreferStandby {
             self.attrs = SessionAttrs::Any;

@@ -132,13 +132,13 @@ pub struct Link {
     pub scanner: Scanner,
     /// The transaction status that the server reported last.
     pub status: TransactionStatus,
-    /// What opened the block that it is in, by its place in the script's commands, where that is known.
+    /// Index of the script's command that opened the current transaction block, if known.
     pub opened_by: Option<usize>,
     /// The statement under way, outside of a pipeline.
     pub statement: InFlight,
     /// Statements under way within a pipeline.
     pub pipeline: Pipeline,
-    /// What ROLLBACK is sent for; or a fatal error, after which the server closes the connection.
+    /// Error for which ROLLBACK is sent, or a fatal one, after which the server closes the connection.
     pub failure: Option<Box<Failure>>,
     /// Statements known to the server, one bit each.
     pub prepared: Prepared,

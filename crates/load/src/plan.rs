@@ -394,7 +394,7 @@ fn plan_scripts(
     Ok(scripts)
 }
 
-/// What a new client's variables hold, except its number: what the configuration says goes first.
+/// Values of a new client's variables, except its number. Those of the configuration go first.
 fn first_values(
     names: &Arc<Names>,
     config: &GroupConfig,
@@ -444,8 +444,8 @@ fn parse_scripts(config: &GroupConfig) -> Result<(Vec<Script>, Arc<Names>), Scri
     Ok((scripts, names))
 }
 
-/// What a statement is called on the server. A pooler may hand us a session that another load has
-/// used: a name that says nothing of the text would execute what that one prepared under it.
+/// Name of a prepared statement on the server. A pooler may assign a session that another load has
+/// used: a name that does not depend on the text could execute a statement of that load.
 fn prepared_name(row: usize, statement: &Statement) -> String {
     let mut hasher = DefaultHasher::new();
     statement.parameterized.hash(&mut hasher);

@@ -199,8 +199,8 @@ impl Pool {
         Some(self.next_thread)
     }
 
-    /// When waiting clients may have a connection opened for them, if only a pause after a failure
-    /// keeps them from it.
+    /// Time at which a connection may be opened for waiting clients, if only a pause after a failure
+    /// prevents it now.
     #[must_use]
     pub fn opens_at_ns(&self) -> Option<u64> {
         let waits = self.wants_more() && self.max.is_some_and(|max| self.open < max);

@@ -297,8 +297,8 @@ fn error_row(plan: &Plan, key: &ErrorKey, count: u64, seen: &Seen) -> ErrorRow {
     }
 }
 
-/// What an error is at: the statement alone where the server refused it, and where we did, with its
-/// `\gset` or `\rows`; or a meta-command.
+/// Text that an error refers to: the statement alone if the server refused it; with its `\gset` or
+/// `\rows` if pgdyno did; or a meta-command.
 fn text_at_fault<'a>(command: &'a Command, origin: Option<&'a Origin>, code: &Code) -> &'a str {
     let written = origin.map_or("", |origin| &origin.written);
     match (command, code) {

@@ -309,7 +309,7 @@ impl Shared {
         self.settings_number.load(Ordering::Acquire)
     }
 
-    /// What a session executes to have the settings of the number that comes with it.
+    /// Number of the current session settings, and the SQL that a session executes to have them.
     pub fn session_settings(&self) -> (u64, Arc<str>) {
         let settings = lock(&self.settings);
         (self.settings_number(), Arc::clone(&settings))

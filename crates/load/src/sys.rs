@@ -1,4 +1,4 @@
-//! What the standard library does not ask of the operating system: the monotonic clock as a number,
+//! System calls that the standard library lacks: the monotonic clock as a number,
 //! this thread's CPU time, its CPU and its priority, how long it waited for a CPU, more open files, a
 //! bell that wakes another thread, an alarm to the nanosecond, and locks that outlive a panic.
 #![allow(unsafe_code)]

@@ -345,7 +345,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What a message means for the connection. Only [`Event::Ready`] makes it go on.
+    /// Handle a message of the server. Only [`Event::Ready`] makes the connection continue.
     fn on_event(
         &mut self,
         slot: usize,

@@ -1,4 +1,4 @@
-//! What scripts become: statements, parameters, jumps; and how mistakes are reported.
+//! Parsed scripts: statements, parameters, jumps; and the errors of wrong ones.
 
 use pgdyno_load::script::{
     BUILTIN_NAMES, CaptureKind, Command, Group, HEIGHT_MAX, NESTING_MAX, Names, SCRIPT_BYTES_MAX,

@@ -40,7 +40,7 @@ class _Notes(Silent):
 
 
 class _Lines:
-    """One line per phase, per second of its progress, and per ``every_s`` of load."""
+    """A line per phase, per second of its progress, and per ``every_s`` of load."""
 
     def __init__(self, every_s: float, timestamps: bool = False) -> None:
         self._timestamps = timestamps

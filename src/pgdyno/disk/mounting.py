@@ -42,7 +42,7 @@ _SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"
 
 @dataclass(frozen=True)
 class Mount:
-    """One line of the kernel's table of mounts."""
+    """A line of the kernel's table of mounts."""
 
     point: str
     fs: str

@@ -53,7 +53,7 @@ INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
 class RunFile(Latencies):
-    """One run file, open for reading. Threads may share it. Also a context manager."""
+    """A run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
         """Open ``path``. UsageError if it is missing, foreign, damaged or of a newer pgdyno."""

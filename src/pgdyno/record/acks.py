@@ -51,7 +51,7 @@ class AckScript:
 
 @dataclass(frozen=True)
 class AckLoad:
-    """One load that wrote into the directory."""
+    """A load that wrote into the directory."""
 
     threads: int
     seed: int

@@ -104,7 +104,7 @@ class StoredLedger(TypedDict):
 
 
 class StoredEvidence(TypedDict):
-    """One number that a finding rests on."""
+    """A number that a finding rests on."""
 
     name: str
     value: float | str | None

@@ -26,7 +26,7 @@ OLDEST_READ = 2
 """The oldest version that can be read; later additions are absent from its files."""
 
 FRESH_S = 10
-"""If the writer's process is not visible, a file changed this recently is taken to have one."""
+"""Age up to which a changed file is taken to have a writer, if its process is not visible."""
 
 GAUGES = frozenset(
     {

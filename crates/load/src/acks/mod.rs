@@ -38,7 +38,7 @@ const WRITE_EVERY_NS: u64 = 100_000_000;
 pub enum Outcome {
     /// The server acknowledged all of it.
     Acked = 1,
-    /// What was under way surely had no effect. What the script committed before is counted in
+    /// The transaction under way had no effect. Earlier commits of the script are counted in
     /// [`crate::client::Progress::commits`].
     Failed = 2,
     /// The connection ended while something was active that could commit: the outcome is unknown.

@@ -63,8 +63,8 @@ impl Arrivals {
         self.profile.rate_max()
     }
 
-    /// When the next transaction is due; never earlier than the one before. `None` if none will be,
-    /// unless the factor changes.
+    /// Time at which the next transaction is due, never earlier than the one before. `None` if none
+    /// will be, unless the factor changes.
     pub fn next_ns(&mut self) -> Option<u64> {
         if self.factor <= 0.0 {
             return None;

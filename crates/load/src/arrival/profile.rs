@@ -88,8 +88,8 @@ impl Profile {
         }
     }
 
-    /// When so many have arrived; `None` if that is never, or not within centuries. Where nothing
-    /// arrives for a while it is the beginning of that while.
+    /// Time at which `count` have arrived; `None` if that is never, or not within centuries. If
+    /// nothing arrives for a period, it is the beginning of the period.
     #[must_use]
     pub fn time_of(&self, count: f64) -> Option<u64> {
         match self {
@@ -232,7 +232,8 @@ impl Sine {
         (self.mean * into_ns + self.amplitude * self.period_ns / TAU * swing) / SECOND_NS
     }
 
-    /// When so many of a swing have arrived: by Newton's steps, or by halves where they lead away.
+    /// Time at which `mass` of a swing has arrived: by Newton's method, or by bisection where that
+    /// diverges.
     fn swing_time(&self, mass: f64) -> f64 {
         let (mut low_ns, mut high_ns) = (0.0, self.period_ns);
         let mut at_ns = mass / self.mean * SECOND_NS;

@@ -203,8 +203,8 @@ impl Queue {
         self.free -= clients;
     }
 
-    /// What a thread with `idle` clients that have nothing to do is to do. If one is to start
-    /// something, it has something to do from now on.
+    /// Decide what a thread with `idle` idle clients does next. If one of them starts a transaction,
+    /// it counts as busy from now on.
     pub fn turn(&mut self, thread: usize, idle: usize, now_ns: u64) -> Turn {
         self.look(now_ns);
         if self.stopped_ns.is_some() || idle == 0 {
@@ -348,8 +348,8 @@ impl Queue {
             && self.started == ended
     }
 
-    /// What was counted up to now since the last time, by script. Nothing may have been looked at
-    /// with a later time.
+    /// Hand over the counts by script since the last call. No call before may have had a later
+    /// `now_ns`.
     pub fn take_counts(&mut self, now_ns: u64, mut take: impl FnMut(usize, Counts)) {
         self.look(now_ns);
         for (script, counts) in self.counts.iter_mut().enumerate() {

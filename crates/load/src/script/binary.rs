@@ -1,7 +1,7 @@
 //! Values in the binary form of the server's types, where that says the same as their text.
 //!
-//! What does not fit the type goes as text, so that the server's own error is the same either way: a
-//! whole number out of range is 22003. A double goes whole, while its text has 15 digits.
+//! A value that does not fit the type is sent as text, so that the server's error is the same: an
+//! integer out of range is 22003. A double is sent with all its digits, while its text has 15.
 
 use super::value::{Datum, Value};
 

@@ -49,8 +49,8 @@ impl Assigned {
 #[derive(Default)]
 pub(super) struct Draft<'a> {
     steps: Vec<Step<'a>>,
-    /// Where each step stands in the text: to the end of its meta-command. A statement without one has
-    /// its own text, and nothing here but its start.
+    /// Range of each step in the text, up to the end of its meta-command. A statement without one has
+    /// its own text, and only its start here.
     spans: Vec<Range<usize>>,
     /// End of the meta-command that is being read.
     end: usize,
@@ -83,8 +83,8 @@ struct Block {
     exits: Vec<usize>,
 }
 
-/// Where pipelines stand, as far as that can be known without running the script: once a pipeline
-/// command depends on a condition, nothing is.
+/// State of pipelines, as far as it is known without running the script: it is unknown once a
+/// pipeline command depends on a condition.
 #[derive(Default, PartialEq, Eq)]
 enum Pipeline {
     #[default]
@@ -146,7 +146,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// What cannot stand in a pipeline; `\gset` comes later.
+    /// Check for what a pipeline cannot contain; `\gset` is checked later.
     fn check_piped(&self, raw: &RawStatement<'_>) -> Result<(), Fault> {
         let (expect, offset) = self
             .expect
@@ -409,7 +409,8 @@ fn misplaced_expect(offset: usize) -> Fault {
     Fault::new(offset, "\\expect must be directly before an SQL statement")
 }
 
-/// Where each span of the text stands; they ascend. Each look starts at the line of the one before.
+/// Origins of the spans of the text, which are in ascending order. Each search starts at the line of
+/// the span before.
 fn origins(text: &str, spans: &[Range<usize>]) -> Vec<Origin> {
     let (mut from, mut line) = (0, 1);
     let mut origins = Vec::with_capacity(spans.len());

@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub function: Function,
     /// Fewest and most arguments.
     pub arguments: (usize, usize),
-    /// One argument may be left out at the end, and is then `:default_seed`.
+    /// The last argument is optional, and is then `:default_seed`.
     pub seeded: bool,
 }
 

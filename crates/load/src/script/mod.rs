@@ -4,7 +4,7 @@
 //! into a [`Script`]: a flat list of [`Command`]s in which variables are slots and `\if` blocks are
 //! jumps, so that running one costs no look-up by name and, for numbers, no allocation.
 //!
-//! What pgbench does not have, and pgdyno adds:
+//! Additions to pgbench's language:
 //!
 //! - `\expect SQLSTATE` before a statement: that error is expected of the statement that follows;
 //! - `\rows COUNT EXPRESSION, …` after a statement makes up rows for it (see [`Rows`]'s module):
@@ -12,7 +12,7 @@
 //! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
 //! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator.
 //!
-//! What is different from pgbench, on purpose:
+//! Intended differences from pgbench:
 //!
 //! - A transaction that is tried again starts with the variables, not only the random numbers, of its
 //!   first try.
@@ -81,7 +81,7 @@ pub struct Script {
     pub name: String,
     /// Its source, for error messages.
     pub file: String,
-    /// What to do, in order. Jump targets are indexes into this list; a target equal to its length
+    /// The steps in order. Jump targets are indexes into this list; a target equal to its length
     /// is the end of the script.
     pub commands: Vec<Command>,
     /// Position of each command in the file; same length as `commands`.

@@ -145,7 +145,7 @@ pub(super) fn continues_name(byte: u8) -> bool {
     starts_name(byte) || byte.is_ascii_digit()
 }
 
-/// One client's values. As in pgbench they live as long as the client, through all its
+/// Values of a client. As in pgbench they live as long as the client, through all its
 /// transactions and scripts.
 ///
 /// A retry goes back to the values of the transaction's start: the first change of a variable after

@@ -118,8 +118,7 @@ impl Rows {
         matches!(self.count, Count::Fixed(_))
     }
 
-    /// What the text of the statement depends on: how many rows, if that is fixed, of how many
-    /// values.
+    /// Number of rows, if fixed, and of values in each: what the statement's text depends on.
     #[must_use]
     pub fn shape(&self) -> (Option<u64>, usize) {
         let count = match self.count {

@@ -356,7 +356,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// One colon or several: `::` is a cast, and what follows several is no variable.
+    /// A colon or several: `::` is a cast, and what follows several is no variable.
     fn colon(&mut self, quoted: bool) {
         let offset = self.at;
         self.at += 1;

@@ -162,7 +162,7 @@ fn verifies(algorithm: &Algorithm, signer: &Certificate, message: &[u8], signatu
         && algorithm.verify_signature(bits, message, signature).is_ok()
 }
 
-/// What is in a short DER sequence: rustls names algorithms so.
+/// Content of a short DER sequence, the form in which rustls names algorithms.
 fn content(sequence: &[u8]) -> Option<&[u8]> {
     match sequence {
         [0x30, length, content @ ..] if usize::from(*length) == content.len() => Some(content),

@@ -201,8 +201,8 @@ impl Worker {
         }
     }
 
-    /// When a connection of a pool that is established now is too old: up to a tenth earlier than
-    /// the limit, by chance, so that not all are replaced at the same time.
+    /// Time at which a pool's connection that is established now expires: at random up to a tenth
+    /// before the limit, so that connections are not all replaced at the same time.
     pub(super) fn expiry_ns(&mut self, group: usize, now_ns: u64) -> u64 {
         let Some(lifetime_ns) = self.shared.plan.groups[group].pool.lifetime_ns else {
             return u64::MAX;
@@ -363,8 +363,8 @@ impl Worker {
         self.freed.push(slot);
     }
 
-    /// How long to wait before connecting again, after so many failures in a row: doubled each
-    /// time up to a limit, of which between a half and the whole, by chance.
+    /// Pause before connecting again after `failures` failures in a row: doubled each time up to a
+    /// limit, and at random between half of that and all of it.
     pub(super) fn pause_ns(&mut self, failures: u32) -> u64 {
         let plan = &self.shared.plan;
         let doubled = plan

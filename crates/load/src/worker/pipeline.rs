@@ -1,6 +1,6 @@
 //! Pipelines: statements that are sent without waiting for the answers to those before them.
 //!
-//! What a script sends between two waits leaves in one write. Answers come in the order of the
+//! All that a script sends between two waits is sent in one write. Answers come in the order of the
 //! statements; after an error the server skips everything up to the next Sync. A transaction that
 //! fails takes in all answers first, so that the connection can be used again.
 
@@ -35,8 +35,8 @@ impl Worker {
         true
     }
 
-    /// Why a statement cannot be in a pipeline. Where the script alone says that it is in one, this
-    /// was found before.
+    /// Reason why a statement cannot be in a pipeline. If the script alone decides that it is in
+    /// one, the parser has reported it.
     fn unpipable(&self, slot: usize, command: usize) -> Option<String> {
         let client = self.links[slot].client.as_ref()?;
         let (_, statement) = self.shared.plan.statement_of(client, command)?;

@@ -56,7 +56,7 @@ fn unmade(error: EvalError) -> Box<Failure> {
     Failure::own("script-error", error.to_string())
 }
 
-/// One statement being written, for the client and over the connection of one link.
+/// A statement being written, for the client and over the connection of one link.
 struct Writing<'a> {
     plan: &'a Plan,
     script: &'a ScriptPlan,

@@ -44,7 +44,7 @@ class _LimitReached(Exception):
 
 @dataclass
 class Search(Generic[Item]):
-    """One minimisation."""
+    """A minimisation."""
 
     fails: Callable[[tuple[Item, ...]], bool]
     """Test of a part of the items."""

@@ -22,7 +22,7 @@ class Tag:
 
 @dataclass(frozen=True)
 class Headline:
-    """One of the large figures at the top."""
+    """A large figure at the top."""
 
     label: str
     value: str
@@ -42,7 +42,7 @@ class Banner:
 
 @dataclass(frozen=True)
 class StepText:
-    """One step of an investigation."""
+    """A step of an investigation."""
 
     number: int
     title: str

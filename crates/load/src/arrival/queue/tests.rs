@@ -1,4 +1,4 @@
-//! What the queue counts and gives out, by hand and against a plain model.
+//! Counts and arrivals of the queue: examples, and a comparison with a simple model.
 
 use proptest::prelude::*;
 
