@@ -35,7 +35,7 @@ def run_path(output: str | None, name: str) -> Path:
             hint="run files are never overwritten; choose another name or move it",
         )
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such directory", code="output-folder")
+        raise UsageError(f"{path.parent}: no such directory", code="output-directory")
     _try_to_write(path)
     return path
 
@@ -83,7 +83,7 @@ def _make_dir(path: Path) -> None:
         path.mkdir(exist_ok=True)
     except OSError as problem:
         raise UsageError(
-            f"{path}: {problem.strerror}", code="output-folder", hint="name a run file with -o"
+            f"{path}: {problem.strerror}", code="output-directory", hint="name a run file with -o"
         ) from None
 
 

@@ -44,10 +44,10 @@ def _ranges(numbers: list[int]) -> str:
 
 def _check_acks(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"acks: {directory} is not a directory", code="acks-folder")
+        raise UsageError(f"acks: {directory} is not a directory", code="acks-directory")
     if directory.is_dir() and any(directory.iterdir()):
         raise UsageError(
             f"acks: {directory} is not empty",
-            code="acks-folder",
+            code="acks-directory",
             hint="the ack ledgers of different runs must not be mixed; name another directory",
         )

@@ -45,7 +45,7 @@ def check_table_space(
             raise SetupError(
                 f"making pgbench's tables at scale {needed.scale:,} writes about {_gb(wal)} of WAL,"
                 f" and {name} has {_gb(disk.free_bytes)} free",
-                code="no-room",
+                code="no-space",
                 hint="a smaller max_wal_size, a larger disk for the WAL, or a smaller scale with"
                 " -s",
             )
@@ -65,7 +65,7 @@ def _refuse_if_full(needed: TableSpace, name: str, free_bytes: int, wal_bytes: i
     raise SetupError(
         f"pgbench's tables at scale {needed.scale:,} need about {_gb(needed_bytes)}{with_wal}, and"
         f" {name} has {_gb(free_bytes)} free",
-        code="no-room",
+        code="no-space",
         hint=f"-s {fits} fits" if fits >= 1 else "free some space, or use another disk",
     )
 

