@@ -2,11 +2,20 @@
 
 A spec, a statement seen in pg_stat_activity, a setting or a server's message can contain a
 password. Where the end of a password cannot be determined, more text is blanked rather than less.
+
+A mistyped connection string is another case: it has no form in which the password could be found.
+A word that may be one is not quoted at all (:func:`withhold`).
 """
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import quote
 
 _NAMES = (
     r"(?:ssl|pg)?passw(?:or)?d|passphrase|ssl_passphrase_command|pwd"
@@ -15,6 +24,10 @@ _NAMES = (
 """libpq's parameters and variables, server settings, and similar names."""
 
 BLANK = "***"
+NOT_SHOWN = "[not shown: it looks like a connection string]"
+"""The replacement of a word that may contain a password."""
+URI_HINT = "a connection string is written postgresql://user@host:5432/database"
+"""The hint of an error that does not quote such a word."""
 
 _SECRET_KEY = re.compile(_NAMES, re.I)
 _BLANKED = r"(?!\*\*\*(?:[&\s'\");,\]}]|$))"
@@ -41,11 +54,13 @@ _LITERAL = (  # {0}: a name for the tag of a dollar quote
 # `"/etc/passwd":3: …`. Only an absolute path can be distinguished from a key.
 _PATH = (
     r"(?<![^\s'\"(=])(?:~|\.{1,2})?/(?:[\w.+-]+/)*[\w.+-]*?"
-    rf"(?:{_NAMES})(?=:\s|:\d+:|['\"]:\s*[^\s'\"])"
+    rf"(?:{_NAMES})(?=:\s|:\d+:|['\"]:\s*[^\s'\"]|['\"]\s+[a-z]{{2}})"
 )
+# A name that a message quotes: `missing "=" after "password" in …`.
+_TITLE = rf"(?<![^\s(])\"(?:{_NAMES})\"(?=\s+[a-z]{{2}})"
 _BARE = rf"(?:\\.|[^\s\\]|\\$)+?{_END}"
 _NAMED = re.compile(
-    rf"(?P<path>{_PATH})"
+    rf"(?P<path>{_PATH}|{_TITLE})"
     rf"|(?P<name>(?:{_NAMES})\b(?:['\"]{_GAP}[,=:]|{_GAP}[=:]){_GAP}){_BLANKED}(?!\$\d)"
     rf"(?P<value>{_LITERAL.format('tag')}|{_BARE})"
     rf"|(?P<word>(?:{_NAMES})\b{_GAP})(?P<literal>{_LITERAL.format('mark')})",
@@ -56,6 +71,18 @@ _COMMAND = re.compile(r"(\bssl_passphrase_command\s*=\s*)(?=[^\s'\"])[^\n]+", re
 _COMPOSED = re.compile(rf"((?:{_NAMES})\b{_GAP}(?:%\d*\$?-?\d*[LsI]|'{_GAP}\|\|)).+", re.I | re.S)
 # Stored verifiers of passwords (pg_authid.rolpassword).
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$[^\s'\"]+|\bmd5[0-9a-f]{32}\b")
+# A whole URI whose password _IN_AUTHORITY finds.
+_WELL_FORMED = re.compile(r"postgres(?:ql)?://[^\s:/?#@]*(?::[^\s:/?#@]+)?@[^\s@?]*")
+_PORT = r"\d{1,5}(?=[/,?]|$)"
+_WITH_CREDENTIALS = re.compile(
+    rf".@|:(?!//|{_PORT})[^/]|://[^/?]*:(?!{_PORT})[^/?]|\b(?:{_NAMES})\b[\s=:'\"]+\S"
+    r"|\b(?:user|host|hostaddr|port|dbname|service)\s*=\s*\S+\s+\S",
+    re.I,
+)
+_WEIGHT = re.compile(r"@-?\d*$")
+_CREDENTIALS = re.compile(rf":/*([^:/].*)|\b(?:{_NAMES})\b[\s=:'\"]+(\S+)", re.I | re.S)
+_FRAGMENT_MIN = 3
+"""Length from which part of a password is recognised in a message."""
 _TELLTALE = re.compile(r":/|pass|pwd|scram|_secret|md5", re.I)
 
 
@@ -69,6 +96,55 @@ def blank(text: str) -> str:
     text = _COMMAND.sub(rf"\g<1>{BLANK}", text)
     text = _NAMED.sub(_blanked, text)
     return _VERIFIER.sub(BLANK, text)
+
+
+def may_hold_password(word: str) -> bool:
+    """True if ``word``, typed as the name of something, may be a mistyped connection string.
+
+    It contains ``@``, ``:`` with something other than a port behind it, or the name of a password
+    with something behind it. A path such as ``/etc/passwd`` does not, nor does an address.
+    """
+    word = _WEIGHT.sub("", word)
+    if _WELL_FORMED.fullmatch(word) or _is_address(word):
+        return False
+    return _WITH_CREDENTIALS.search(word) is not None
+
+
+def withhold(text: str, words: Iterable[str]) -> str:
+    """Return ``text`` without those of ``words`` that may hold a password, or parts of them."""
+    for word in filter(may_hold_password, words):
+        for form in sorted({*_forms(word)}, key=len, reverse=True):
+            text = re.sub(rf"([\"']?){re.escape(form)}\1", NOT_SHOWN, text)
+        for part in _fragments(word):
+            text = text.replace(part, BLANK)
+    return text
+
+
+def _is_address(word: str) -> bool:
+    """True for an IPv6 address, or a list of addresses."""
+    with suppress(ValueError):
+        for each in word.split(","):
+            ip_address(re.sub(r"^\[|\](?::\d{1,5})?$", "", each))
+        return True
+    return False
+
+
+def _forms(word: str) -> Iterator[str]:
+    """Yield ``word`` as a message may quote it."""
+    unquoted = word.encode("utf-8", "replace").decode()
+    yield from (word, shlex.quote(word), repr(word), quote(unquoted, safe=""))
+    if "\0" not in word:
+        path = Path(word)
+        yield from map(str, (path, path.absolute()))
+        yield from (part for part in (str(path.parent), path.name) if may_hold_password(part))
+
+
+def _fragments(word: str) -> Iterator[str]:
+    """Yield what may be the password in ``word``: whole, and up to each separator."""
+    for found in _CREDENTIALS.finditer(word):
+        behind = found[1] or found[2]
+        parts = (behind, behind.rpartition("@")[0], *re.split(r"[\s/@:?,]", behind)[:1])
+        yield from (part for part in parts if len(part) >= _FRAGMENT_MIN)
 
 
 def is_secret(key: str) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import socket
+from contextlib import redirect_stderr
+
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.cli import _status
 from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.server.connecting.complaints import connect_error
+from pgdyno.server.connecting.complaints import connect_error, malformed, wrong_value
 from pgdyno.server.connecting.connect import resolve_conninfo
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 6432 failed: '
@@ -114,3 +118,85 @@ def test_no_password_is_repeated(spelling: str, noise: str) -> None:
 def test_a_port_that_is_none_is_told(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match='"eleven" is not a port'):
         resolve_conninfo("postgresql://joe:pw@db:eleven/prod")
+
+
+SECRET = "S3cret"
+MISSPELT = [
+    "u:{}@h/db", "//u:{}@h/db", "pw/{}@127.0.0.1", "u:{}@h", "sec:{}", "sec:{}/shop",
+    "sec:{}?host=127.0.0.1", "sec:{},127.0.0.1/shop", "postgresql://sec:{}",
+    "postgresql://sec:{}/shop", "postgresql://127.0.0.1:5432,sec:{}/shop",
+    "postgresql://sec:{} %40127.0.0.1/shop", "postgresql:/sec:{}@h", "postgresql//sec:{}@h/x",
+    "postgres:sec:{}@h", "user=sec {}", "password {}", "password %L {}", "host=h password {}",
+    "password:{}", "user=sec password={} shop=x y", "joe@srv:{}@h/db", "joe:{}",
+]  # fmt: skip
+NAMED = [
+    ["run", "{}"], ["run", "-d", "{}"], ["run", "--dbname={}"], ["run", "-U", "{}"],
+    ["run", "-h", "{}"], ["run", "-d{}"], ["show", "{}"], ["report", "{}"], ["diff", "{}", "x"],
+    ["spec", "check", "{}"], ["server", "sweep", "{}"], ["compare", "{}"],
+    ["run", "-f", "/nonexistent/{}"],
+    ["run", "-o", "/nonexistent/{}"], ["cleanup", "{}"], ["run", "--control", "{}"], ["{}"],
+]  # fmt: skip
+
+
+@given(
+    st.sampled_from(MISSPELT),
+    st.sampled_from(NAMED),
+    st.from_regex(r"[a-zA-Z!.+_-]{4,10}", fullmatch=True),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_mistyped_connection_string_is_not_quoted(
+    spelling: str, arguments: list[str], noise: str
+) -> None:
+    secret = f"Q{noise}z9"
+    word = spelling.format(secret)
+    said = _refusal([each.format(word) for each in arguments])
+    assert secret not in said, (said, arguments)
+
+
+def _refusal(arguments: list[str]) -> str:
+    """Return stderr of a command in an environment whose server does not answer."""
+    said = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stderr(said):
+        patch.setattr("sys.argv", ["pgdyno", *arguments])
+        patch.setenv("PGHOST", "/nonexistent")
+        patch.setenv("PGCONNECT_TIMEOUT", "2")
+        patch.setattr("socket.getaddrinfo", _unknown_host)
+        assert _status() in (1, 2)
+    return said.getvalue()
+
+
+def _unknown_host(*_given: object, **_named: object) -> None:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+@pytest.mark.parametrize("spelling", MISSPELT)
+def test_a_server_that_quotes_the_name_is_not_repeated(spelling: str) -> None:
+    name = spelling.format(SECRET)
+    for said in (f'FATAL:  database "{name}" does not exist', f'FATAL:  role "{name}" does not'):
+        problem = connect_error(AT + said, {"dbname": name, "user": name})
+        assert SECRET not in f"{problem.message} {problem.hint}"
+        assert "[not shown: it looks like a connection string]" in problem.message
+
+
+def test_the_value_of_a_variable_is_not_taken_for_the_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", SECRET)
+    monkeypatch.setenv("PGSSLMODE", SECRET)
+    problem = wrong_value(f'invalid sslmode value: "{SECRET}"')
+    assert problem is not None
+    assert problem.message == 'PGSSLMODE: invalid sslmode value: "***"'
+    assert "PGSSLMODE in the environment" in (problem.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("postgresql://h:99999/shop", '"99999" is not a port'),
+        ("hots=h dbname=shop", 'invalid connection option "hots"'),
+        ("postgresql://h/shop?sslmod=x", 'invalid URI query parameter: "sslmod"'),
+        ("user=sec password shop", 'missing "=" after "password" in connection info string'),
+    ],
+)
+def test_what_cannot_be_a_password_is_quoted(text: str, complaint: str) -> None:
+    assert complaint in malformed(complaint, text).message

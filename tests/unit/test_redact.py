@@ -15,7 +15,7 @@ from record_samples import add_second, error_row, new_recorder, script_row
 from pgdyno.record import RunFile
 from pgdyno.record._interval_rows import ERROR_TEXTS
 from pgdyno.record.plain import plain
-from pgdyno.redact import blank
+from pgdyno.redact import blank, may_hold_password
 
 SECRET = "s3cr3t!"
 
@@ -78,6 +78,9 @@ def test_free_text_is_blanked(text: str) -> None:
         "error: /etc/passwd: a file with this name already exists",
         "/etc/passwd:3: expected a table",
         "./my-passwd: 'x' is no setting",
+        '"/etc/passwd" looks like a script',
+        '"./passwd" looks like a script',
+        'missing "=" after "password" in connection info string',
         "~/.config/app.password: no such file",
         'could not open file "/etc/passwd": Permission denied',
     ],
@@ -182,3 +185,13 @@ def test_nothing_in_the_file_holds_the_password(tmp_path: Path) -> None:
     assert SECRET.encode() not in path.read_bytes()
     with RunFile(path) as run:
         assert run.run.spec_text == 'conninfo = "postgresql://joe:***@db"'
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["/etc/passwd", "./passwd", "passwd", "my-password", "shop", "host:5432", "host:5432/shop",
+     "::1", "[::1]:5432", "fe80::1,10.0.0.1", "@socket", "a.sql@3", "postgresql://h:5432/shop",
+     "postgresql://h,g:5433/shop", "postgresql://joe:pw@h/shop"],
+)  # fmt: skip
+def test_an_ordinary_name_is_quoted(word: str) -> None:
+    assert not may_hold_password(word)

@@ -18,6 +18,7 @@ import click
 from pgdyno.cli import arguments, ending, streams
 from pgdyno.cli.group import LazyGroup, listed_commands
 from pgdyno.cli.printed import Printed, printable
+from pgdyno.cli.typed_words import without_typed_passwords
 from pgdyno.errors import INTERNAL, REPORT, Ending, Interrupted, RunError, UsageError, ending_of
 
 
@@ -89,7 +90,7 @@ def _report_failure(problem: Exception | Interrupted, printed: Printed) -> int:
     if isinstance(problem, Interrupted):
         for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(each, signal.SIG_IGN)  # One message is enough.
-    how = _ending_of(problem)
+    how = without_typed_passwords(_ending_of(problem))
     if how.code == INTERNAL or isinstance(problem.__cause__, Exception):
         _print_traceback(problem)
     _print_error(how.message, how.hint)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.redact import BLANK, URI_HINT, withhold
 
 if TYPE_CHECKING:
     import psycopg
@@ -170,6 +172,7 @@ _WRONG_VALUE = re.compile(
     r"|bad value for connect_timeout:|could not parse network address)"
     r""" ["']([^"']*)["']"""
 )
+_SECRET_VARIABLES = ("PGPASSWORD", "PGSSLPASSWORD")
 _HINTS = {  # SQLSTATE or its class → hint, for pgdyno's own statements
     "25006": "a standby accepts no writes; on a primary, default_transaction_read_only is on for"
     " the role, the database or the server",
@@ -187,10 +190,22 @@ _HINTS = {  # SQLSTATE or its class → hint, for pgdyno's own statements
 }
 _HARMLESS = {"=", "user", "host", "port", "dbname", "password", "sslmode", "options"}
 _QUOTED = re.compile(r'"([^"]*)"')
+_LIKENESS = 0.75
+"""Similarity (``difflib``'s ratio) from which a word counts as a misspelt parameter."""
+_NAMING = ("host", "dbname", "user", "service")
 
 
 def connect_error(said: str, params: Mapping[str, object]) -> PgdynoError:
     """Return the error for libpq's message ``said``, in one line and with a hint."""
+    names = [str(value) for name in _NAMING if (value := params.get(name))]
+    problem = _explained(said, params)
+    problem.message = withhold(problem.message, names)
+    if problem.hint and withhold(problem.hint, names) != problem.hint:
+        problem.hint = URI_HINT
+    return problem
+
+
+def _explained(said: str, params: Mapping[str, object]) -> PgdynoError:
     if problem := wrong_value(said):
         return problem
     where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
@@ -219,9 +234,15 @@ def wrong_value(said: str) -> PgdynoError | None:
     variables = (
         option.envvar.decode() for option in Conninfo.get_defaults() if option.envvar is not None
     )
-    named = [name for name in variables if os.environ.get(name) == found[1]]
+    named = [
+        name
+        for name in variables
+        if name not in _SECRET_VARIABLES and os.environ.get(name) == found[1]
+    ]
     place = named[0] if named else "connection"
     source = f"{named[0]} in the environment" if named else "the connection string or service file"
+    if found[1] in map(os.environ.get, _SECRET_VARIABLES):
+        complaint = complaint.replace(found[1], BLANK)
     return UsageError(
         f"{place}: {complaint}",
         code="conninfo",
@@ -241,19 +262,41 @@ def password_missing(said: str, params: Mapping[str, object]) -> PgdynoError:
 
 def malformed(complaint: str, text: str) -> UsageError:
     """Return the error for the connection string ``text`` that ``complaint`` is about."""
-    hint = "write postgresql://user@host:5432/database or 'host=… port=… dbname=…'"
-    before_host = text.rpartition("@")[0]
-
-    def shows(part: str) -> bool:
-        within = part in before_host or (before_host and before_host in part)
-        return part in _HARMLESS or not (within or "pass" in text.lower())
-
     scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", text, re.IGNORECASE)
     if scheme and scheme[0] not in ("postgresql", "postgres"):
         complaint = f"a PostgreSQL URI does not begin with {scheme[0]}://"
     else:
-        complaint = _QUOTED.sub(lambda found: found[0] if shows(found[1]) else '"…"', complaint)
+        quotable = _quotable_in_uri if scheme else _quotable_in_keywords
+        complaint = _QUOTED.sub(
+            lambda found: found[0] if quotable(found[1], text) else '"…"', complaint
+        )
+    hint = "write postgresql://user@host:5432/database or 'host=… port=… dbname=…'"
     return UsageError(f"connection: {complaint}", code="conninfo", hint=hint)
+
+
+def _quotable_in_uri(part: str, uri: str) -> bool:
+    """True if ``part`` of ``uri`` cannot belong to a password.
+
+    Without ``@``, the user forgot either the password or the host, so any word may be the password.
+    """
+    if part in _HARMLESS:
+        return True
+    credentials, _, rest = uri.partition("://")[2].rpartition("@")
+    if ":" in credentials:
+        return part in rest and part not in credentials and "," not in rest
+    return not credentials and not re.search(r":(?!\d{1,5}(?:[/,?]|$))", rest)
+
+
+def _quotable_in_keywords(part: str, text: str) -> bool:
+    """True if ``part`` of ``text`` is the name of a parameter, also misspelt, or a port."""
+    from psycopg.pq import Conninfo
+
+    if part in _HARMLESS:
+        return True
+    if "pass" in text.lower():
+        return False
+    known = [option.keyword.decode() for option in Conninfo.get_defaults()]
+    return f"port={part}" in text or bool(get_close_matches(part, known, 1, _LIKENESS))
 
 
 def hint_for(error: psycopg.Error) -> str | None:
