@@ -33,7 +33,7 @@ def table(pg: Cluster) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
 
 
 def _run(pg: Cluster, script: str, **keys: Any) -> Run:
-    """One client, one transaction, unless ``keys`` say otherwise."""
+    """A client with one transaction, unless ``keys`` say otherwise."""
     keys = {"clients": 1, "transactions": 1, "variables": {"odd": _ODD, "many": "3"}, **keys}
     with Run(config(pg.conninfo, script, **keys)) as run:
         run.wait_for(lambda run: run.load.state() == "stopped")

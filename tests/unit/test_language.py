@@ -115,7 +115,7 @@ def test_doc_comments_begin_with_a_verb_or_a_noun() -> None:
 
 
 def test_a_bad_opening_is_found() -> None:
-    assert _badly_opened(iter(["What it is.", "Whatever", "A thing"])) == ["What it is."]
+    assert _badly_opened(iter(["What that does.", "Whatever", "A thing"])) == ["What that does."]
 
 
 def test_a_banned_word_is_found() -> None:
