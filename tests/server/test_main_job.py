@@ -154,8 +154,15 @@ def test_investigating_keeps_the_rules(tmp_path: Path) -> None:
     recorded = RunFile(tmp_path / "run.db")
     assert recorded.ledger().balanced
     assert recorded.trials()[0].kind == "noise"
-    baseline = [part.id for part in recorded.slices("baseline")]
-    assert result.baseline_tps == round(throughput_tps(recorded, baseline), 2)
+    kept = [trial for trial in recorded.trials() if trial.decision == "kept"]
+    if result.kept:
+        assert result.baseline_tps == round(kept[0].baseline_tps or 0.0, 2)
+        if len(kept) == 1:
+            assert result.final_tps == pytest.approx(kept[0].changed_tps, rel=1e-3)
+    else:
+        baseline = [part.id for part in recorded.slices("baseline")]
+        assert result.baseline_tps == round(throughput_tps(recorded, baseline), 2)
+        assert result.final_tps == result.baseline_tps
 
 
 RATE = {"count": 8, "arrival": {"rate": 100, "process": "constant"}}

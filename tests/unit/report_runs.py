@@ -369,10 +369,12 @@ def write_trial(writer: Writer, tried: Tried) -> None:
                 writer.second(level)
                 writer.second(level)
     ratio = tried.b.tps / tried.a.tps
+    latency_ms = [level.service_ms + level.pool_wait_ms for level in (tried.a, tried.b)]
+    p99_ratio = latency_ms[1] / latency_ms[0]
     columns = {
         "pairs": tried.pairs, "throughput_ratio": ratio, "throughput_ratio_lo": ratio * 0.96,
-        "throughput_ratio_hi": ratio * 1.04, "latency_p99_ratio": ratio**-0.6,
-        "latency_p99_ratio_lo": ratio**-0.6 * 0.93, "latency_p99_ratio_hi": ratio**-0.6 * 1.08,
+        "throughput_ratio_hi": ratio * 1.04, "latency_p99_ratio": p99_ratio,
+        "latency_p99_ratio_lo": p99_ratio * 0.93, "latency_p99_ratio_hi": p99_ratio * 1.08,
         "baseline_tps": tried.a.tps, "changed_tps": tried.b.tps,
     }  # fmt: skip
     writer.recorder.update_trial(trial_id, **(columns | dict(tried.columns)))
@@ -398,8 +400,11 @@ ASYNC_PRICE = {
 }  # fmt: skip
 
 
-def investigation_run(path: Path, **run: Any) -> Path:
-    """``pgdyno investigate``: the pool is kept, a delay rejected, asynchronous commit offered."""
+def investigation_run(path: Path, *, kept: bool = True, **run: Any) -> Path:
+    """``pgdyno investigate``: the pool is kept, a delay rejected, asynchronous commit offered.
+
+    Without ``kept`` the pool is rejected as well, and the result says that nothing was kept.
+    """
     writer = Writer(path, 131, command="investigate", **run)
     with writer.slice("baseline"):
         for _ in range(8):
@@ -410,7 +415,7 @@ def investigation_run(path: Path, **run: Any) -> Path:
         Tried("remedy", "pool 2 → 16", POOLED, FREE, POOL_16,
               columns={"finding": "client-pool-limit", "remedy": "pool-size", "step": 1,
                        "durability_class": "D0", "predicted_ratio": 1.9, "verdict": "better",
-                       "decision": "kept"}),
+                       "decision": "kept" if kept else "rejected"}),
         Tried("remedy", "commit_delay = 100us", FREE, Level(5362, 2.9, 0.0, 16, FREE.waits),
               {"settings": {"commit_delay": "100"}}, POOL_16,
               {"finding": "commit-flush", "remedy": "commit-delay", "step": 2,
@@ -432,8 +437,9 @@ def investigation_run(path: Path, **run: Any) -> Path:
         writer.recorder.add_finding(row | {"step": 1})
     limit = {"finding": "commit-flush", "sentence": FLUSH_FINDING["sentence"]}
     result = result_samples.investigate_result(
-        baseline_tps=2480.0, final_tps=5310.0, baseline_latency_ms_p99=29.9,
-        final_latency_ms_p99=14.0, kept=POOL_16, prices=[ASYNC_PRICE],
+        baseline_tps=2480.0, final_tps=5310.0 if kept else 2480.0, baseline_latency_ms_p99=29.9,
+        final_latency_ms_p99=14.0 if kept else 29.9, kept=POOL_16 if kept else {},
+        prices=[ASYNC_PRICE],
         noise_floor={"of": "throughput", "ci95": [0.969, 1.031]}, next_limit=limit,
         verdict={
             "finding": "client-pool-limit",

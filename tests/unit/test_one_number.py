@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import price_runs
@@ -11,15 +12,19 @@ import report_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.diagnose.failures import Failures
+from pgdyno.price._gain import GainTrial
 from pgdyno.price.sentences import gain_words
 from pgdyno.record import RunFile
+from pgdyno.report.attempts import Ratio
 from pgdyno.report.page.html import make_page
-from pgdyno.report.summary import Ratio, RunSummary
+from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
-from pgdyno.report.words import price_list
+from pgdyno.report.words import numbers, price_list, sentences
 from pgdyno.results.price import Gain
-from pgdyno.stats import Effect, decide
+from pgdyno.stats import Effect, decide, paired_effect
 from pgdyno.stats.words import effect_words, ratio_words, rounded
+from pgdyno.trial.pairs import Answer
 
 RATIOS = st.floats(min_value=0.02, max_value=500)
 
@@ -92,3 +97,111 @@ def test_a_price_is_one_number(tmp_path: Path) -> None:
         assert words in page
         if row.gain.compared == "throughput":
             assert words in gain_words(row.gain)
+
+
+LEVELS = re.compile(
+    r"(?P<ratio>[\d.,]+)x \[[^]]*\][, ]+(?P<before>[\d.,]+) → (?P<after>[\d.,]+) (?:tps|ms|s)\b"
+)
+"""A ratio with its interval, and the figures before and after beside it."""
+HEADLINE = re.compile(
+    r"(?P<before>[\d.,]+) → (?P<after>[\d.,]+) (?:tps|ms|s) \((?P<ratio>[\d.]+)x[ ,)]"
+)
+"""The line of an investigation: the figures before and after, and their ratio."""
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def levels_in(text: str) -> list[tuple[float, float, float]]:
+    """Each ratio in a text with the figures before and after beside it."""
+    found = [*LEVELS.finditer(text), *HEADLINE.finditer(text)]
+    return [(number(m["before"]), number(m["after"]), number(m["ratio"])) for m in found]
+
+
+def agree(before: float, after: float, ratio: float) -> bool:
+    """Figures are shown with three digits, ratios with two decimals."""
+    return after / before == pytest.approx(ratio, rel=0.012, abs=0.006)
+
+
+MAKERS = [report_runs.comparison_run, report_runs.investigation_run, price_runs.price_run]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_before_and_after_have_the_ratio_beside_them(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    run = RunFile(make(tmp_path / "run.db"))
+    summary, page = RunSummary(run), make_page(run)
+    shown = levels_in(terminal(run))
+    assert shown or summary.price_list is not None
+    assert all(agree(*levels) for levels in shown)
+    for figure in page.headline:
+        if figure.was:
+            ratio = re.match(r"([\d.,]+)x", figure.note)
+            assert ratio is not None
+            assert agree(number(figure.was), number(figure.value), number(ratio[1]))
+    by_id = {"chain-tps": "throughput", "chain-p99": "latency_p99"}
+    for chart in page.step_charts:
+        if chart.id in by_id:
+            attempts = [a for a in summary.attempts if getattr(a, by_id[chart.id])]
+            assert_chart(chart.table.rows, [getattr(a, by_id[chart.id]) for a in attempts])
+
+
+def assert_chart(rows: Sequence[Sequence[str]], effects: Sequence[Ratio]) -> None:
+    """The markers have the ratio, and the whiskers are its interval times the figure before."""
+    assert len(rows) == len(effects)
+    for row, effect in zip(rows, effects, strict=True):
+        before, after = (number(cell.removesuffix(" ms")) for cell in row[1:3])
+        lo, hi = (number(end.removesuffix(" ms")) for end in row[3].split(" to "))
+        assert agree(before, after, effect.ratio)
+        assert agree(before, lo, effect.lo)
+        assert agree(before, hi, effect.hi)
+
+
+def test_a_chapter_has_the_ratio_of_its_levels(tmp_path: Path) -> None:
+    run = RunFile(report_runs.comparison_run(tmp_path / "run.db"))
+    attempt = RunSummary(run).comparison
+    assert attempt is not None
+    words = [", ".join(each) for each in sentences.level_words(attempt).values()]
+    assert [agree(*levels_in(each)[0]) for each in words] == [True, True]
+
+
+def test_results_have_the_ratio_of_their_levels() -> None:
+    """What investigate, price and compare record as JSON, made from the answer of a trial."""
+    answer = answer_of([410.0, 380.0, 520.0], [900.0, 640.0, 1100.0])
+    ratio = answer.throughput.ratio
+    assert answer.changed_tps / answer.baseline_tps == pytest.approx(ratio, rel=1e-4)
+    gain = GainTrial(answer).as_result()
+    assert isinstance(gain, Gain)
+    assert gain.changed_tps / gain.baseline_tps == pytest.approx(gain.throughput_ratio, rel=1e-3)
+
+
+def answer_of(tps_a: list[float], tps_b: list[float]) -> Answer:
+    """The answer of a trial whose slices did these throughputs, with p99 in inverse proportion."""
+    p99_a, p99_b = ([1e9 / tps for tps in side] for side in (tps_a, tps_b))
+    effect = paired_effect(tps_a, tps_b)
+    none_failed = Failures(count=0, ended=100, top=None)
+    return Answer(
+        trial_id=1, throughput=effect, latency_p99=paired_effect(p99_a, p99_b),
+        measure="throughput", verdict=decide(effect, None), tps_a=tuple(tps_a), tps_b=tuple(tps_b),
+        latency_p99_a=tuple(p99_a), latency_p99_b=tuple(p99_b), slices_a=(1, 3, 5),
+        slices_b=(2, 4, 6), failures_a=none_failed, failures_b=none_failed, set_by={},
+    )  # fmt: skip
+
+
+def test_a_figure_that_did_not_decide_is_not_called_better(tmp_path: Path) -> None:
+    run = RunFile(report_runs.comparison_run(tmp_path / "run.db"))
+    charts = {chart.id: chart for chart in make_page(run).step_charts}
+    assert charts["chain-tps"].table.rows[0][-1] == "better"
+    assert charts["chain-p99"].table.rows[0][-1] == "—"
+
+
+def test_an_investigation_that_kept_nothing_has_one_baseline(tmp_path: Path) -> None:
+    run = RunFile(report_runs.investigation_run(tmp_path / "run.db", kept=False))
+    summary = RunSummary(run)
+    assert not summary.changed
+    assert summary.after == summary.before
+    assert summary.before is not None
+    tile = make_page(run).headline[0]
+    assert tile.value == numbers.tps(summary.before.throughput_tps)
+    assert tile.note == summary.before.source == "in the slice before the trials"
+    assert f"{tile.value} tps · p99" in terminal(run)

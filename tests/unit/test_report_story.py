@@ -8,7 +8,8 @@ import pytest
 import report_runs
 
 from pgdyno.record import RunFile
-from pgdyno.report.summary import RunSummary, difference
+from pgdyno.report.attempts import difference
+from pgdyno.report.summary import RunSummary
 from pgdyno.spec.change import Change
 
 

@@ -39,7 +39,7 @@ from pgdyno.results.investigate import (
 )
 from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass, within
-from pgdyno.stats import PAIRS_MIN, NoiseFloor, words
+from pgdyno.stats import PAIRS_MIN, NoiseFloor, geometric_mean, words
 from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise, noise_of
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, question_of
@@ -76,7 +76,12 @@ class Progress:
     finding_rows: dict[int, Finding] = field(default_factory=dict)
     """Findings in the current state, by row id in the run file."""
     state_slices: list[int] = field(default_factory=list)
-    """Slices under the current state, for the next diagnosis and the final figures."""
+    """Slices under the current state, for the next diagnosis."""
+    first_kept: Answer | None = None
+    """The trial of the first change that was kept; its unchanged side is the state at the start."""
+    throughput_ratio: float = 1.0
+    latency_p99_ratio: float = 1.0
+    """The current state relative to that at the start: the product of the trials between them."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -220,6 +225,9 @@ class _Investigation:
             progress.state_slices.extend(answer.slices_a)
             return
         progress.kept = [*_without(progress.kept, proposal), Kept(proposal, answer)]
+        progress.first_kept = progress.first_kept or answer
+        progress.throughput_ratio *= answer.throughput.ratio
+        progress.latency_p99_ratio *= answer.latency_p99.ratio
         session.recorder.add_event("step", f"kept: {proposal.title}")
         self._diagnose_again(answer.slices_b)
 
@@ -278,6 +286,8 @@ class _Investigation:
             progress.state_slices = list(answer.slices_b)
             return
         progress.kept = others
+        progress.throughput_ratio /= answer.throughput.ratio
+        progress.latency_p99_ratio /= answer.latency_p99.ratio
         self._record_step(proposal, answer, "taken back")
         self._session.recorder.add_event("step", f"taken back: {proposal.title}")
         self._diagnose_again(answer.slices_a)
@@ -372,7 +382,6 @@ class _Investigation:
     def _result(self, baseline: list[int]) -> InvestigateResult:
         run = self._session.reader()
         progress = self._progress
-        final = progress.state_slices
         return InvestigateResult(
             **dict(head(run, progress.findings, no_verdict=self._no_verdict)),
             steps=tuple(progress.steps),
@@ -382,16 +391,32 @@ class _Investigation:
             ),
             allow=self._limits.allow,
             kept=progress.state.to_json(),
-            baseline_tps=round(throughput_tps(run, baseline), 2),
-            final_tps=round(throughput_tps(run, final), 2),
-            baseline_latency_ms_p99=_p99_ms(run, baseline),
-            final_latency_ms_p99=_p99_ms(run, final),
+            **self._levels(run, baseline),
             noise_floor=noise_of(self._noise, self._compared),
             next_limit=limit_of(progress.findings),
             out_of_time=self._out_of_time,
             elapsed_s=round(time.monotonic() - self._began_s, 1),
             verdict=self._verdict(),
         )
+
+    def _levels(self, run: RunFile, baseline: list[int]) -> dict[str, float]:
+        """Return throughput and p99 at the start and at the end. Both are from the trials, and
+        without a kept change both are those of the ``baseline`` slices."""
+        progress = self._progress
+        first = progress.first_kept
+        if first is None or not progress.kept:
+            tps, p99_ms, tps_ratio, p99_ratio = (
+                throughput_tps(run, baseline), _p99_ms(run, baseline), 1.0, 1.0
+            )  # fmt: skip
+        else:
+            tps, p99_ms = first.baseline_tps, geometric_mean(first.latency_p99_a) / 1e6
+            tps_ratio, p99_ratio = progress.throughput_ratio, progress.latency_p99_ratio
+        return {
+            "baseline_tps": round(tps, 2),
+            "final_tps": round(tps * tps_ratio, 2),
+            "baseline_latency_ms_p99": round(p99_ms, 3),
+            "final_latency_ms_p99": round(p99_ms * p99_ratio, 3),
+        }
 
     @property
     def _compared(self) -> Measure:
@@ -474,4 +499,4 @@ def _within_range(value: float, bounds: tuple[float, float]) -> float:
 
 
 def _p99_ms(run: RunFile, slices: list[int]) -> float:
-    return round(run.histogram("response", slices).percentile(99) / 1e6, 3)
+    return run.histogram("response", slices).percentile(99) / 1e6

@@ -6,21 +6,16 @@ that is still running) is None and is not shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from pgdyno.diagnose.groups import group_accounts
-from pgdyno.record import FindingRow, RunFile, RunInfo, Trial, throughput_tps
+from pgdyno.record import FindingRow, RunFile, throughput_tps
 from pgdyno.record.incidents import Incident, incidents
-from pgdyno.remedy import (
-    Assessment,
-    Circumstances,
-    Remedy,
-    assess,
-    catalogue,
-    circumstances_recorded,
-)
+from pgdyno.remedy import Assessment, assess
+from pgdyno.report.attempts import Attempt, attempt_of, in_force
 from pgdyno.results import Result, load
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import NoiseFloor
@@ -30,67 +25,8 @@ from pgdyno.results.investigate import InvestigateResult, RemedyPrice
 from pgdyno.results.price import Price, PriceResult
 from pgdyno.results.run import RunResult
 from pgdyno.spec.change import Change
-from pgdyno.stats.words import change_words, effect_words, ratio_words
+from pgdyno.stats.words import change_words, ratio_words
 from pgdyno.trial.result import emulated_disks
-
-NOT_MEASURED = "not measured"
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A measured ratio with its 95 % interval."""
-
-    ratio: float
-    lo: float
-    hi: float
-
-    def __str__(self) -> str:
-        return effect_words(self.ratio, self.lo, self.hi)
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A change that was tried: its prediction, its measured effect and the decision."""
-
-    trial: Trial
-    change: Change
-    """This change alone, without the changes that were kept before it."""
-    remedy: Remedy | None
-    """The remedy that it was tried as."""
-    assessment: Assessment
-    """The catalogue's facts about it, on the server as it was then."""
-    throughput: Ratio | None
-    latency_p99: Ratio | None
-    slices: Mapping[str, list[int]]
-    """Ids of the slices of side ``a`` (baseline) and ``b`` (changed)."""
-    p99_before_ms: float | None
-    p99_after_ms: float | None
-    """p99 of all responses in the slices of each side."""
-
-    @property
-    def title(self) -> str:
-        """The change in a few words; of a recheck, the change that was taken back."""
-        return self.trial.title.removeprefix("without ")
-
-    @property
-    def durability_class(self) -> str:
-        """D0 to D3, or "unknown"; a recorded class takes precedence over today's catalogue."""
-        return self.trial.durability_class or self.assessment.durability_class
-
-    @property
-    def loses_nothing(self) -> bool:
-        """True if the change gives up no durability."""
-        return self.durability_class == "D0"
-
-    @property
-    def rate_held(self) -> bool:
-        """True if clients held a rate on both sides, so that p99 was compared."""
-        return self.trial.compared == "latency_p99"
-
-    @property
-    def outcome(self) -> str:
-        """The decision, or the verdict of a trial without a decision."""
-        return self.trial.decision or self.trial.verdict or "not finished"
 
 
 @dataclass(frozen=True)
@@ -110,6 +46,8 @@ class State:
     slice_ids: list[int] | None
     throughput_tps: float
     latency_p99_ms: float
+    source: str = ""
+    """The measurement that the figures are from, in a few words; '' for a single run."""
 
 
 class RunSummary:
@@ -176,7 +114,7 @@ class RunSummary:
     @cached_property
     def all_attempts(self) -> list[Attempt]:
         """All trials, including those of the noise floor and the rechecks."""
-        return [_attempt(self._run, trial) for trial in self._run.trials()]
+        return [attempt_of(self._run, trial) for trial in self._run.trials()]
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -247,12 +185,10 @@ class RunSummary:
 
     @cached_property
     def before(self) -> State | None:
-        """State at the start: the baseline, the unchanged side of the first trial, or the whole
-        run."""
-        result, compared = self.investigation, self.comparison
-        if compared is not None and compared.slices["a"] and compared.throughput:
-            tps, p99_ms = compared.trial.baseline_tps, compared.p99_before_ms
-            return State(compared.slices["a"], tps or 0.0, p99_ms or 0.0)
+        """State at the start: the baseline, the unchanged side of a trial, or the whole run."""
+        compared, result = self._paired, self.investigation
+        if compared is not None:
+            return _paired_state(compared, "a")
         return self._state(
             self._ids_before(),
             result.baseline_tps if result else None,
@@ -262,15 +198,26 @@ class RunSummary:
     @cached_property
     def after(self) -> State | None:
         """State at the end, with all kept changes in force."""
-        result, compared = self.investigation, self.comparison
-        if compared is not None and compared.slices["b"] and compared.throughput:
-            tps, p99_ms = compared.trial.changed_tps, compared.p99_after_ms
-            return State(compared.slices["b"], tps or 0.0, p99_ms or 0.0)
+        compared, result = self._paired, self.investigation
+        if not self.changed:
+            return self.before
+        if compared is not None:
+            return _paired_state(compared, "b")
         return self._state(
             self._ids_after(),
             result.final_tps if result else None,
             result.final_latency_ms_p99 if result else None,
         )
+
+    @property
+    def _paired(self) -> Attempt | None:
+        """The trial whose figures are those of the run: a comparison, or the first trial of a price
+        list."""
+        for attempt in self.all_attempts:
+            measured = attempt.trial.kind in ("compare", "price") and attempt.tps
+            if measured and attempt.slices["a"] and attempt.slices["b"]:
+                return attempt
+        return None
 
     @property
     def changed(self) -> bool:
@@ -289,23 +236,54 @@ class RunSummary:
 
     @property
     def gain_words(self) -> str:
-        """Total gain in throughput, of a comparison the paired effect; '' if there is none."""
-        compared, before, after = self.comparison, self.before, self.after
-        if compared is not None and compared.throughput is not None:
-            return "held by the clients" if compared.rate_held else str(compared.throughput)
+        """Total gain in throughput, the paired effect if there is one trial; '' if there is
+        none."""
+        attempt, before, after = self._only_change, self.before, self.after
+        if attempt is not None and attempt.throughput is not None:
+            held = self.comparison is not None and attempt.rate_held
+            return "held by the clients" if held else str(attempt.throughput)
         if before is None or after is None or not before.throughput_tps:
             return ""
-        return ratio_words(after.throughput_tps / before.throughput_tps)
+        return f"{ratio_words(after.throughput_tps / before.throughput_tps)}{self._steps_words}"
 
     @property
     def p99_gain_words(self) -> str:
-        """Total change of p99, of a comparison the paired effect; '' if there is none."""
-        compared, before, after = self.comparison, self.before, self.after
-        if compared is not None and compared.latency_p99 is not None:
-            return str(compared.latency_p99)
+        """Total change of p99, the paired effect if there is one trial; '' if there is none."""
+        attempt, before, after = self._only_change, self.before, self.after
+        if attempt is not None and attempt.latency_p99 is not None:
+            return str(attempt.latency_p99)
         if before is None or after is None or not before.latency_p99_ms:
             return ""
-        return change_words(after.latency_p99_ms / before.latency_p99_ms)
+        return f"{change_words(after.latency_p99_ms / before.latency_p99_ms)}{self._steps_words}"
+
+    @property
+    def _only_change(self) -> Attempt | None:
+        """The trial of the comparison, or of the only change that an investigation kept."""
+        if self.comparison is not None:
+            return self.comparison
+        return self._kept_attempts[0] if self._is_one_trial else None
+
+    @property
+    def _is_one_trial(self) -> bool:
+        """True if figures before and after are those of the only kept change in its trial. Results
+        of older versions have figures of other slices."""
+        kept, result = self._kept_attempts, self.investigation
+        taken_back = any(each.outcome == "taken back" for each in self.rechecks)
+        if len(kept) != 1 or taken_back or result is None:
+            return False
+        levels = kept[0].tps
+        return levels is not None and round(levels.before, 2) == result.baseline_tps
+
+    @property
+    def _kept_attempts(self) -> list[Attempt]:
+        """The trials after which a change was kept, also one that was taken back later."""
+        return [each for each in self.attempts if each.trial.decision == "kept"]
+
+    @property
+    def _steps_words(self) -> str:
+        """The number of trials that the total gain is the product of, in words."""
+        kept = len(self._kept_attempts)
+        return f", product of {kept} trials" if kept > 1 else ""
 
     @property
     def verdict(self) -> str:
@@ -345,6 +323,8 @@ class RunSummary:
         return list(dict.fromkeys(reasons))
 
     def _ids_before(self) -> list[int] | None:
+        if self._kept_attempts and self._kept():
+            return self._kept_attempts[0].slices["a"]
         for kind in ("run", "baseline"):
             if ids := [s.id for s in self._run.slices(kind=kind)]:
                 return ids
@@ -400,6 +380,7 @@ class RunSummary:
             slice_ids=slice_ids,
             throughput_tps=throughput_tps(self._run, slice_ids) if tps is None else tps,
             latency_p99_ms=measured_p99 if p99_ms is None else p99_ms,
+            source="in the slice before the trials" if self.investigation else "",
         )
 
 
@@ -433,50 +414,12 @@ def _sentence_before(findings: Sequence[FindingRow], finding: str, step: int) ->
     return earlier[-1].sentence if earlier else ""
 
 
-def _attempt(run: RunFile, trial: Trial) -> Attempt:
-    slices = run.slices(trial_id=trial.id)
-    pairs = run.pairs(trial.id)
-    sides = {"a": [a.id for a, _ in pairs], "b": [b.id for _, b in pairs]}
-    base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
-    change = difference(Change.from_json(trial.change), base)
-    assessment = assess(change, in_force(run.run).under(base.without(change)))
-    return Attempt(
-        trial=trial,
-        change=change,
-        remedy=catalogue().get(trial.remedy) if trial.remedy else assessment.remedy,
-        assessment=assessment,
-        throughput=_ratio(
-            trial.throughput_ratio, trial.throughput_ratio_lo, trial.throughput_ratio_hi
-        ),
-        latency_p99=_ratio(
-            trial.latency_p99_ratio, trial.latency_p99_ratio_lo, trial.latency_p99_ratio_hi
-        ),
-        slices=sides,
-        p99_before_ms=_p99_ms(run, sides["a"]),
-        p99_after_ms=_p99_ms(run, sides["b"]),
+def _paired_state(attempt: Attempt, side: Literal["a", "b"]) -> State:
+    """Return the figures of one side of a trial."""
+    tps, p99_ms = (
+        0.0 if levels is None else levels.before if side == "a" else levels.after
+        for levels in (attempt.tps, attempt.p99_ms)
     )
-
-
-def in_force(info: RunInfo) -> Circumstances:
-    """Return the circumstances of a run without its changes."""
-    return circumstances_recorded(info.spec, info.server.get("settings"))
-
-
-def _p99_ms(run: RunFile, slice_ids: list[int]) -> float | None:
-    """Return p99 of the response times in some slices; None if no transaction ended in them."""
-    return run.histogram("response", slice_ids).percentile(99) / 1e6 or None if slice_ids else None
-
-
-def _ratio(ratio: float | None, lo: float | None, hi: float | None) -> Ratio | None:
-    if ratio is None:
-        return None
-    return Ratio(ratio, ratio if lo is None else lo, ratio if hi is None else hi)
-
-
-def difference(change: Change, base: Change) -> Change:
-    """Return the part of ``change`` that is not in ``base`` or has another value there."""
-    differing = {}
-    for each in fields(Change):
-        new, old = getattr(change, each.name), getattr(base, each.name)
-        differing[each.name] = {n: v for n, v in new.items() if n not in old or old[n] != v}
-    return Change(**differing)
+    return State(
+        attempt.slices[side], tps, p99_ms, f"unchanged side of the trial of {attempt.title}"
+    )

@@ -85,7 +85,7 @@ class CompareResult(Head):
     sentence: str
     pairs_needed: int | None
     throughput_tps: BothSides | None
-    """null without a verdict"""
+    """Geometric means of the slices of each side; null without a verdict"""
     failures: FailuresBySide | None
     """null without a verdict"""
     chapter: RecordedChapter | None = None

@@ -76,9 +76,14 @@ class InvestigateResult(Head):
     allow: DurabilityClass
     kept: ChangeJson
     baseline_tps: float
+    """Without a change: geometric mean of the unchanged slices in the trial of the first kept
+    change; if nothing was kept, the mean of the slice before the trials"""
     final_tps: float
+    """With all kept changes: baseline_tps times the ratios of their trials"""
     baseline_latency_ms_p99: float
+    """p99 of the slices of baseline_tps"""
     final_latency_ms_p99: float
+    """baseline_latency_ms_p99 times the ratios of the trials"""
     noise_floor: NoiseFloor
     next_limit: Verdict
     out_of_time: bool

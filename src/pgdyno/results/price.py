@@ -37,7 +37,9 @@ class Gain(Part):
     verdict: Outcome
     failures: FailuresBySide | None = None
     baseline_tps: float
+    """Geometric mean of the unchanged slices of this trial"""
     changed_tps: float
+    """Geometric mean of the changed slices of this trial"""
 
     if_absent: ClassVar[IfAbsent] = {"set_by": lambda _: {}}
 

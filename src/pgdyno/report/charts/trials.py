@@ -20,12 +20,15 @@ from bokeh.plotting import figure
 
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.report import palette, wait_events
+from pgdyno.report.attempts import Attempt, Levels
 from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
-from pgdyno.report.summary import Attempt, Ratio, RunSummary
+from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
 WHISKERS = "Markers show the value after the change, whiskers its 95 % interval."
+AFTER = "after"
+"""Outcome of a figure that did not decide the trial."""
 LABEL_MAX = 46
 """Length of a row's name that fits a phone."""
 
@@ -53,39 +56,36 @@ def chain_charts(summary: RunSummary) -> list[Chart]:
 def _throughput_chart(attempts: Sequence[Attempt]) -> Chart | None:
     rows = []
     for attempt in attempts:
-        trial, effect = attempt.trial, attempt.throughput
-        before, after = trial.baseline_tps, trial.changed_tps
-        if before and after and effect and not attempt.rate_held:
-            rows.append(_row(attempt, before, after, effect, trial.predicted_ratio))
+        if attempt.tps and not attempt.rate_held:
+            rows.append(_row(attempt, attempt.tps, attempt.outcome, attempt.trial.predicted_ratio))
     return _dumbbells("chain-tps", "Throughput before and after, tps", rows, numbers.tps, "0,0")
 
 
 def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
     rows = []
     for attempt in attempts:
-        before, after, effect = attempt.p99_before_ms, attempt.p99_after_ms, attempt.latency_p99
-        if before and after and effect:
-            rows.append(_row(attempt, before, after, effect, None))
+        if attempt.p99_ms:
+            # A verdict that throughput decided says nothing about p99.
+            decides = attempt.rate_held or attempt.trial.decision
+            rows.append(_row(attempt, attempt.p99_ms, attempt.outcome if decides else AFTER, None))
     return _dumbbells(
         "chain-p99", "p99 of response time before and after, ms", rows, numbers.ms, "0,0.[0]"
     )
 
 
-def _row(
-    attempt: Attempt, before: float, after: float, effect: Ratio, predicted: float | None
-) -> Row:
-    """Return a row whose whiskers are the interval of the ratio, scaled to ``after``."""
+def _row(attempt: Attempt, levels: Levels, outcome: str, predicted: float | None) -> Row:
+    """Return a row whose whiskers are the interval of the ratio, scaled to ``before``."""
     title = attempt.title
     if len(title) > LABEL_MAX:
         title = f"{title[: LABEL_MAX - 1]}…"
     return Row(
         label=title,
-        outcome=attempt.outcome,
-        before=before,
-        after=after,
-        lo=after * effect.lo / effect.ratio,
-        hi=after * effect.hi / effect.ratio,
-        predicted=None if predicted is None else before * predicted,
+        outcome=outcome,
+        before=levels.before,
+        after=levels.after,
+        lo=levels.lo,
+        hi=levels.hi,
+        predicted=None if predicted is None else levels.before * predicted,
     )
 
 
@@ -98,7 +98,9 @@ def _dumbbells(
     plot = row_figure(len(rows), widest * 1.06)
     plot.xaxis.formatter = NumeralTickFormatter(format=ticks)
     for position, row in enumerate(rows):
-        label_row(plot, position, f"{row.label} · {row.outcome}")
+        label_row(
+            plot, position, row.label if row.outcome == AFTER else f"{row.label} · {row.outcome}"
+        )
     _draw_rows(plot, rows, say)
     last = rows[-1]
     outcomes = dict.fromkeys(row.outcome for row in rows)
@@ -117,7 +119,8 @@ def _dumbbells(
             ["Change", "before", "after", "95 % interval", "predicted", "decision"],
             [
                 [r.label, say(r.before), say(r.after), f"{say(r.lo)} to {say(r.hi)}",
-                 say(r.predicted) if r.predicted else numbers.ABSENT, r.outcome]
+                 say(r.predicted) if r.predicted else numbers.ABSENT,
+                 numbers.ABSENT if r.outcome == AFTER else r.outcome]
                 for r in rows
             ],
         ),
@@ -136,6 +139,8 @@ def _chain_description(rows: Sequence[Row], say: Callable[[float], str]) -> str:
 
 def _decision(outcome: str) -> tuple[str, str]:
     """Return colour and marker; a verdict without a decision has those of the likely decision."""
+    if outcome == AFTER:
+        return palette.BLUE, "circle"
     as_decision = {"better": "kept", "worse": "taken back"}.get(outcome, outcome)
     return palette.DECISIONS.get(as_decision, (palette.GREY, "x"))
 

@@ -8,9 +8,10 @@ from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
 from pgdyno.record import FindingRow, RunFile
 from pgdyno.remedy import Assessment, assess, catalogue
+from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.charts.event_marks import is_missing_probe
 from pgdyno.report.page._parts import Banner, Card, Headline, StepText, Tag, Zoom
-from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, Step, in_force
+from pgdyno.report.summary import RunSummary, Step
 from pgdyno.report.words import numbers, sentences
 from pgdyno.report.words.course import change_sentences, drop_sentences
 from pgdyno.report.words.sentences import decision_words, expectation, finding_name
@@ -84,7 +85,7 @@ def _value_and_unit(value_ms: float) -> tuple[str, str]:
 def _interval_note(run: RunFile, summary: RunSummary) -> str:
     """Return the interval of a run's mean and the measured time."""
     if run.run.command != "run":
-        return "without a change"
+        return summary.before.source if summary.before else ""
     return sentences.throughput_words(run, summary).partition(" tps ")[2]
 
 

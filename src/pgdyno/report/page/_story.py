@@ -192,12 +192,9 @@ def _terms(
     summary: RunSummary, drills: Sequence[DrillResult], chapter: RecordedChapter
 ) -> Iterator[tuple[str, str]]:
     compared = summary.comparison
-    if compared is not None and compared.throughput is not None:
-        trial = compared.trial
-        levels = f"{numbers.tps(trial.baseline_tps)} → {numbers.tps(trial.changed_tps)} tps"
-        yield "Throughput", f"{compared.throughput}, {levels}, {trial.pairs} pairs"
-        levels = numbers.from_to_ms(compared.p99_before_ms, compared.p99_after_ms)
-        yield "p99", f"{compared.latency_p99}, {levels}"
+    if compared is not None:
+        for label, words in sentences.level_words(compared).items():
+            yield f"{label[0].upper()}{label[1:]}" if label != "p99" else label, ", ".join(words)
     for drill in drills:
         yield "Fault", drill_description(drill)
         yield "Documented", drill.bound

@@ -11,7 +11,8 @@ from pgdyno.diagnose.groups import group_accounts
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
-from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, Step
+from pgdyno.report.attempts import NOT_MEASURED, Attempt
+from pgdyno.report.summary import RunSummary, Step
 from pgdyno.report.terminal._drill import drill_lines
 from pgdyno.report.terminal._lines import (
     GAP,
@@ -191,8 +192,10 @@ def _change_line(summary: RunSummary, width: int) -> list[Line]:
         ]
     else:
         parts = [
-            f"{numbers.tps(after.throughput_tps)} tps", f"p99 {numbers.ms(after.latency_p99_ms)}"
-        ]  # fmt: skip
+            f"{numbers.tps(after.throughput_tps)} tps",
+            f"p99 {numbers.ms(after.latency_p99_ms)}",
+            *([after.source] if after.source else []),
+        ]
     text = " · ".join([*parts, *([taken] if taken else [])])
     return [Line(line.text, "bold") for line in wrapped(text, width)]
 
@@ -221,19 +224,8 @@ def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += labelled("change", GAP.join(part for part in change if part), width)
     lines += labelled("durability", sentences.assessed_words(attempt), width)
     lines += labelled("price", attempt.assessment.price, width)
-    before, after = attempt.trial.baseline_tps, attempt.trial.changed_tps
-    if attempt.throughput is not None:
-        lines += labelled(
-            "throughput",
-            f"{attempt.throughput}{GAP}{numbers.tps(before)} → {numbers.tps(after)} tps"
-            f"{GAP}{attempt.trial.pairs} pairs",
-            width,
-        )
-    if attempt.latency_p99 is not None:
-        levels = ""
-        if attempt.p99_before_ms:
-            levels = f"{GAP}{numbers.from_to_ms(attempt.p99_before_ms, attempt.p99_after_ms)}"
-        lines += labelled("p99", f"{attempt.latency_p99}{levels}", width)
+    for label, words in sentences.level_words(attempt).items():
+        lines += labelled(label, GAP.join(words), width)
     lines += labelled("failures", sentences.failure_words(run, attempt), width)
     lines.append(Line(""))
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()

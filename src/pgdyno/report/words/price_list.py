@@ -100,8 +100,11 @@ def p99_words(summary: RunSummary) -> str:
     held, gains = _held(summary), measured_gains(summary)
     if not gains or all(held):
         return ""
-    sustained = max(HELD_SHARE * min(gain.baseline_tps for gain in gains), 1)
-    option = f"-R {sustained:.0f} is {numbers.percent(HELD_SHARE)} of the baseline's throughput"
+    lowest = min(gain.baseline_tps for gain in gains)
+    option = (
+        f"-R {max(HELD_SHARE * lowest, 1):.0f} is {numbers.percent(HELD_SHARE)} of the lowest"
+        f" baseline of the trials, {numbers.tps(lowest)} tps"
+    )
     if _sent_at_a_rate(summary):
         return (
             f"in {held.count(False)} of {len(held)} trials the rate was not held on both sides;"

@@ -13,7 +13,8 @@ from pgdyno.dimension import title_of
 from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
 from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
-from pgdyno.report.summary import NOT_MEASURED, Attempt, RunSummary, in_force
+from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
+from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.results.chapter import Chapter
 from pgdyno.results.investigate import InvestigateResult
@@ -259,6 +260,22 @@ def measured_words(attempt: Attempt) -> str:
     if attempt.rate_held and attempt.latency_p99:
         return f"p99 {attempt.latency_p99} at the held rate"
     return str(attempt.throughput)
+
+
+def level_words(attempt: Attempt) -> dict[str, list[str]]:
+    """Return by figure its effect, its levels before and after, and for throughput the number of
+    pairs."""
+    words = {}
+    if attempt.throughput is not None:
+        words["throughput"] = [str(attempt.throughput)]
+        if tps := attempt.tps:
+            levels = f"{numbers.tps(tps.before)} → {numbers.tps(tps.after)} tps"
+            words["throughput"] += [levels, f"{attempt.trial.pairs} pairs"]
+    if attempt.latency_p99 is not None:
+        words["p99"] = [str(attempt.latency_p99)]
+        if p99_ms := attempt.p99_ms:
+            words["p99"].append(numbers.from_to_ms(p99_ms.before, p99_ms.after))
+    return words
 
 
 _SET_BY = {
