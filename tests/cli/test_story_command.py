@@ -57,9 +57,9 @@ def test_a_chapter_as_text_and_otherwise_than_expected(
 N  A shutdown, and the WAL gone
    stopped/start: refused to start: PANIC: could not locate a valid checkpoint record at N
    stopped/resetwal: all of N acknowledged commits are present, up again after N s
-   expected   stopped/start refused, stopped/resetwal corrupt
-   remark     Nothing but the last checkpoint's record is missing.
-   run        run-Ndb
+   expected      stopped/start refused, stopped/resetwal corrupt
+   remark        Nothing but the last checkpoint's record is missing.
+   run           run-Ndb
 
 page    run.html
 """)

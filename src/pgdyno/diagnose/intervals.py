@@ -27,6 +27,14 @@ def timed(intervals: Sequence[Interval]) -> list[Interval]:
     return [each for each in _merged(intervals, least_ms) if each.duration_ms >= least_ms]
 
 
+def whole(intervals: Sequence[Interval]) -> list[Interval]:
+    """Return the intervals of one series that are long enough for a rate or a percentile."""
+    if not intervals:
+        return []
+    least_ms = SHORT_SHARE * median(each.duration_ms for each in intervals)
+    return [each for each in intervals if each.duration_ms >= least_ms]
+
+
 def follows(before: Interval, after: Interval) -> bool:
     """True if ``after`` goes on where ``before`` ends, in the same slice."""
     gap_ms = after.at_ms - before.at_ms - before.duration_ms

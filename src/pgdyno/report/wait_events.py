@@ -106,6 +106,11 @@ def phrase(event: str) -> str:
     return f"in {event}" if event == OTHER else f"waiting in {label(event)}"
 
 
+def is_in(event: str, events: Collection[str]) -> bool:
+    """True if an event is one of ``events``, which have their canonical names."""
+    return _key(event) in events
+
+
 def colours(events: Collection[str]) -> dict[str, str]:
     """Return a colour for each event; common events have the same colour in every report."""
     fixed = {RUNNING: palette.GREEN, OTHER: palette.GREY}

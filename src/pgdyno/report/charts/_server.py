@@ -8,18 +8,24 @@ from typing import Any
 import numpy as np
 from bokeh.models.annotations import Span
 
+from pgdyno.probe.waits import ROW_LOCK, WAL_FLUSH
 from pgdyno.report import palette, wait_events
+from pgdyno.report.charts._batches import batch_begins, joined, steps
 from pgdyno.report.charts._series import Floats, floats, growth, pivot
 from pgdyno.report.charts.chart import Chart, Key
-from pgdyno.report.charts.time_axis import TimeAxis, stacked
+from pgdyno.report.charts.time_axis import TimeAxis, stacked, stacked_areas
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
 PAGE_BYTES = 8192
 """PostgreSQL's default page size; the chart says "at most", because builds may differ."""
 
-TICKS_SHARE = 0.5
-"""Share of the usual number of samplings below which a batch is not drawn."""
+TICKS_MIN = 3
+"""Number of samplings below which a batch is joined with the one before it."""
+TOP_SHARE = 1.05
+"""Share of the highest value up to which the line of the cores is within the chart."""
+FAMILIES = {"the WAL flush": WAL_FLUSH, "row locks": ROW_LOCK}
+"""Waits for one thing that PostgreSQL reports as several events."""
 
 
 def active_sessions(axis: TimeAxis) -> Chart | None:
@@ -37,27 +43,26 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
     means = {name: mean for name, mean in means.items() if mean}
     if not means:
         return None
+    single = dict(means)
     named = wait_events.largest(means)
-    total, means = sum(means.values()), wait_events.with_others_summed(means, named)
-    drawn = ticks >= TICKS_SHARE * np.median(ticks)
-    parts = {name: columns[name][drawn] for name in means if name != wait_events.OTHER}
+    means = wait_events.with_others_summed(means, named)
+    parts = {name: columns[name] for name in means if name != wait_events.OTHER}
     if wait_events.OTHER in means:
         rest = [values for name, values in columns.items() if name not in named]
-        parts[wait_events.OTHER] = np.sum(rest, axis=0)[drawn]
+        parts[wait_events.OTHER] = np.sum(rest, axis=0)
     colours = wait_events.colours(parts)
-    cores = axis.run.run.server.get("cores") or axis.run.run.host.get("cores")
-    plot = stacked(axis, at_ms[drawn], parts, colours, "0.00")
+    times_ms, blocks = _sampled(axis, at_ms, ticks, parts)
+    plot = stacked_areas(axis, times_ms, blocks, colours, "0.00")
     key = [Key(wait_events.label(name), colours[name]) for name in reversed(parts)]
-    against = ""
-    if cores:
+    cores = axis.run.run.server.get("cores") or axis.run.run.host.get("cores")
+    if cores and cores <= TOP_SHARE * float(np.nanmax(sum(blocks.values()))):
         line = Span(
             dimension="width", location=cores, line_color=palette.RED, line_dash="dashed",
             line_width=2,
         )  # fmt: skip
         plot.add_layout(line)
         key.append(Key(f"{cores} cores", palette.RED, "dash"))
-        against = f" on {cores} cores"
-    largest = max(means, key=lambda name: means[name])
+    total = sum(means.values())
     rows = [
         [wait_events.label(name), numbers.significant(mean), numbers.percent(mean / total)]
         for name, mean in sorted(means.items(), key=lambda item: -item[1])
@@ -65,8 +70,8 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
     return Chart(
         id="sessions",
         title="Average active sessions by wait event",
-        description=f"{numbers.significant(total)} sessions were active on average{against};"
-        f" most were {wait_events.phrase(largest)} ({numbers.percent(means[largest] / total)})."
+        description=f"{numbers.significant(total)} sessions were active on average"
+        f"{f' on {cores} cores' if cores else ''}; {_largest_words(single)}."
         " On a busy CPU, a session that was woken still shows its last wait until it runs.",
         plot=plot,
         table=figures_table(
@@ -76,10 +81,40 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
     )
 
 
+def _largest_words(means: Mapping[str, float]) -> str:
+    """Return the state of most sessions, or the largest share, and waits for one thing that are
+    larger in sum."""
+    total = sum(means.values())
+    largest = max(means, key=lambda name: means[name])
+    share = numbers.percent(means[largest] / total)
+    if means[largest] > 0.5 * total:
+        return f"most were {wait_events.phrase(largest)} ({share})"
+    words = f"the largest single share, {share}, was {wait_events.phrase(largest)}"
+    families = {
+        name: sum(means[each] for each in means if wait_events.is_in(each, events))
+        for name, events in FAMILIES.items()
+    }
+    name = max(families, key=lambda name: families[name])
+    if families[name] <= 1.01 * means[largest]:
+        return words
+    return f"{words}; waits for {name} were {numbers.percent(families[name] / total)} in sum"
+
+
 def _ticks_at(samples: Mapping[str, Any], at_ms: Floats) -> Floats:
     """Return the number of samplings in the batch at each time."""
     by_time = dict(zip(floats(samples["at_ms"]).tolist(), samples["ticks"].tolist(), strict=True))
     return np.array([by_time[moment] for moment in at_ms.tolist()], dtype=np.float64)
+
+
+def _sampled(
+    axis: TimeAxis, ends_ms: Floats, ticks: Floats, columns: Mapping[str, Floats]
+) -> tuple[Floats, dict[str, Floats]]:
+    """Return the averages of batches of samplings as steps, with NaN where nothing was sampled."""
+    periods = axis.timeline.number_of(ends_ms)
+    loaded_ms = np.array([begin for begin, _ in axis.timeline.periods])[np.maximum(periods, 0)]
+    begins_ms = np.maximum(batch_begins(ends_ms, ticks), np.minimum(loaded_ms, ends_ms))
+    begins_ms, ends_ms, columns = joined(begins_ms, ends_ms, ticks, columns, TICKS_MIN)
+    return steps(begins_ms, ends_ms, columns)
 
 
 def wal(axis: TimeAxis) -> Chart | None:

@@ -87,7 +87,7 @@ def throughput(axis: TimeAxis) -> Chart | None:
 def latency(axis: TimeAxis) -> Chart | None:
     """Return the chart of response time percentiles on a logarithmic axis."""
     series = axis.run.latency_series("response", (50, 95, 99, 100), points_max=POINTS_MAX)
-    series = axis.under_load(series)
+    series = axis.of_whole_intervals(axis.under_load(series))
     if not len(series["at_ms"]) or np.isnan(series["max"]).all():
         return None
     columns = {name: _positive(series[name]) for name in LATENCY_LINES}
@@ -137,7 +137,7 @@ PARTS = {
 def response_time(axis: TimeAxis) -> Chart | None:
     """Return the chart of the parts of the mean response time; None if it is nearly all service."""
     at_ms, parts = response_parts(axis.run)
-    kept = axis.under_load({"at_ms": at_ms, **parts})
+    kept = axis.of_whole_intervals(axis.under_load({"at_ms": at_ms, **parts}))
     at_ms, parts = kept.pop("at_ms"), kept
     if not len(at_ms) or np.isnan(parts["service"]).all():
         return None

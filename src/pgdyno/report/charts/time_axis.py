@@ -12,7 +12,7 @@ from bokeh.models import DataRange1d, Range1d
 from bokeh.plotting import figure
 
 from pgdyno.diagnose.course import Course
-from pgdyno.diagnose.intervals import timed
+from pgdyno.diagnose.intervals import timed, whole
 from pgdyno.record import Interval, RunFile
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
 from pgdyno.report.charts._timeline import Timeline
@@ -33,6 +33,8 @@ class TimeAxis:
     marks: Marks
     x_range: Range1d
     timeline: Timeline
+    starts_ms: frozenset[float]
+    """Starts of the intervals that are long enough for a percentile or a mean."""
 
     def series(self, table: str) -> Columns:
         """Return the samples of a table that were taken under load."""
@@ -41,6 +43,14 @@ class TimeAxis:
     def under_load(self, columns: Mapping[str, npt.NDArray[Any]]) -> Columns:
         """Return the rows of ``columns``, one of which is at_ms, that are under load."""
         rows = self.timeline.under_load(floats(columns["at_ms"]))
+        return {name: values[rows] for name, values in columns.items()}
+
+    def of_whole_intervals(
+        self, columns: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Return the rows of ``columns``, one of which is at_ms, without those of short intervals
+        at the edges of slices."""
+        rows = np.array([at_ms in self.starts_ms for at_ms in columns["at_ms"].tolist()], bool)
         return {name: values[rows] for name, values in columns.items()}
 
     def rate(self, at_ms: Floats, counter: Floats) -> tuple[Floats, Floats]:
@@ -77,7 +87,8 @@ def time_axis(run: RunFile, course: Course | None = None) -> TimeAxis:
     end_ms = max(ends, default=float(run.run.ended_ms or 1000))
     timeline = Timeline.of(intervals, end_ms)
     marks = marks_of(run, end_ms, course)
-    return TimeAxis(run, timed(intervals), marks, time_range(end_ms), timeline)
+    starts_ms = frozenset(float(each.at_ms) for each in whole(intervals))
+    return TimeAxis(run, timed(intervals), marks, time_range(end_ms), timeline, starts_ms)
 
 
 def finish(axis: TimeAxis, plot: figure) -> figure:
@@ -99,21 +110,33 @@ def stacked(
     """Return a figure of stacked areas, the first at the bottom, with a tooltip of all."""
     buckets = Buckets(at_ms)
     thinned = {name: buckets.reduce(values) for name, values in columns.items()}
-    times_ms, whole = axis.broken(buckets.at_ms, thinned)
-    data = {f"part{i}": values for i, values in enumerate(whole.values())}
-    edges = stack(whole)
+    times_ms, broken = axis.broken(buckets.at_ms, thinned)
+    return stacked_areas(axis, times_ms, broken, colours, number_format, height)
+
+
+def stacked_areas(
+    axis: TimeAxis,
+    times_ms: Floats,
+    columns: Mapping[str, Floats],
+    colours: Mapping[str, str],
+    number_format: str,
+    height: int = 250,
+) -> figure:
+    """Return a figure of stacked areas through all points; NaN in all columns is a gap."""
+    data = {f"part{i}": values for i, values in enumerate(columns.values())}
+    edges = stack(columns)
     for i, (bottom, top) in enumerate(edges.values()):
         data |= {f"bottom{i}": bottom, f"top{i}": top}
     source = source_of(times_ms, data)
     plot = time_figure(axis.x_range, height)
-    parts = pieces(whole)
-    for i, name in enumerate(whole):
+    parts = pieces(columns)
+    for i, name in enumerate(columns):
         style: dict[str, Any] = {"fill_color": colours[name], "fill_alpha": 0.85}
         if len(parts) < 2:
             plot.varea("x", f"bottom{i}", f"top{i}", source=source, **style)
         else:
             plot.patches(*_outlines(times_ms / 1000, *edges[name], parts), line_color=None, **style)
-    rows = {name: f"@part{i}{{{number_format}}}" for i, name in enumerate(whole)}
+    rows = {name: f"@part{i}{{{number_format}}}" for i, name in enumerate(columns)}
     add_time_tooltip(plot, source, dict(reversed(rows.items())), f"top{len(rows) - 1}")
     return finish(axis, plot)
 

@@ -78,7 +78,9 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
     first, spec = runs[0], chapters[0].of
     name = first.run.name
     _check_one_story(runs)
-    verdict, lead = headlines.headline_of(_verdict(chapters, len(spec.get("story") or chapters)))
+    distrusted = [bool(RunSummary(run).distrust) for run in runs]
+    planned = len(spec.get("story") or chapters)
+    verdict, lead = headlines.headline_of(_verdict(chapters, planned, distrusted))
     description = numbers.sentence(spec.get("description", ""))
     return StoryPage(
         name=name,
@@ -90,7 +92,7 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
         lead=" ".join(part for part in (lead, description) if part),
         headline=[],
         banners=[],
-        overview=_overview(chapters),
+        overview=_overview(chapters, distrusted),
         chapters=[_chapter(run, chapter) for run, chapter in zip(runs, chapters, strict=True)],
         facts=accounts.fact_tables(first),
         repeat_text=f"Without a run file, save this spec as {name}.toml:",
@@ -125,33 +127,36 @@ def _chapter_of(run: RunFile) -> RecordedChapter:
     return summary.chapter
 
 
-def _verdict(chapters: Sequence[RecordedChapter], planned: int) -> str:
-    """Return how many chapters ended as expected, and how many of the story there are."""
+def _verdict(chapters: Sequence[RecordedChapter], planned: int, distrusted: Sequence[bool]) -> str:
+    """Return how many chapters of the story are done, ended as expected, and are not trusted."""
     expected = [chapter for chapter in chapters if chapter.as_expected is not None]
     good = sum(bool(chapter.as_expected) for chapter in expected)
     count = (
-        f"{len(chapters)} of {planned} chapters"
+        f"{len(chapters)} of {planned} chapters done"
         if planned > len(chapters)
         else f"{planned} chapters"
     )
+    not_trusted = f"; {sum(distrusted)} not trusted" if any(distrusted) else ""
     if not expected:
-        return f"{count}, without an expected ending"
+        return f"{count}, without an expected ending{not_trusted}"
     lucky = sum(bool(chapter.luck) for chapter in chapters)
-    luck = f"; luck played a part in {lucky}" if lucky else ""
-    return f"{count}: {good} of {len(expected)} ended as expected{luck}"
+    luck = f", luck played a part in {lucky}" if lucky else ""
+    return f"{count}: {good} of {len(expected)} as expected{luck}{not_trusted}"
 
 
-def _overview(chapters: Sequence[RecordedChapter]) -> Table:
+def _overview(chapters: Sequence[RecordedChapter], distrusted: Sequence[bool]) -> Table:
     rows = [
         [
             f"{chapter.number}  {chapter.title}",
             _endings(chapter),
             expectation(chapter) or numbers.ABSENT,
             "yes" if chapter.luck else "",
+            "no" if not_trusted else "yes",
         ]
-        for chapter in chapters
+        for chapter, not_trusted in zip(chapters, distrusted, strict=True)
     ]
-    return Table("All chapters", ["Chapter", "ending", "expected", "luck"], rows)
+    head = ["Chapter", "ending", "expected", "luck", "trusted"]
+    return Table("All chapters", head, rows)
 
 
 def _endings(chapter: RecordedChapter) -> str:

@@ -9,7 +9,7 @@ from pgdyno.report.words.sentences import expectation, expected_words
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.story import FinishedChapter
 
-_LABELS = len(GAP) + 8
+_LABELS = len(GAP) + len("not trusted")
 _STYLES = {True: "green", False: "bold red", None: ""}
 
 
