@@ -41,7 +41,7 @@ class Settings(Dimension):
         if context.server.sessions is not None:
             context.server.sessions.check(change.settings)
         if (names := context.server.needs_apply(change.settings)) and not context.server.ours:
-            context.note(f"set by ALTER SYSTEM and restored afterwards: {', '.join(names)}")
+            context.note(f"set by ALTER SYSTEM for the time of a slice: {', '.join(names)}")
         if mine := [name for name in change.settings if context.server.in_sessions(name)]:
             listed = ", ".join(mine)
             context.note(

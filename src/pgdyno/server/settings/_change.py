@@ -12,6 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -26,10 +27,10 @@ from pgdyno.server.settings._persistent_session import (
 )
 from pgdyno.server.settings._restoring import (
     RestoreResult,
-    manual_statements,
     restore,
     restore_settings,
     unloaded_by_others,
+    ways_to_restore,
 )
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord
 from pgdyno.server.settings._undo_guard import UndoGuard
@@ -79,6 +80,8 @@ class Settings:
         self._guard: UndoGuard | None = None
         self._applied: set[str] = set()
         """Settings that have a value of pgdyno now."""
+        self._altered: set[str] = set()
+        """Settings that pgdyno has changed at some time, now restored or not."""
         self._texts: set[str] = set()
         """Settings with text values, which may contain secrets."""
         self._also_loaded: list[str] = []
@@ -189,10 +192,12 @@ class Settings:
         try:
             session = self._opened_session()
             result = restore(session, record) if record.settings else RestoreResult()
+            never_changed = {*result.unchanged} - self._altered
+            result.restored = [name for name in result.restored if name not in never_changed]
             result.also_loaded = sorted({*result.also_loaded, *self._also_loaded})
         except PgdynoError as problem:
             if self._guard is not None:
-                self._guard.detach()
+                self._guard.hand_over(problem.message)
             self._clear()
             raise _not_restored(record, problem) from None
         if self._file is not None:
@@ -238,7 +243,7 @@ class Settings:
         if self._file is not None:
             self._file.close()
         self._session = self._record = self._file = self._guard = None
-        self._applied = set()
+        self._applied, self._altered = set(), set()
         self._also_loaded = []
 
     def _record_before_change(
@@ -248,7 +253,7 @@ class Settings:
         described: Mapping[str, Setting],
     ) -> None:
         """Record the coming change: in the undo record, with the guardian, on the server."""
-        record = self._present_record()
+        record = deepcopy(self._present_record())
         session.require_reload()
         held = session.altered(settings)
         for name, value in held.items():
@@ -260,6 +265,7 @@ class Settings:
             record.settings[name].ours.add(as_shown(setting, settings[name]))
         if new and self._with_undo:
             self._write_record(session, record, described)
+        self._record = record
 
     def _write_record(
         self, session: PersistentSession, record: UndoRecord, described: Mapping[str, Setting]
@@ -273,6 +279,7 @@ class Settings:
             self._guard = UndoGuard(self._conninfo, record, self._file)
         self._guard.announce(record)
         self._texts |= {name for name, each in described.items() if each.vartype == "string"}
+        self._record = record  # From here on there is something to restore.
         if record.marked:
             session.alter(MARK, record.mark(self._texts))
 
@@ -282,9 +289,10 @@ class Settings:
             for name, value in settings.items():
                 self._applied.add(name)
                 session.alter(name, value)
-            if self._with_undo:
-                self._also_loaded += unloaded_by_others(session, self._present_record())
+                self._altered.add(name)
+            others = unloaded_by_others(session, self._present_record()) if self._with_undo else []
             session.reload()
+            self._also_loaded += others
             self._prove(session, settings)
         except PgdynoError:
             restore_settings(session, self._present_record(), settings)
@@ -415,6 +423,5 @@ def _not_restored(record: UndoRecord, problem: PgdynoError) -> RunError:
     return RunError(
         f"{', '.join(record.settings)}: still changed on your server: {problem.message}",
         code="settings-not-restored",
-        hint="pgdyno keeps trying for 10 minutes; after that, run pgdyno server sweep, or restore"
-        f" them manually: {' '.join(manual_statements(record))}",
+        hint=f"pgdyno keeps trying for 10 minutes; otherwise {ways_to_restore(record)}",
     )

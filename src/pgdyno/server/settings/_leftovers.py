@@ -26,7 +26,7 @@ from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord, read_undo, 
 if TYPE_CHECKING:
     import psycopg
 
-_GUARDIAN_S_MAX = 15.0
+_GUARDIAN_S_MAX = 20.0
 _POLL_S = 0.1
 _QUICK_S = 2
 

@@ -12,7 +12,7 @@ Its name shows other sessions that a run is changing settings: ``pgdyno undo RUN
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
 from pgdyno.server.queries import query
+from pgdyno.server.settings._auto_conf import parse_auto_conf
 from pgdyno.server.settings._statements import alter_system
-from pgdyno.server.settings.reloading import reload
+from pgdyno.server.settings.reloading import configuration_error, reload
 
 if TYPE_CHECKING:
     import psycopg
@@ -76,8 +77,11 @@ class PersistentSession:
         self._conn = self._open()
         self._conninfo = replace(conninfo, version=self._conn.info.server_version)
         self.identity: Identity = identity_of(self._conn)
-        self.sees_file = self._may_read_file()
+
+    @property
+    def sees_file(self) -> bool:
         """True if it may read the files that ALTER SYSTEM writes, not only values in force."""
+        return bool(self.rows(query("may_read_files"))[0][0])
 
     @property
     def role(self) -> str:
@@ -133,16 +137,39 @@ class PersistentSession:
         import psycopg
 
         wanted = list(names)
-        source = "altered_from_file" if self.sees_file else "altered_active"
-        if not self.sees_file:
-            self._require_visible(wanted)
-            self.reload()  # A value that is written but not loaded would be missed.
-        params = {"names": [name.lower() for name in wanted]}
         try:
-            found = dict(self.rows(query(source), params))
+            found = self._altered_from_file(wanted) if self.sees_file else self._active(wanted)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise self._hidden(wanted, f": {error.diag.message_primary}") from None
         except psycopg.Error as error:
             raise self._refused(", ".join(wanted), error) from None
         return {name: found.get(name.lower()) for name in wanted}
+
+    def _altered_from_file(self, names: list[str]) -> Mapping[str, str | None]:
+        rows = self.rows(query("altered_from_file"), {"names": [name.lower() for name in names]})
+        if rows and rows[0][0] is None:
+            return self._altered_from_text(rows[0][1])
+        return dict(rows)
+
+    def _altered_from_text(self, parse_error: str) -> Mapping[str, str]:
+        """Read ALTER SYSTEM's file while the server cannot parse the others.
+
+        Raises SetupError with ``parse_error`` if the role may not read it, or if it is damaged.
+        """
+        import psycopg
+
+        try:
+            text = self.rows(b"select pg_read_file('postgresql.auto.conf')")[0][0]
+        except psycopg.Error:
+            raise configuration_error(parse_error) from None
+        if (found := parse_auto_conf(text)) is None:
+            raise configuration_error(parse_error)
+        return found
+
+    def _active(self, names: list[str]) -> Mapping[str, str | None]:
+        self._require_visible(names)
+        self.reload()  # A value that is written but not loaded would be missed.
+        return dict(self.rows(query("altered_active"), {"names": [name.lower() for name in names]}))
 
     def alter(self, name: str, value: str | None) -> None:
         """Execute ALTER SYSTEM SET, or RESET for ``None``, without a reload."""
@@ -192,23 +219,23 @@ class PersistentSession:
     def _require_visible(self, names: list[str]) -> None:
         row = self.rows(b"select pg_has_role(current_user, 'pg_read_all_settings', 'usage')")
         shadowed = [name for name in names if name in PINNED]
-        if row[0][0] and not shadowed:
-            return
+        if not row[0][0] or shadowed:
+            raise self._hidden(shadowed or names)
+
+    def _hidden(self, names: list[str], reason: str = "") -> SetupError:
+        shadowed = [name for name in names if name in PINNED]
         grant = f"GRANT pg_read_all_settings TO {self.role}"
         if shadowed:
             grant = (
                 f"GRANT SELECT ON pg_file_settings TO {self.role}; GRANT EXECUTE ON FUNCTION"
                 f" pg_show_all_file_settings() TO {self.role}; in database {self.database}"
             )
-        raise SetupError(
-            f"{', '.join(shadowed or names)}: the present value is not visible, so it could not be"
-            " restored",
+        return SetupError(
+            f"{', '.join(names)}: the present value is not visible to the role {self.role},"
+            f" so it could not be restored{reason}",
             code="settings-hidden",
             hint=f"as a superuser: {grant}",
         )
-
-    def _may_read_file(self) -> bool:
-        return bool(self.rows(query("may_read_files"))[0][0])
 
     def _open(self) -> psycopg.Connection:
         """Connect with all pins that the role may set, in the first database that accepts it."""
@@ -275,25 +302,39 @@ class PersistentSession:
 
     def _refused(self, name: str, error: psycopg.Error) -> PgdynoError:
         message = error.diag.message_primary or str(error).strip()
-        if error.sqlstate == "42501":
-            return self._not_allowed(name)
+        if error.sqlstate == "42501" and not self._is_privileged(name):
+            return self._not_allowed(name, f": {message}")
         if error.sqlstate in ("22023", "42704", "22P02"):
             return UsageError(
                 f"{name}: {message}", code="setting-value", hint=error.diag.message_hint
             )
         return SetupError(f"{name}: {message}", code="alter-failed", hint=error.diag.message_hint)
 
-    def _not_allowed(self, name: str) -> SetupError:
+    def _is_privileged(self, name: str) -> bool:
+        """True if the role may alter ``name``: a file that the server may not write is an error of
+        the same class (42501) as a missing privilege."""
+        import psycopg
+
+        superuser = b"select rolsuper from pg_roles where rolname = current_user"
+        granted = b"select has_parameter_privilege(%(name)s, 'alter system')"
+        try:
+            if self.version >= 150000 and name != "reload":
+                return bool(self.rows(granted, {"name": name})[0][0])
+            return bool(self.rows(superuser)[0][0])
+        except (psycopg.Error, PgdynoError, IndexError):
+            return False
+
+    def _not_allowed(self, name: str, reason: str = "") -> SetupError:
         if name == "reload":
             return SetupError(
-                f"the role {self.role} may not reload the server's configuration",
+                f"the role {self.role} may not reload the server's configuration{reason}",
                 code="no-permission",
                 hint=f"as a superuser, in database {self.database}:"
                 f" GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {self.role}",
             )
         grant = f"as a superuser: GRANT ALTER SYSTEM ON PARAMETER {name} TO {self.role}"
         return SetupError(
-            f"{name}: the role {self.role} may not change it",
+            f"{name}: the role {self.role} may not change it{reason}",
             code="no-permission",
             hint=grant if self.version >= 150000 else "before PostgreSQL 15, only a superuser may",
         )

@@ -18,6 +18,8 @@ class RestoreResult:
 
     restored: list[str] = field(default_factory=list)
     """Settings that have their former value again."""
+    unchanged: list[str] = field(default_factory=list)
+    """Those of ``restored`` that had their former value already."""
     kept: dict[str, str | None] = field(default_factory=dict)
     """Settings that another session has changed meanwhile, with that value."""
     unknown: list[str] = field(default_factory=list)
@@ -50,11 +52,11 @@ def restore_settings(
     """
     result = RestoreResult()
     wanted = list(names)
-    result.also_loaded = unloaded_by_others(session, record)
     for name, held in session.altered(wanted).items():
         changed = record.settings[name]
         if held == changed.before and changed.before_known:
             result.restored.append(name)
+            result.unchanged.append(name)
         elif not changed.owns(held):
             result.kept[name] = held
         elif changed.before_known:
@@ -62,9 +64,23 @@ def restore_settings(
             result.restored.append(name)
         else:
             result.unknown.append(name)
-    session.reload()
+    result.also_loaded = unloaded_by_others(session, record)
+    try:
+        session.reload()
+    except SetupError as problem:
+        raise _not_loaded(problem, result) from None
     _verify(session, record, result.restored)
     return result
+
+
+def _not_loaded(problem: SetupError, result: RestoreResult) -> SetupError:
+    if not result.restored:
+        return problem
+    return SetupError(
+        f"written back by ALTER SYSTEM, but not yet loaded: {problem.message}",
+        code=problem.code,
+        hint=problem.hint,
+    )
 
 
 def unloaded_by_others(session: PersistentSession, record: UndoRecord) -> list[str]:
@@ -104,6 +120,14 @@ def manual_statements(record: UndoRecord) -> list[str]:
     if record.marked:
         lines.append(f"{alter_system(MARK, None)};")
     return [*lines, "SELECT pg_reload_conf();"]
+
+
+def ways_to_restore(record: UndoRecord) -> str:
+    """Return how a user restores everything."""
+    return (
+        f"run pgdyno server sweep {record.conninfo.uri_without_password};"
+        f" or as a superuser of that server: {' '.join(manual_statements(record))}"
+    )
 
 
 def _verify(session: PersistentSession, record: UndoRecord, names: list[str]) -> None:

@@ -6,17 +6,21 @@ another session has set meanwhile is recognised.
 
 There are two copies. The file in pgdyno's state directory is flushed before the server is changed,
 and removed only when everything is restored. Its lock file is held by the run and its guardian: a
-record whose lock is free belongs to a killed run. The mark is the parameter ``pgdyno.undo`` in the
-server's own postgresql.auto.conf, visible to every pgdyno that connects, of any user on any
-machine. Setting it needs a privilege that not every role has, so it may be missing.
+record whose lock is free belongs to a killed run. A guardian that retries releases the lock
+between two tries, so that another pgdyno can restore with other credentials. The mark is the
+parameter ``pgdyno.undo`` in the server's own postgresql.auto.conf, visible to every pgdyno that
+connects, of any user on any machine. Setting it needs a privilege that not every role has, so it
+may be missing.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -210,6 +214,20 @@ class UndoFile:
         for suffix in (".json", ".part", ".lock"):
             with suppress(OSError):
                 self.path.with_suffix(suffix).unlink()
+
+    def lend(self, pause_s: float) -> bool:
+        """Release the lock for a pause, in which another pgdyno may take it and restore.
+
+        Returns when this process has the lock again; False if the record has been removed.
+        """
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+        while True:
+            time.sleep(pause_s)
+            if not self.path.exists():
+                return False
+            with suppress(BlockingIOError):
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
 
     def close(self) -> None:
         """Release the lock; the file stays if it was not removed."""

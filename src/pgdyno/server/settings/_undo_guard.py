@@ -61,6 +61,12 @@ class UndoGuard:
         self.detach()
         self._process.wait()
 
+    def hand_over(self, reason: str) -> None:
+        """Leave to the guardian what could not be restored for a ``reason`` that was reported."""
+        with suppress(OSError):
+            self._write({"reported": reason})
+        self.detach()
+
     def detach(self) -> None:
         """Close the pipes: the guardian restores by itself what is not yet restored."""
         _detached.append(self._process)

@@ -16,6 +16,7 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.queries import query
 from pgdyno.server.settings._undo import MARK
+from pgdyno.server.settings.reloading import configuration_error
 from pgdyno.server.settings.setting_values import Setting, same_value
 
 _PENDING_RELOAD_S = 1.0
@@ -96,12 +97,8 @@ def _differs(rows: Query, row: tuple[Any, ...]) -> bool:
 
 
 def _refuse_errors(rows: Query) -> None:
-    for where, error in rows(query("file_errors")):
-        raise SetupError(
-            f"the server would not load its configuration files: {where}: {error}",
-            code="configuration-error",
-            hint="correct it, then SELECT pg_reload_conf()",
-        )
+    for _, error in rows(query("file_errors")):
+        raise configuration_error(error)
 
 
 def _not_loaded(names: list[str]) -> SetupError:

@@ -7,8 +7,8 @@ made. The guardian answers each line.
 
 Standard input closes when pgdyno ends. Unless pgdyno has reported before that everything is
 restored, the guardian ends pgdyno's sessions on the server and restores what is still changed.
-While the server is away it retries for 10 minutes; then the undo record remains for the next
-pgdyno. The guardian holds the record's lock until it ends.
+If that fails, for whatever reason, it retries for 10 minutes; then the undo record remains for the
+next pgdyno. Between two tries it releases the record's lock, so that another pgdyno can restore.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Any
 
 from pgdyno.errors import PgdynoError
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.settings._persistent_session import ElsewhereError, PersistentSession
-from pgdyno.server.settings._restoring import restore
+from pgdyno.server.settings._persistent_session import PersistentSession
+from pgdyno.server.settings._restoring import restore, ways_to_restore
 from pgdyno.server.settings._undo import UndoFile, UndoRecord
 
 RETRY_S_MAX = 600.0
@@ -50,15 +50,18 @@ def main() -> int:
         _answer(error.message)
         return 1
     _answer("ready")
-    record = None
+    record, reported = None, None
     for order in orders:
         if order.get("done"):
             return 0
+        if "reported" in order:
+            reported = str(order["reported"])
+            continue
         # The record has no password; the session has one.
         record = UndoRecord.from_json(order["record"])
         _answer("ready")
     if record is not None:
-        _restore_with_retries(session, record, UndoFile(Path(first["path"]), first["lock"]))
+        _Restoring(record, reported).run(session, UndoFile(Path(first["path"]), first["lock"]))
     return 0
 
 
@@ -77,28 +80,50 @@ def _orders(parent: int) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
-def _restore_with_retries(session: PersistentSession, record: UndoRecord, file: UndoFile) -> None:
-    deadline = time.monotonic() + RETRY_S_MAX
-    while True:
-        try:
-            session.end_others(f"pgdyno undo {record.run}")
-            result = restore(session, record)
-        except ElsewhereError:
-            return
-        except Exception as error:
-            if time.monotonic() > deadline or _is_permanent(error):
-                _report(f"settings are not restored: {error}")
+class _Restoring:
+    """The attempts to restore one record, and what is reported of them."""
+
+    def __init__(self, record: UndoRecord, reported: str | None) -> None:
+        """Use for ``reported`` the reason that pgdyno has reported; ``None`` if it was killed."""
+        self._record = record
+        self._killed = "pgdyno was killed; " if reported is None else ""
+        self._reported = reported
+        self._names = ", ".join(record.settings)
+
+    def run(self, session: PersistentSession, file: UndoFile) -> None:
+        """Try for ``RETRY_S_MAX`` seconds."""
+        deadline = time.monotonic() + RETRY_S_MAX
+        while True:
+            try:
+                session.end_others(f"pgdyno undo {self._record.run}")
+                result = restore(session, self._record)
+            except Exception as error:
+                reason = str(error).strip().partition("\n")[0]
+            else:
+                file.remove()
+                _report(self._killed + "; ".join(result.sentences()))
                 return
-        else:
-            file.remove()
-            _report("pgdyno was killed; " + "; ".join(result.sentences()))
+            if time.monotonic() > deadline:
+                minutes = f"{RETRY_S_MAX / 60:.0f} minutes"
+                _report(f"{self._names}: not restored within {minutes}: {reason}\n{self._hint()}")
+                return
+            self._report_retry(reason)
+            if not file.lend(_PAUSE_S):
+                return
+
+    def _report_retry(self, reason: str) -> None:
+        """Report each new reason, and with the first one how to restore manually."""
+        if reason == self._reported:
             return
-        time.sleep(_PAUSE_S)
+        sentence = f"{self._names}: not yet restored: {reason}"
+        if self._reported is None:
+            retrying = f"retrying for {RETRY_S_MAX / 60:.0f} minutes"
+            sentence = f"{self._killed}{sentence}; {retrying}\n{self._hint()}"
+        _report(sentence)
+        self._reported = reason
 
-
-def _is_permanent(error: Exception) -> bool:
-    """True if a retry cannot succeed."""
-    return isinstance(error, PgdynoError) and error.code in ("no-permission", "undo-unknown")
+    def _hint(self) -> str:
+        return f"hint: {ways_to_restore(self._record)}"
 
 
 def _answer(text: str) -> None:

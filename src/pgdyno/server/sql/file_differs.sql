@@ -1,9 +1,11 @@
 -- Settings whose text in the files differs from the value in force, with the files' value. reset_val
 -- is the session's value at its start. Settings that something else overrides in this session are
--- excluded, because their value in other sessions is not visible.
-with filed as (
+-- excluded, because their value in other sessions is not visible. While a file cannot be parsed, a
+-- reload changes nothing, and there are no rows.
+with files as materialized (select * from pg_file_settings),
+     filed as (
     select distinct on (lower(name)) lower(name) as name, setting
-      from pg_file_settings
+      from files
      where error is null and name is not null
      order by lower(name), seqno desc
 )
@@ -16,4 +18,5 @@ select p.name, coalesce(p.reset_val, ''), p.unit, p.vartype, p.min_val, p.max_va
    and p.source in ('default', 'environment variable', 'configuration file')
    and (f.name is not null or p.source = 'configuration file')
    and coalesce(p.reset_val, '') <> case when f.name is null then coalesce(p.boot_val, '') else f.setting end
+   and not exists (select from files where name is null and error is not null)
  order by p.name

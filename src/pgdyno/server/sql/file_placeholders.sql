@@ -1,7 +1,9 @@
--- Settings of libraries that are not loaded, whose value in the files differs from the session's.
-with filed as (
+-- Settings of libraries that are not loaded, whose value in the files differs from the session's; none
+-- while a file cannot be parsed.
+with files as materialized (select * from pg_file_settings),
+     filed as (
     select distinct on (lower(name)) lower(name) as name, setting
-      from pg_file_settings
+      from files
      where error is null and position('.' in name) > 0
      order by lower(name), seqno desc
 )
@@ -12,4 +14,5 @@ select f.name
    and not exists (
        select from pg_db_role_setting s, unnest(s.setconfig) as each
         where lower(split_part(each, '=', 1)) = f.name)
+   and not exists (select from files where name is null and error is not null)
  order by f.name

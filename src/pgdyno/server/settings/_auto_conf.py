@@ -1,0 +1,47 @@
+"""The text of postgresql.auto.conf, the file that ALTER SYSTEM writes.
+
+The server shows its lines in pg_file_settings, except while it cannot parse another file.
+"""
+
+from __future__ import annotations
+
+import re
+
+_LINE = re.compile(
+    r"""\s*
+    (?P<name>[a-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*(?:\.[a-z_][\w$]*)*)
+    (?:\s*=\s*|\s+)
+    (?:'(?P<quoted>(?:[^'\\]|''|\\.)*)'|(?P<plain>[\w.:/+-]+))
+    \s*(?:\#.*)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_EMPTY = re.compile(r"\s*(?:#.*)?")
+_ESCAPED = re.compile(r"''|\\([0-7]{1,3}|.)")
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def parse_auto_conf(text: str) -> dict[str, str] | None:
+    """Return each setting's value by its name in lower case; ``None`` for an invalid line.
+
+    The last line of a name counts, as it does for the server.
+    """
+    values = {}
+    for line in text.split("\n"):
+        if _EMPTY.fullmatch(line):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None or match["name"].lower().startswith("include"):
+            return None
+        plain = match["plain"]
+        value = _ESCAPED.sub(_unescaped, match["quoted"]) if plain is None else plain
+        values[match["name"].lower()] = value
+    return values
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped is None:
+        return "'"
+    if escaped[0] in "01234567":
+        return chr(int(escaped, 8) & 0xFF)
+    return _CONTROLS.get(escaped, escaped)
