@@ -280,6 +280,97 @@ def test_the_share_of_failures_decides(
         again.path.unlink()
 
 
+TWO_GROUPS = """
+name = "two"
+[[clients]]
+name = "reads"
+count = 2
+script = [{ file = "one.sql" }]
+[[clients]]
+name = "payments"
+arrival = { rate = 20 }
+script = [{ file = "own.sql" }]
+[load]
+hold = "6s"
+"""
+
+
+@pytest.fixture
+def two_groups(tmp_path: Path, shop: ConnInfo, script: Callable[[str], str]) -> str:
+    script("update t set a = 1;\n")
+    (tmp_path / "one.sql").write_text("select 1;\n")
+    (tmp_path / "two.toml").write_text(TWO_GROUPS)
+    run_sql(shop, "grant select, update on t to verdicts", "verdicts")
+    return "two.toml"
+
+
+def test_a_small_group_that_fails_is_not_hidden_by_a_large_one(
+    shop: ConnInfo, begin: Begin, two_groups: str
+) -> None:
+    begun = begin("run", two_groups, uri(shop))
+    begun.wait_for(f"{DONE} and client_group = 'payments'")
+    run_sql(shop, "alter table t rename to renamed", "verdicts")
+    result, err = begun.end(4)
+    assert result["failures"]["share"] < 0.01
+    assert result["distrust"][0].startswith(
+        "more than 1 % of the transactions of client group payments failed: "
+    )
+    assert "42P01" in err
+    payments = result["groups"][1]
+    assert not payments["rate_held"]
+    assert payments["sentence"].startswith("intended ")
+
+
+def test_a_group_that_waits_for_a_lock_decides_nothing(
+    shop: ConnInfo, begin: Begin, two_groups: str, script: Callable[[str], str]
+) -> None:
+    script("select pg_advisory_xact_lock(7);\n")
+    with psycopg.connect(**shop.kwargs() | {"dbname": "verdicts"}) as connection:
+        connection.execute("select pg_advisory_lock(7)")
+        begun = begin("run", two_groups, uri(shop))
+        result, _ = begun.end(4)
+    why = "nothing was done by client group payments, and "
+    assert result["distrust"][0].startswith(why)
+    assert result["verdict"]["sentence"].startswith(f"no verdict: {why}")
+
+
+def test_connections_refused_until_the_end(shop: ConnInfo, begin: Begin, script: Any) -> None:
+    """Clients that connect for each transaction; the server itself does not go away."""
+    begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "4", "-C", "-T", "8")
+    begun.wait_for(DONE)
+    run_sql(shop, "alter database verdicts connection limit 0")
+    run_sql(
+        shop,
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'verdicts'",
+    )
+    result, _ = begun.end(4)
+    sentences = str(result["incidents"])
+    assert "the server went away" not in sentences
+    assert "53300 too many connections for database" in sentences
+    assert any("of the measured time" in reason for reason in result["distrust"])
+    assert result["distrust"][0].startswith("clients could not connect for ")
+
+
+@pytest.mark.parametrize(
+    "change", [("--pool-max", "2"), ("--vary", "clients.pool.max=2")], ids=["option", "key"]
+)
+def test_a_smaller_pool_is_measured_like_any_change(
+    pg18: Cluster, begin: Begin, change: tuple[str, str]
+) -> None:
+    begun = begin(
+        "compare", pg18.conninfo.uri_without_password, "-c", "6", "-S", *change, "--slice",
+        "500ms", "--budget", "12",
+    )  # fmt: skip
+    result, _ = begun.end(0, 4)
+    assert result["decision"] in ("better", "worse", "no difference", "inconclusive")
+    with RunFile(begun.path) as run:
+        assert [each.void for each in run.slices() if each.void] == []
+        changed = [each.id for each in run.slices() if each.side == "b"]
+        trial = [each.id for each in run.slices() if each.change]
+        assert set(trial) <= set(changed)
+        assert {row.connections for row in run.group_intervals(trial)} == {2}
+
+
 def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], str]) -> None:
     """With the change every fourth transaction fails, and fails fast."""
     failing = (

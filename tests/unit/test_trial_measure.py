@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import noise_floor, paired_effect
-from pgdyno.trial.pairs import Noise, _measure_of, _Side, _verdict, same_rate
+from pgdyno.trial.pairs import Noise, _GroupCounts, _measure_of, _Side, _verdict, same_rate
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}
 CLOSED = {"name": "closed"}
@@ -32,10 +32,20 @@ def test_latency_only_where_all_rates_are_held(
 ) -> None:
     spec = spec_from_fields({"clients": groups})
     sides = {
-        "a": _Side(intended=1000, done=1000),
-        "b": _Side(intended=1000, done=done, backlog_growth=backlog_growth),
+        "a": _Side(groups={"open": _GroupCounts(1000, 1000)}),
+        "b": _Side(groups={"open": _GroupCounts(1000, done, backlog_growth)}),
     }
     assert _measure_of(spec, sides) == measure
+
+
+def test_a_small_group_that_does_not_hold_its_rate_is_not_hidden_by_a_large_one() -> None:
+    few = {"name": "few", "arrival": {"rate": 1}}
+    spec = spec_from_fields({"clients": [OPEN, few]})
+    large = _GroupCounts(100_000, 100_000)
+    held = _Side(groups={"open": large, "few": _GroupCounts(100, 100)})
+    failing = _Side(groups={"open": large, "few": _GroupCounts(100, 3)})
+    assert _measure_of(spec, {"a": held, "b": held}) == "latency_p99"
+    assert _measure_of(spec, {"a": held, "b": failing}) == "throughput"
 
 
 def test_a_shorter_tail_at_a_held_rate_is_better_and_says_why() -> None:

@@ -48,14 +48,20 @@ class Failures:
         }
 
 
-def failures(run: RunFile, slice_ids: Collection[int] | None) -> Failures:
-    """Return the failures in the slices, or in the whole run."""
-    ledger = run.ledger(slice_ids)
+def failures(run: RunFile, slice_ids: Collection[int] | None, group: str | None = None) -> Failures:
+    """Return the failures in the slices, or in the whole run; of one client group if given."""
+    ledger = run.ledger(slice_ids, group=group)
     top = None
     if ledger.failed:
-        kinds = run.errors(slice_ids)
+        kinds = [e for e in run.errors(slice_ids) if group in (None, e.client_group)]
         top = next((e for e in kinds if not (e.expected or e.retried) and e.script), None)
     return Failures(ledger.failed, ledger.done + ledger.failed, top)
+
+
+def failures_by_group(run: RunFile, slice_ids: Collection[int] | None) -> dict[str, Failures]:
+    """Return the failures of each client group; empty if there is only one group."""
+    names = dict.fromkeys(row.client_group for row in run.group_intervals(slice_ids))
+    return {name: failures(run, slice_ids, name) for name in names} if len(names) > 1 else {}
 
 
 def failures_max(run: RunFile) -> FailuresMax:
@@ -68,17 +74,28 @@ def too_many(failed: Failures, limit: FailuresMax) -> bool:
     return not limit.allows(failed.count, failed.ended)
 
 
-def not_comparable(a: Failures, b: Failures, limit: FailuresMax) -> str | None:
-    """Return the reason if failures make two sides incomparable, else None.
+def not_comparable(
+    run: RunFile, slices_a: Collection[int], slices_b: Collection[int]
+) -> str | None:
+    """Return the reason if failures, of all clients or of a group, make two sides incomparable.
 
     What fails costs the server other work than what succeeds, so that neither side's figures say
     what the other's would.
     """
-    differ = abs(b.count - a.count) if limit.count is not None else abs(b.share - a.share)
-    allowed = limit.count if limit.count is not None else limit.share or 0.0
-    if differ <= allowed:
-        return None
-    return f"failures differ: {b} with the change, {a} without"
+    limit = failures_max(run)
+    of_groups_a, of_groups_b = (failures_by_group(run, ids) for ids in (slices_a, slices_b))
+    for group, a in of_groups_a.items():
+        b = of_groups_b.get(group)
+        if b is not None and _differ(a, b, limit):
+            return f"failures of client group {group} differ: {b} with the change, {a} without"
+    a, b = failures(run, slices_a), failures(run, slices_b)
+    return f"failures differ: {b} with the change, {a} without" if _differ(a, b, limit) else None
+
+
+def _differ(a: Failures, b: Failures, limit: FailuresMax) -> bool:
+    if limit.count is not None:
+        return abs(b.count - a.count) > limit.count
+    return abs(b.share - a.share) > (limit.share or 0.0)
 
 
 def percent(share: float) -> str:

@@ -14,8 +14,8 @@ from pgdyno.record import GroupInterval, Ledger, RunFile
 CONNECTS_MIN = 100
 """So many connections made are worth telling of, even if each was made only once."""
 SHORTFALL_SHARE = 0.01
-"""A queue that grew by more than this part of what was due, and by more than the clients can have
-under way at once, is a rate that was not held."""
+"""Largest share of the due transactions that may fail, be skipped or be left in the backlog while
+the rate still counts as held."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,23 @@ class GroupAccount:
         return max(0, self.ledger.backlog - self.clients)
 
     @property
+    def fell_behind(self) -> bool:
+        """True if the backlog of an open loop grew by more than its clients can have under way."""
+        grown = self.ledger.backlog - self.ledger.carried_in
+        return self.arrival is not None and grown > max(self.clients, self._slack)
+
+    @property
     def rate_held(self) -> bool:
-        """True if an open loop sent all due transactions; always true for a closed loop."""
+        """True if an open loop did nearly all due transactions; always true for a closed loop."""
         if self.arrival is None:
             return True
-        grown = self.ledger.backlog - self.ledger.carried_in
-        allowed = max(self.clients, SHORTFALL_SHARE * self.ledger.intended)
-        return grown <= allowed and self.ledger.skipped <= SHORTFALL_SHARE * self.ledger.intended
+        not_done = self.ledger.failed + self.ledger.skipped
+        cancelled = self.ledger.cancelled > max(self.clients, self._slack)
+        return not (self.fell_behind or cancelled or not_done > self._slack)
+
+    @property
+    def _slack(self) -> float:
+        return SHORTFALL_SHARE * self.ledger.intended
 
 
 def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> list[GroupAccount]:
@@ -142,6 +152,8 @@ def open_loop_sentence(account: GroupAccount) -> str:
     ]
     if account.waiting and not account.rate_held:
         parts.append(f"{account.waiting:,} transactions waited at the end")
+    if account.ledger.failed and not account.rate_held:
+        parts.append(f"{account.ledger.failed:,} failed")
     if skipped := account.ledger.skipped:
         share = 100 * skipped / account.ledger.intended
         parts.append(f"{skipped:,} skipped ({share:.2g} %): {_why_skipped(account)}")

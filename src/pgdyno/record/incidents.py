@@ -18,7 +18,7 @@ from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, restarts, s
 NEAR_MS = 5_000
 """Events this close to a restart belong to it."""
 INTERVAL_MS = 1_000
-_REFUSED = ("28", "3D", "42", "55")
+_REFUSED = ("28", "3D", "42", "53", "55")
 """Classes of SQLSTATEs with which a running server refuses connections."""
 
 
@@ -61,20 +61,40 @@ def incidents(run: RunFile) -> list[Incident]:
 
 
 def _absences(run: RunFile) -> Iterator[Incident]:
-    """Yield times without answers: from the probes' events, and from silences without an event."""
+    """Yield times without answers: from the probes' events, and from silences without an event.
+
+    A gap of the probes during which clients were served is no absence of the server.
+    """
+    for away, back in _gaps(run):
+        if not _served(run, away.at_ms, back.at_ms if back else None):
+            yield _absence(run, away, back)
+    for silence in (*silences(run), *broken_links(run)):
+        lasted_ms = silence.to_ms - silence.from_ms
+        if _measured_ms(run, silence) >= SILENT_MS_MIN:
+            yield Incident(silence.from_ms, str(silence), lasted_ms)
+
+
+def _gaps(run: RunFile) -> Iterator[tuple[Event, Event | None]]:
+    """Yield the beginning and the end of each gap of the server's probes; None: it did not end."""
     away: Event | None = None
     for event in run.events("probe"):
         if event.label == "server away":
             away = event
         elif event.label == "server back" and away is not None:
-            yield _absence(run, away, event)
+            yield away, event
             away = None
     if away is not None:
-        yield _absence(run, away, None)
-    for silence in (*silences(run), *broken_links(run)):
-        lasted_ms = silence.to_ms - silence.from_ms
-        if _measured_ms(run, silence) >= SILENT_MS_MIN:
-            yield Incident(silence.from_ms, str(silence), lasted_ms)
+        yield away, None
+
+
+def _served(run: RunFile, from_ms: int, to_ms: int | None) -> bool:
+    """True if a transaction was done in an interval that lies within the period."""
+    return any(
+        row.done
+        and row.at_ms >= from_ms
+        and (to_ms is None or row.at_ms + row.duration_ms <= to_ms)
+        for row in run.intervals()
+    )
 
 
 def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:

@@ -1,7 +1,8 @@
 """Void slices, which decide nothing, and the absences of the server in a run.
 
-A slice is void if during it the server was away, restarted or promoted, nothing was done, or
-clients were not connected; in a trial also if others restarted the server after the slice before.
+A slice is void if during it the server was away, restarted or promoted, a client group did nothing,
+or clients were not connected. In a trial it is also void if others restarted the server after the
+slice before.
 All is derived from the run file.
 """
 
@@ -25,6 +26,8 @@ SAMPLING_MS = 1_100
 """Period over which the states of sessions are summed: a second, and some delay."""
 SLEEP = "\\\\sleep"
 """The meta-command as it is in the spec's JSON."""
+_SLEEPS = (SLEEP, "pg_sleep")
+"""Text in the scripts of a group whose transactions may last longer than a slice."""
 SILENT_MS_MIN = 2_000
 """Minimum of an absence: the probes sample once a second, and one late answer is none."""
 CONNECT = "connect"
@@ -262,15 +265,55 @@ def _silent(run: RunFile, each: Slice) -> str | None:
 
 
 def _nothing_done(run: RunFile, each: Slice) -> str | None:
-    ledger = run.ledger([each.id])
+    return _nothing_done_by(run, each, None)
+
+
+def _group_did_nothing(run: RunFile, each: Slice) -> str | None:
+    """Return the sentence for the first of several client groups that did nothing."""
+    names = dict.fromkeys(row.client_group for row in run.group_intervals([each.id]))
+    if len(names) < 2:
+        return None
+    sentences = (_nothing_done_by(run, each, name) for name in names)
+    return next((sentence for sentence in sentences if sentence), None)
+
+
+def _nothing_done_by(run: RunFile, each: Slice, group: str | None) -> str | None:
+    """Return a sentence if all clients, or those of ``group``, did none of the transactions due."""
+    ledger = run.ledger([each.id], group=group)
     due = ledger.intended + ledger.carried_in
     if ledger.done or not due:
         return None
-    if failed := commonest(run.errors([each.id])):
-        return f"no transaction succeeded: {failed}"
-    return (
-        f"{NOTHING_DONE}, and {due:,} {'transaction was' if due == 1 else 'transactions were'} due"
-    )
+    errors = [e for e in run.errors([each.id]) if group in (None, e.client_group)]
+    if failed := commonest(errors):
+        of_group = f" of client group {group}" if group else ""
+        return f"no transaction{of_group} succeeded: {failed}"
+    if group and _may_take_so_long(run, each, group):
+        return None
+    by_group = f" by client group {group}" if group else ""
+    number = f"{due:,} {'transaction was' if due == 1 else 'transactions were'} due"
+    return f"{NOTHING_DONE}{by_group}, and {number}"
+
+
+def _may_take_so_long(run: RunFile, each: Slice, group: str) -> bool:
+    """True if the transactions of a group may have lasted until the end of the slice.
+
+    All are then under way, and the last of them have just begun, sleep, or have taken as long in
+    this run before.
+    """
+    rows = [row for row in run.intervals([each.id], by=("client_group",))
+            if row.client_group == group]  # fmt: skip
+    ledger = run.ledger([each.id], group=group)
+    if not rows or ledger.backlog > rows[-1].clients or ledger.skipped or ledger.cancelled:
+        return False
+    if not ledger.carried_in and not any(row.intended for row in rows[:-1]):
+        return True
+    spec = run.run.spec
+    groups = {fields.get("name"): fields for fields in spec.get("clients") or []}
+    scripts = groups.get(group, {}).get("script") or spec.get("workload")
+    if any(sleep in json.dumps(scripts) for sleep in _SLEEPS):
+        return True
+    longest_ms = run.histogram("response", None, group=group).max / 1e6
+    return longest_ms >= (each.ended_ms or each.started_ms) - each.started_ms
 
 
 def _unconnected(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | None:
@@ -287,13 +330,45 @@ def _unconnected(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | 
     return None
 
 
+def _unreachable(run: RunFile, each: Slice) -> str | None:
+    """Return a sentence if a group could not connect for too much of the slice.
+
+    Clients that connect for each transaction have no fixed number of connections: counted are
+    intervals in which a group had transactions due, no connection and nothing done.
+    """
+    groups: dict[str, list[GroupInterval]] = {}
+    for row in run.group_intervals([each.id]):
+        groups.setdefault(row.client_group, []).append(row)
+    by_interval = {(row.client_group, row.at_ms): row
+                   for row in run.intervals([each.id], by=("client_group",))}  # fmt: skip
+    for group, rows in groups.items():
+        if not any(row.connect_failures for row in rows):
+            continue
+        idle_ms = sum(
+            row.duration_ms
+            for row in rows
+            if not row.connections
+            and (counts := by_interval.get((group, row.at_ms))) is not None
+            and not counts.done
+            and _due(counts)
+        )
+        share = idle_ms / (sum(row.duration_ms for row in rows) or 1.0)
+        if share > AWAY_SHARE_MAX:
+            of_group = f" of {group}" if len(groups) > 1 else ""
+            why = _connect_error(run, each, ": ")
+            return f"clients{of_group} could not connect for {100 * share:.0f} % of the time{why}"
+    return None
+
+
 _Check = Callable[[RunFile, Slice], str | None]
 _CHECKS: tuple[_Check, ...] = (
     _restarted,
     _restarted_before,
     _lost_all,
+    _unreachable,
     _silent,
     _nothing_done,
+    _group_did_nothing,
 )
 
 

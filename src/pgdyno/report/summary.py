@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from pgdyno.diagnose.groups import group_accounts
+from pgdyno.diagnose.groups import group_accounts, open_loop_sentence
 from pgdyno.record import FindingRow, RunFile, throughput_tps
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
@@ -110,6 +110,14 @@ class RunSummary:
             for each in accounts
             if each.clients_connected < each.clients
         }
+
+    @cached_property
+    def behind(self) -> list[str]:
+        """A sentence for each of several client groups whose backlog grew through a single run."""
+        accounts = group_accounts(self._run, self._ids_before())
+        if self.info.command != "run" or len(accounts) < 2:
+            return []
+        return [f"{a.name}: {open_loop_sentence(a)}" for a in accounts if a.fell_behind]
 
     @cached_property
     def all_attempts(self) -> list[Attempt]:

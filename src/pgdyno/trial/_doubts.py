@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+
 from pgdyno.diagnose.other_load import foreign_load
 from pgdyno.diagnose.other_programs import other_programs
 from pgdyno.diagnose.words import percent
@@ -43,18 +46,33 @@ def _of_gaps(run: RunFile, slice_ids: list[int]) -> list[str]:
     measured_ms = sum(ended - started for started, ended in spans)
     lost_ms: dict[Probe, float] = {}
     reasons: dict[Probe, str] = {}
-    for event in run.events("probe"):
-        probe, away_ms = event.detail.get("probe"), event.detail.get("away_ms")
-        if probe in NOT_SAMPLED and away_ms is not None:
-            gap = event.at_ms - away_ms, event.at_ms
-            lost_ms[probe] = lost_ms.get(probe, 0.0) + sum(_overlap(gap, span) for span in spans)
-            reasons[probe] = event.detail.get("reason") or event.label
+    for probe, gap, reason in _gaps(run):
+        lost_ms[probe] = lost_ms.get(probe, 0.0) + sum(_overlap(gap, span) for span in spans)
+        reasons[probe] = reason
     return [
         f"{NOT_SAMPLED[probe]} for {percent(ms / measured_ms)} of the measured time:"
         f" {reasons[probe]}"
         for probe, ms in lost_ms.items()
         if ms > GAPS_SHARE_MAX * measured_ms
     ]
+
+
+def _gaps(run: RunFile) -> Iterator[tuple[Probe, tuple[float, float], str]]:
+    """Yield the probe, the period in ms and the reason of each gap; a gap without an end lasts
+    until the end of the run."""
+    still_open: dict[Probe, tuple[float, str]] = {}
+    for event in run.events("probe"):
+        probe, away_ms = event.detail.get("probe"), event.detail.get("away_ms")
+        if probe not in NOT_SAMPLED:
+            continue
+        reason = event.detail.get("reason") or event.label
+        if event.label == f"{probe} away":
+            still_open[probe] = event.at_ms, reason
+        elif away_ms is not None:
+            still_open.pop(probe, None)
+            yield probe, (event.at_ms - away_ms, event.at_ms), reason
+    for probe, (began_ms, reason) in still_open.items():
+        yield probe, (began_ms, math.inf), reason
 
 
 def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:

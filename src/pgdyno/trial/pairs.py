@@ -16,12 +16,13 @@ from itertools import count
 from typing import Any
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose.failures import Failures, failures, failures_max, not_comparable
+from pgdyno.diagnose.failures import Failures, failures, not_comparable
 from pgdyno.dimension import fields_with
 from pgdyno.errors import TrustError
+from pgdyno.record import RunFile
 from pgdyno.record.void import NOTHING_DONE
 from pgdyno.results.common import Measure
-from pgdyno.spec import Change, Spec
+from pgdyno.spec import Change, ClientGroup, Spec
 from pgdyno.stats import (
     EFFECT_MATTERS,
     PAIRS_MIN,
@@ -96,15 +97,39 @@ class Noise:
 
 
 @dataclass(frozen=True)
+class _GroupCounts:
+    """Transactions of a client group, over some slices."""
+
+    intended: int = 0
+    done: int = 0
+    backlog_growth: int = 0
+    """Growth of the backlog between the start and the end of the slices."""
+
+    def __add__(self, other: _GroupCounts) -> _GroupCounts:
+        return _GroupCounts(
+            self.intended + other.intended,
+            self.done + other.done,
+            self.backlog_growth + other.backlog_growth,
+        )
+
+    def held(self, clients: int) -> bool:
+        """True if the rate was held: nearly all intended transactions were done.
+
+        Each of the ``clients`` may have one transaction under way.
+        """
+        slack = RATE_SLACK * self.intended
+        missing = self.intended - self.done - self.backlog_growth
+        return missing <= slack and self.backlog_growth <= max(clients, slack)
+
+
+@dataclass(frozen=True)
 class _Measured:
     """The figures of one slice."""
 
     slice_id: int
     seconds: float
-    intended: int
     done: int
-    backlog_growth: int
-    """Growth of the backlog between its start and its end."""
+    groups: Mapping[str, _GroupCounts]
     latency_p99_ns: float
 
 
@@ -113,27 +138,19 @@ class _Side:
     slices: list[int] = field(default_factory=list)
     tps: list[float] = field(default_factory=list)
     latency_p99_ns: list[float] = field(default_factory=list)
-    intended: int = 0
-    done: int = 0
-    backlog_growth: int = 0
+    groups: dict[str, _GroupCounts] = field(default_factory=dict)
 
     def add(self, measured: _Measured) -> None:
         """Add a slice."""
         self.slices.append(measured.slice_id)
         self.tps.append(measured.done / measured.seconds)
         self.latency_p99_ns.append(measured.latency_p99_ns)
-        self.intended += measured.intended
-        self.done += measured.done
-        self.backlog_growth += measured.backlog_growth
+        for name, counts in measured.groups.items():
+            self.groups[name] = self.groups.get(name, _GroupCounts()) + counts
 
-    def held(self, clients: int) -> bool:
-        """Return whether the rate was held: nearly all intended transactions were done.
-
-        Each of the ``clients`` may have one transaction under way.
-        """
-        slack = RATE_SLACK * self.intended
-        missing = self.intended - self.done - self.backlog_growth
-        return missing <= slack and self.backlog_growth <= max(clients, slack)
+    def held(self, group: ClientGroup) -> bool:
+        """True if the group held its rate."""
+        return self.groups.get(group.name, _GroupCounts()).held(group.count)
 
 
 def run_trial(
@@ -245,23 +262,30 @@ def _measure(
     return _Measured(
         slice_id=slice_id,
         seconds=run.seconds([slice_id]),
-        intended=ledger.intended,
         done=ledger.done,
-        backlog_growth=ledger.backlog - ledger.carried_in,
+        groups=_counts_by_group(run, slice_id),
         latency_p99_ns=max(run.histogram("response", [slice_id]).percentile(99), 1),
     )
+
+
+def _counts_by_group(run: RunFile, slice_id: int) -> dict[str, _GroupCounts]:
+    names = dict.fromkeys(row.client_group for row in run.group_intervals([slice_id]))
+    ledgers = {name: run.ledger([slice_id], group=name) for name in names}
+    return {
+        name: _GroupCounts(each.intended, each.done, each.backlog - each.carried_in)
+        for name, each in ledgers.items()
+    }
 
 
 def _measure_of(spec: Spec, sides: Mapping[str, _Side]) -> Measure:
     """Return the figure by which the sides are compared.
 
-    If every group is an open loop and both sides held its rate, their throughput is equal by
-    construction, and latency at that rate is compared. If a rate was not held, throughput is
+    If every group is an open loop and both sides held the rate of each, their throughput is equal
+    by construction, and latency at that rate is compared. If a rate was not held, throughput is
     compared: it is then the server's maximum.
     """
     working = [group for group in spec.clients if not group.idle]
-    clients = sum(group.count for group in working)
-    held = all(side.held(clients) for side in sides.values())
+    held = all(side.held(group) for side in sides.values() for group in working)
     fixed = all(group.open_loop for group in working)
     return "latency_p99" if fixed and held else "throughput"
 
@@ -297,7 +321,7 @@ def _answer(
     failed_a, failed_b = failures(run, a.slices), failures(run, b.slices)
     same = same_rate(session.spec, question.a, question.b)
     verdict = _verdict(_effect(sides, measure), noise, measure, same_rate=same)
-    if why := not_comparable(failed_a, failed_b, failures_max(run)):
+    if why := not_comparable(run, a.slices, b.slices):
         verdict = Verdict("not comparable", None, f"not comparable: {why}")
     return Answer(
         trial_id=trial_id,

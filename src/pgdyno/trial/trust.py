@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from pgdyno.diagnose import Finding
-from pgdyno.diagnose.failures import failures, failures_max, too_many
+from pgdyno.diagnose.failures import failures, failures_by_group, failures_max, too_many
 from pgdyno.record import RunFile, Slice
 from pgdyno.record.failures import complete_failure
 from pgdyno.trial._doubts import doubts
@@ -36,10 +36,19 @@ def _void_slices(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
 
 
 def _failures(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
+    """Check each client group, and all clients together if every group is within the limit."""
     limit = failures_max(run)
     for side, slices in _measured(run).items():
-        failed = failures(run, [each.id for each in slices])
-        if slices and too_many(failed, limit):
+        if not slices:
+            continue
+        ids = [each.id for each in slices]
+        by_group = failures_by_group(run, ids)
+        bad = {group: failed for group, failed in by_group.items() if too_many(failed, limit)}
+        for group, failed in bad.items():
+            of_group = f"the transactions of client group {group}{side}"
+            yield f"more than {limit} of {of_group} failed: {failed}"
+        failed = failures(run, ids)
+        if not bad and too_many(failed, limit):
             yield f"more than {limit} of the transactions{side} failed: {failed}"
 
 

@@ -115,6 +115,9 @@ def banners(run: RunFile, summary: RunSummary, *, with_chapter: bool = True) -> 
     if summary.distrust:
         reasons = numbers.sentence("; ".join(summary.distrust))
         found.append(Banner("The figures cannot be trusted.", reasons, bad=True))
+    if summary.behind:
+        text = numbers.sentence("; ".join(summary.behind))
+        found.append(Banner("Clients fell behind their rate.", text, bad=True))
     if summary.incidents:
         listed = [f"at {numbers.clock(i.at_ms)} {i.sentence}" for i in summary.incidents]
         shown = listed[:INCIDENTS_MAX]

@@ -100,6 +100,7 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
         ),
         *(_incident_lines(summary, width) if summary.info.command != "drill" else ()),
         *_distrust_lines(summary, width),
+        *labelled("behind", "; ".join(summary.behind), width, style="bold red"),
         Line(""),
         *chapter_lines(summary.chapter, width),
         *body(run, summary, width),
@@ -305,11 +306,12 @@ def _course_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 def _open_loop_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
     """Return for each open loop whether its rate was held."""
     by_group = accounts.open_loop_sentences(run, ids)
+    held = {group.name: group.rate_held for group in group_accounts(run, ids)}
     several = len(by_group) > 1 or len(run.run.spec.get("clients") or []) > 1
     lines = []
     for number, (name, sentence) in enumerate(by_group.items()):
         text = f"{name}: {sentence}" if several else sentence
-        style = "" if sentence.startswith("held") else "yellow"
+        style = "" if held[name] else "yellow"
         lines += labelled("rate" if number == 0 else "", text, width, style=style)
     return lines
 
