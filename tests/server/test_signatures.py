@@ -126,6 +126,8 @@ def test_one_branch_is_a_hot_row(hot_row: Findings) -> None:
     evidence = {item.name: str(item.value) for item in finding.evidence}
     assert evidence["waiting statement"].startswith("update pgbench_")
     assert finding.share > 0.4
+    # Those who wait for a teller wait behind one who waits for the branch.
+    assert "pgbench_branches for 16 clients: -s 16" in finding.sentence
 
 
 def test_spread_updates_are_not(slow_flush: Findings, free_commits: Findings) -> None:

@@ -70,6 +70,8 @@ class Load:
     change: Mapping[str, Any] = field(default_factory=dict)
     tps_by_second: Sequence[float] | None = None
     locks: Mapping[str, Any] | None = None
+    locks_first: Mapping[str, Any] | None = None
+    """The first second's row of metric_lock, where it differs."""
     tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     space: Sequence[Mapping[str, Any]] = ()
     """Rows of metric_space at the start; ``fills`` and ``wal_fills`` are bytes per second."""
@@ -173,7 +175,8 @@ def _add_waits(recorder: Recorder, load: Load, second: int) -> None:
         row = {"pid": 1, "relation": other["vacuum"], "phase": "scanning heap"}
         recorder.add_rows("metric_vacuum", [row], ns=at(recorder, second + 0.5))
     if load.locks is not None:
-        recorder.add_rows("metric_lock", [load.locks], ns=at(recorder, second + 0.5))
+        row = load.locks_first or load.locks if second == 0 else load.locks
+        recorder.add_rows("metric_lock", [row], ns=at(recorder, second + 0.5))
 
 
 def _add_counters(recorder: Recorder, load: Load, edge: int) -> None:

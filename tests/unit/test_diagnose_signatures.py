@@ -171,6 +171,37 @@ def test_a_hot_row_of_a_small_scale_says_so(tmp_path: Path, scale: int, told: bo
     assert sentence.endswith(said) is told, sentence
 
 
+def test_a_hot_row_of_existing_tables_asks_for_new_ones(tmp_path: Path) -> None:
+    """-s alone is ignored where the tables exist."""
+    load = replace(
+        FLUSH,
+        scale=2,
+        server_facts={"tables": "theirs"},
+        sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
+        locks={"waiting": 10, "behind_one_max": 9, "relation": "public.pgbench_branches"},
+    )
+    sentence = diagnosed(tmp_path, load)["hot-row"].sentence
+    assert sentence.endswith("for 16 clients: -i -s 16 (drops and makes the four tables)")
+
+
+def test_a_blocker_that_waits_for_rows_itself_names_the_next_table(tmp_path: Path) -> None:
+    """Most samples show waiters for a teller, behind a session that was waiting for the branch."""
+    load = replace(
+        FLUSH,
+        scale=1,
+        sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
+        locks={
+            "waiting": 10,
+            "behind_one_max": 9,
+            "relation": "public.pgbench_tellers",
+            "blocker_statement": FLUSH.statement,
+        },
+        locks_first={"waiting": 10, "behind_one_max": 1, "relation": "public.pgbench_branches"},
+    )
+    finding = diagnosed(tmp_path, load)["hot-row"]
+    assert "rows in public.pgbench_branches" in finding.sentence
+
+
 def test_a_waiter_now_and_then_is_no_hot_row(tmp_path: Path) -> None:
     calm = replace(FLUSH, sessions={**FLUSH.sessions, ROW: 0.3})
     assert diagnosed(tmp_path, calm)["hot-row"].status == "cleared"

@@ -55,6 +55,28 @@ def test_a_hot_row_is_a_queue_behind_one_transaction() -> None:
     }
 
 
+def test_the_relation_is_the_one_at_the_root_of_the_chain() -> None:
+    """Most wait for a teller, behind one that itself waits for the branch."""
+    holder = lock(1, "transactionid/77", statement="end")
+    branch = [
+        lock(2, "transactionid/77", waits_ms=9.0, mode="ShareLock"),
+        lock(2, "tuple/branch", locktype="tuple", relation="public.pgbench_branches"),
+        lock(2, "transactionid/78", statement="update pgbench_branches"),
+    ]
+    teller = [
+        lock(3, "transactionid/78", waits_ms=8.0, mode="ShareLock"),
+        lock(3, "tuple/teller", locktype="tuple", relation="public.pgbench_tellers"),
+    ]
+    rest = [
+        lock(pid, "tuple/teller", waits_ms=7.0 - pid / 10, relation="public.pgbench_tellers")
+        for pid in (4, 5, 6)
+    ]
+    summary = summarise([holder, *branch, *teller, *rest])
+    assert (summary["behind_one_max"], summary["relation"]) == (5, "public.pgbench_branches")
+    holder_gone = summarise([*branch, *teller, *rest])
+    assert holder_gone["relation"] == "public.pgbench_branches"
+
+
 def test_who_waits_politely_behind_a_waiter_counts() -> None:
     reader = lock(1, "relation/9", mode="AccessShareLock", statement="select pg_sleep(9)")
     changer = lock(2, "relation/9", waits_ms=50.0, mode="AccessExclusiveLock")

@@ -2,6 +2,9 @@
 
 A waiter is behind another backend when that backend holds, or requested earlier, a mode of the same
 lock that conflicts with the requested mode; and behind all those that it waits for in turn.
+
+The relation is the one at the root of the chain of waiters: those who wait for a row of another
+table, behind one who waits for the root, count for the root's relation.
 """
 
 from __future__ import annotations
@@ -48,14 +51,16 @@ def summarise(locks: Locks) -> MetricRow:
     summary: MetricRow = {"waiting": len(waiting), "behind_one_max": 0}
     if not waiting:
         return summary
-    behind = followers(blockers(locks))
+    edges = blockers(locks)
+    behind = followers(edges)
     root, crowd = max(behind.items(), key=lambda item: (len(item[1]), -item[0]), default=(0, set()))
     crowded = [lock for lock in locks if lock["pid"] in crowd] or waiting
     return summary | {
         "behind_one_max": len(crowd),
         "wait_ms_max": max((lock["wait_ms"] or 0.0 for lock in waiting), default=None),
         "lock_type": _commonest(lock["locktype"] for lock in crowded if not lock["granted"]),
-        "relation": _commonest(lock["relation"] for lock in crowded),
+        "relation": _relation_at(root, locks, edges, behind)
+        or _commonest(lock["relation"] for lock in crowded),
         "blocker_statement": _statement_of(root, locks),
     }
 
@@ -91,6 +96,26 @@ def followers(edges: Mapping[int, set[int]]) -> dict[int, set[int]]:
         for blocker in seen - {waiter}:
             behind[blocker].add(waiter)
     return behind
+
+
+def _relation_at(
+    root: int,
+    locks: Locks,
+    edges: Mapping[int, set[int]],
+    behind: Mapping[int, set[int]],
+) -> str | None:
+    """Return the relation for which most backends wait, themselves or behind others, at the root.
+
+    A root that waits itself is the last of a chain whose holder had ended when the locks were read.
+    """
+    first = {root} if root in edges else {pid for pid, ahead in edges.items() if root in ahead}
+    waiters: Counter[str] = Counter()
+    for lock in locks:
+        # A waiter for the transaction that changed a row holds the row's tuple lock.
+        waited_for = not lock["granted"] or lock["locktype"] == "tuple"
+        if lock["relation"] and waited_for and lock["pid"] in first:
+            waiters[lock["relation"]] += 1 + len(behind.get(lock["pid"], ()))
+    return waiters.most_common(1)[0][0] if waiters else None
 
 
 def _stands_before(other: Lock, waiter: Lock) -> bool:

@@ -10,6 +10,7 @@ other waits, so these are calibrated by injection: tables with one hot row and w
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -76,8 +77,16 @@ def _of_scale(s: Situation, relation: str | None) -> str:
     enough = math.ceil(s.sessions_max / rows_each)
     return (
         f"; scale {scale} has {rows} in {table} for"
-        f" {counted(s.sessions_max, 'client', 'clients')}: -s {enough}"
+        f" {counted(s.sessions_max, 'client', 'clients')}: {_remake(s, enough)}"
     )
+
+
+def _remake(s: Situation, scale: int) -> str:
+    """Return the options that make pgbench's tables at this scale."""
+    initialized = s.run.run.spec.get("workload", {}).get("initialize")
+    if initialized or s.run.run.server.get("tables") == "theirs":
+        return f"-i -s {scale} (drops and makes the four tables)"
+    return f"-s {scale}"
 
 
 def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
@@ -99,34 +108,62 @@ def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
         evidence.append(s.evidence("table", queue.relation, ""))
     if queue.blocker:
         evidence.append(s.evidence("statement of the lock's holder", queue.blocker, ""))
-    statement = _statement(s)
-    return [*evidence, s.evidence("waiting statement", statement, "")] if statement else evidence
+    return [
+        *evidence,
+        *(s.evidence("waiting statement", each, "") for each in _waiting_statements(s)[:1]),
+    ]
 
 
-def _statement(s: Situation) -> str | None:
-    """Return the statement sampled most often as waiting for a row."""
-    for wait in s.run.waits(s.slice_ids):  # the most frequent first
-        of_row = wait_class(wait.state, wait.wait_event_type, wait.wait_event) == "row"
-        if wait.backend_type == CLIENT_BACKEND and of_row and wait.statement:
-            return wait.statement
-    return None
+def _waiting_statements(s: Situation) -> list[str]:
+    """Return the statements sampled as waiting for a row, the most frequent first."""
+    return [
+        wait.statement
+        for wait in s.run.waits(s.slice_ids)  # the most frequent first
+        if wait.backend_type == CLIENT_BACKEND
+        and wait.statement
+        and wait_class(wait.state, wait.wait_event_type, wait.wait_event) == "row"
+    ]
 
 
 def _queue(s: Situation) -> _Queue:
     series = s.run.series("metric_lock", s.slice_ids)
-    waited = series["waiting"] > 0
+    waited, behind = series["waiting"] > 0, series["behind_one_max"]
     if not waited.any():
         return _Queue(0.0, None, None)
+    blockers = series["blocker_statement"][waited]
+    relations = _root_relations(series["relation"][waited], blockers, set(_waiting_statements(s)))
     return _Queue(
-        behind_one_max=float(series["behind_one_max"][waited].max()),
-        relation=_commonest(series["relation"][waited]),
-        blocker=_commonest(series["blocker_statement"][waited]),
+        behind_one_max=float(behind[waited].max()),
+        relation=_commonest(relations, behind[waited]),
+        blocker=_commonest(blockers, behind[waited]),
     )
 
 
-def _commonest(texts: Iterable[str | None]) -> str | None:
-    counts = Counter(text for text in texts if text)
-    return counts.most_common(1)[0][0] if counts else None
+def _root_relations(
+    relations: Iterable[str | None], blockers: Iterable[str | None], waiting: set[str]
+) -> list[str | None]:
+    """Return the relation at the root of the chain of waiters, by sample.
+
+    A blocker whose statement is one that waits for rows has only just been woken: the next in the
+    chain is the relation of that statement.
+    """
+    samples = list(zip(relations, blockers, strict=True))
+    by_name = {each.rpartition(".")[2]: each for each, _ in samples if each}
+    roots = []
+    for relation, blocker in samples:
+        words = re.findall(r"\w+", blocker) if blocker and blocker in waiting else []
+        named = [by_name[word] for word in words if word in by_name]
+        roots.append(named[0] if named else relation)
+    return roots
+
+
+def _commonest(texts: Iterable[str | None], weights: Iterable[float]) -> str | None:
+    """Return the text of the samples with most sessions."""
+    sessions: Counter[str] = Counter()
+    for text, weight in zip(texts, weights, strict=True):
+        if text:
+            sessions[text] += round(max(weight, 1.0))
+    return sessions.most_common(1)[0][0] if sessions else None
 
 
 def _flush_of_holding(s: Situation) -> float:
