@@ -97,6 +97,17 @@ def test_cores_that_the_server_may_not_use_are_everybodys(tmp_path: Path) -> Non
     assert diagnosed(tmp_path, elsewhere)["other-programs"].status == "cleared"
 
 
+def test_others_use_no_more_than_what_is_busy_without_the_server_and_pgdyno(
+    tmp_path: Path,
+) -> None:
+    """Rows of programs may add up to more, where children were counted twice."""
+    impossible = replace(BUSY_LOOPS, programs={("ours", "pgdyno"): 0.1, ("other", "land"): 4.2})
+    sentence = diagnosed(tmp_path, impossible)["other-programs"].sentence
+    assert sentence.startswith(
+        "65 % of the server's 2 cores are busy with other programs: land (4 processes, 1.3 cores)"
+    )
+
+
 @pytest.mark.parametrize("left_out", ["programs", "busy"])
 def test_without_the_figures_it_is_not_checked(tmp_path: Path, left_out: str) -> None:
     load = replace(QUIET, programs=None) if left_out == "programs" else replace(QUIET, busy=None)
@@ -176,6 +187,19 @@ def test_what_ended_belongs_to_whoever_collected_it_once(proc: Path) -> None:
     # make collected sh, which had collected cc: 1,000 of them were known, 250 are new.
     put(proc, 10, b"make", 1, own=50, collected=2250)
     assert used_ticks(meter.sample(None)) == {"make": 300.0}
+
+
+def test_a_child_that_ends_while_processes_are_read_is_counted_once(proc: Path) -> None:
+    meter = _programs.Programs()
+    put(proc, 10, b"make", 1, collected=0)
+    put(proc, 12, b"cc", 10, own=900)
+    meter.sample(None)
+    # make was read before it collected cc, which was gone when its turn came.
+    (proc / "12" / "stat").unlink()
+    (proc / "12").rmdir()
+    meter.sample(None)
+    put(proc, 10, b"make", 1, collected=950)
+    assert used_ticks(meter.sample(None)) == {"make": 50.0}
 
 
 def test_a_process_number_that_is_used_again_is_a_new_process(proc: Path) -> None:

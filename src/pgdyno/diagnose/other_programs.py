@@ -3,7 +3,8 @@
     others = busy (user and system) - server's processes - pgdyno's - the kernel's threads and
              interrupts
 
-The kernel's own threads write back what the server wrote and carry its packets, so they are not
+They are at most what is busy with neither the server nor pgdyno, whatever the rows of programs add
+up to. The kernel's own threads write back what the server wrote and carry its packets, so they are not
 blamed on anybody. Time that a hypervisor takes is no program's of this machine (see steal). What
 the rows of programs do not add up to belongs to programs that came and went between two samples,
 or that cannot be seen from here (another container).
@@ -15,7 +16,7 @@ counts: what others use of cores that would be idle otherwise does not.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.words import counted, figure, percent
@@ -120,10 +121,20 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
     of_poolers = sum(each.cores for each in programs if each.name in pooled)
     programs = tuple(each for each in programs if each.name not in pooled)
     others = max(used - ours - kernel - of_poolers, sum(each.cores for each in programs))
+    others = min(others, used - ours - of_poolers)
     if allowed < machine:
         others = min(others, allowed - idle - ours)
+    others = min(max(0.0, others), allowed)
     limit = float(run.run.spec.get("load", {}).get("max_other_programs", DISTRUST_SHARE))
-    return OtherPrograms(allowed, max(0.0, others), limit, kernel, programs)
+    return OtherPrograms(allowed, others, limit, kernel, _within(programs, others))
+
+
+def _within(programs: tuple[Program, ...], cores: float) -> tuple[Program, ...]:
+    """Return the programs, scaled down to add up to at most ``cores``."""
+    visible = sum(each.cores for each in programs)
+    if visible <= cores:
+        return programs
+    return tuple(replace(each, cores=each.cores * cores / visible) for each in programs)
 
 
 def _host_cores(

@@ -52,6 +52,9 @@ class Programs:
     _used_ms: dict[tuple[Whose, str], float] = field(default_factory=dict)
     _written: set[tuple[Whose, str]] = field(default_factory=set)
     _before: Mapping[int, Seen] | None = None
+    _owed_ms: dict[int, float] = field(default_factory=dict)
+    """Counted time of children that ended while the processes were read, by process ID of the
+    parent, whose figure had been read before it collected them."""
     _interrupts_before_ms: float = 0.0
 
     def sample(self, postmaster_pid: int | None) -> list[MetricRow]:
@@ -74,13 +77,16 @@ class Programs:
         whose: Mapping[int, Whose],
         postmaster_pid: int | None,
     ) -> None:
-        ended = _ended_ms_by_parent(before, now)
+        ended, owed, self._owed_ms = _ended_ms_by_parent(before, now), self._owed_ms, {}
         for pid, each in now.items():
             earlier = before.get(pid)
             if earlier is None or earlier.started != each.started:
                 earlier = Seen(0, each.started, "", kernel=False, own_ms=0.0, collected_ms=0.0)
             own_ms = each.own_ms - earlier.own_ms
-            more_ms = each.collected_ms - earlier.collected_ms - ended.get(pid, 0.0)
+            counted_ms = ended.get(pid, 0.0)
+            more_ms = each.collected_ms - earlier.collected_ms - counted_ms - owed.get(pid, 0.0)
+            if more_ms < 0.0 and counted_ms > 0.0:
+                self._owed_ms[pid] = min(-more_ms, counted_ms)
             if pid == postmaster_pid:
                 continue  # It is in metric_process, with its children.
             if each.parent == postmaster_pid:
