@@ -4,10 +4,10 @@
              interrupts
 
 They are at most what is busy with neither the server nor pgdyno, whatever the rows of programs add
-up to. The kernel's own threads write back what the server wrote and carry its packets, so they are not
-blamed on anybody. Time that a hypervisor takes is no program's of this machine (see steal). What
-the rows of programs do not add up to belongs to programs that came and went between two samples,
-or that cannot be seen from here (another container).
+up to. The kernel's own threads write back what the server wrote and carry its packets, so they are
+not blamed on anybody. Time that a hypervisor takes is no program's of this machine (see steal).
+What the rows of programs do not add up to belongs to programs that came and went between two
+samples, or that cannot be seen from here (another container).
 
 Where the server may use fewer cores than the machine has, only what kept it from having those
 counts: what others use of cores that would be idle otherwise does not.
