@@ -17,23 +17,26 @@ from pgdyno.trial._doubts import doubts
 SECONDS = 10
 
 
-def run_file(tmp_path: Path, *databases: dict[str, Any]) -> RunFile:
+def run_file(
+    tmp_path: Path, *databases: dict[str, Any], seconds: int = SECONDS, reported: float = 1.0
+) -> RunFile:
     """Four connections in service, 1,000 rows a second written; and what ``databases`` did beside:
-    rates per second."""
+    rates per second. The statistics show the ``reported`` part of the load's own work."""
     path = tmp_path / f"run-{len(list(tmp_path.iterdir()))}.db"
     spec = {"name": "sample", "clients": [{"name": "web", "count": 4}]}
     recorder = new_recorder(path, spec=spec)
     slice_id = recorder.open_slice("run", ns=at(recorder, 0))
     times = {"service": _times(4, 1000), "response": _times(4, 1000)}
-    for second in range(SECONDS):
+    for second in range(seconds):
         row = script_row(intended=1000, sent=1000, done=1000, **times)
         add_second(recorder, second, [row], groups=[group_row(clients=4, connections=4)])
-    for edge in range(SECONDS + 1):
+    for edge in range(seconds + 1):
         ns = at(recorder, edge)
-        own = {"tup_inserted": 0, "tup_updated": 1000 * edge, "tup_deleted": 0}
+        seen = round(1000 * edge * reported)
+        own = {"xact_commit": seen, "tup_inserted": 0, "tup_updated": seen, "tup_deleted": 0}
         recorder.add_rows("metric_database", [own], ns=ns)
         recorder.add_rows("metric_foreign", [_at(edge, each) for each in databases], ns=ns)
-    recorder.close_slice(slice_id, ns=at(recorder, SECONDS))
+    recorder.close_slice(slice_id, ns=at(recorder, seconds))
     recorder.finish("done")
     return RunFile(path)
 
@@ -85,6 +88,40 @@ def test_one_session_that_writes_more_than_all_clients_counts_by_its_rows(tmp_pa
         load, _ = finding(run)
         assert "90 % of the rows that the server writes are not this load's" in load.sentence
         assert doubts(run)
+
+
+LOADING = busy("loading", active=0.3, transactions=1, rows=800)
+
+
+@pytest.mark.parametrize(("reported", "share"), [(1.0, "44 %"), (0.25, "44 %")])
+def test_rows_that_the_load_has_not_reported_yet_count(
+    tmp_path: Path, reported: float, share: str
+) -> None:
+    with run_file(tmp_path, LOADING, reported=reported) as run:
+        load, _ = finding(run)
+        assert f"{share} of the rows that the server writes" in load.sentence
+
+
+@pytest.mark.parametrize(("seconds", "reported"), [(1, 1.0), (2, 1.0), (10, 0.0)])
+def test_rows_are_not_compared_before_sessions_have_reported(
+    tmp_path: Path, seconds: int, reported: float
+) -> None:
+    with run_file(tmp_path, LOADING, seconds=seconds, reported=reported) as run:
+        load, _ = finding(run)
+        assert load.status == "cleared"
+        assert doubts(run) == []
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        busy("template1", active=0.1, transactions=23, rows=5000),
+        busy("vacuumed", active=0.0, transactions=23, rows=5000),
+    ],
+)
+def test_databases_without_sessions_are_not_blamed(tmp_path: Path, idle: dict[str, Any]) -> None:
+    with run_file(tmp_path, idle) as run:
+        assert finding(run)[0].status == "cleared"
 
 
 def test_sessions_of_others_in_the_database_under_load_are_sampled(tmp_path: Path) -> None:

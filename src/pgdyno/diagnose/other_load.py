@@ -5,7 +5,11 @@ Two shares, each of others' and pgdyno's together, and the larger one counts:
     sessions at work   of others: the time that sessions of other databases were active, by
                        pg_stat_database, and sessions with another name in the database under load,
                        as sampled; of pgdyno: connections in service
-    rows written       in other databases, against the database under load
+    rows written       in other databases, by sessions at work there, against the database under load
+
+Sessions report rows at most once a second, and on a busy server later. The load's own rows are
+therefore those that its finished transactions would have written at the reported rate of rows per
+transaction, and in a few seconds rows are not compared at all.
 """
 
 from __future__ import annotations
@@ -25,7 +29,10 @@ DISTRUST_SHARE = 1 / 3
 """Share of either above which the measurement is not trusted."""
 ROWS_S_MIN = 100.0
 """Rows per second written by others below which the load is negligible."""
+ROWS_SECONDS_MIN = 3.0
+"""Shortest period in which rows written are compared."""
 _NAMED_MAX = 3
+_TEMPLATES = frozenset({"template0", "template1"})
 _WRITES = ("tup_inserted", "tup_updated", "tup_deleted")
 
 
@@ -47,7 +54,8 @@ class ForeignLoad:
     databases: tuple[Database, ...]
     """Databases with other load, the busiest first."""
     own_at_work: float
-    own_rows_written_s: float
+    own_rows_written_s: float | None
+    """None if the period is too short, or the load's sessions have not reported."""
 
     @property
     def at_work(self) -> float:
@@ -56,8 +64,8 @@ class ForeignLoad:
 
     @property
     def rows_written_s(self) -> float:
-        """Rows that others wrote in other databases."""
-        return sum(each.rows_written_s for each in self.databases)
+        """Rows that others wrote in other databases; autovacuum's are nobody's load."""
+        return sum(each.rows_written_s for each in self.databases if each.at_work)
 
     @property
     def transactions_s(self) -> float:
@@ -72,8 +80,8 @@ class ForeignLoad:
     @property
     def rows_share(self) -> float:
         """Share of the written rows that are others'."""
-        written = self.rows_written_s
-        return _part(written, self.own_rows_written_s) if written >= ROWS_S_MIN else 0.0
+        written, own = self.rows_written_s, self.own_rows_written_s
+        return _part(written, own) if own is not None and written >= ROWS_S_MIN else 0.0
 
     @property
     def share(self) -> float:
@@ -103,18 +111,33 @@ def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None
     if seconds <= 0 or looks < 2 or not _has_answers(run):
         return None
     service = run.histogram("service", slice_ids)
-    written = [run.delta("metric_database", name, slice_ids) or 0.0 for name in _WRITES]
     rows = run.series("metric_foreign", slice_ids)
     sampled: dict[str, float] = {}
     for name, at_work in zip(rows["database"], rows["at_work"], strict=True):
         sampled[str(name)] = sampled.get(str(name), 0.0) + float(at_work) / looks
-    databases = [_database(run, slice_ids, seconds, each) for each in sampled.items()]
+    databases = [
+        _database(run, slice_ids, seconds, each)
+        for each in sampled.items()
+        if each[0] not in _TEMPLATES
+    ]
     moved = [each for each in databases if each.at_work or each.transactions_s]
     return ForeignLoad(
         tuple(sorted(moved, key=lambda each: (-each.at_work, -each.rows_written_s))),
         own_at_work=service.count * service.mean / 1e9 / seconds,
-        own_rows_written_s=sum(written) / seconds,
+        own_rows_written_s=_own_rows_s(run, slice_ids, seconds, done=service.count),
     )
+
+
+def _own_rows_s(
+    run: RunFile, slice_ids: Collection[int], seconds: float, *, done: int
+) -> float | None:
+    """Return the rows per second that the load wrote, including those not yet reported."""
+    rows = sum(run.delta("metric_database", name, slice_ids) or 0.0 for name in _WRITES)
+    reported = run.delta("metric_database", "xact_commit", slice_ids)
+    if seconds < ROWS_SECONDS_MIN or (reported is not None and reported <= 0 < done):
+        return None
+    missing = 1.0 if reported is None else max(1.0, done / max(reported, 1.0))
+    return rows * missing / seconds
 
 
 def _has_answers(run: RunFile) -> bool:
