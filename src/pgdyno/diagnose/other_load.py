@@ -5,7 +5,8 @@ Two shares, each of others' and pgdyno's together, and the larger one counts:
     sessions at work   of others: the time that sessions of other databases were active, by
                        pg_stat_database, and sessions with another name in the database under load,
                        as sampled; of pgdyno: connections in service
-    rows written       in other databases, by sessions at work there, against the database under load
+    rows written       in other databases where sessions are at work, against the database under
+                       load
 
 Sessions report rows at most once a second, and on a busy server later. The load's own rows are
 therefore those that its finished transactions would have written at the reported rate of rows per
