@@ -205,3 +205,14 @@ def test_an_investigation_that_kept_nothing_has_one_baseline(tmp_path: Path) -> 
     assert tile.value == numbers.tps(summary.before.throughput_tps)
     assert tile.note == summary.before.source == "in the slice before the trials"
     assert f"{tile.value} tps · p99" in terminal(run)
+
+
+def test_charts_of_a_run_have_the_figures_of_its_headline(tmp_path: Path) -> None:
+    """Its slices begin after a ramp, which the charts draw and no figure counts."""
+    run = RunFile(report_runs.plain_run(tmp_path / "run.db"))
+    page, summary = make_page(run), RunSummary(run)
+    assert summary.before is not None
+    p99 = next(it for it in page.headline if it.label == "Response time p99")
+    charts = {chart.id: chart for chart in page.time_charts}
+    assert f"p99 {p99.value} {p99.unit}" in charts["latency"].description
+    assert f"{page.headline[0].value} on average" in charts["throughput"].description

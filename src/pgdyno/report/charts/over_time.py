@@ -65,11 +65,13 @@ def throughput(axis: TimeAxis) -> Chart | None:
         key.append(Key("lowest to highest second", palette.BLUE, "shade"))
     plot.line("x", "mean", source=source, line_color=palette.BLUE, line_width=1.8)
     add_time_tooltip(plot, source, {"tps": "@mean{0,0}"}, "mean")
-    mean = sum(i.done for i in timed) / (sum(i.duration_ms for i in timed) / 1000)
-    lowest, highest = float(per_second.min()), float(per_second.max())
+    measured = axis.measured
+    mean = sum(i.done for i in measured) / (sum(i.duration_ms for i in measured) / 1000)
+    rates = [i.throughput_tps for i in measured]
+    lowest, highest = min(rates), max(rates)
     rows = [
         ["mean, all settings" if axis.mixed else "mean", numbers.tps(mean)],
-        ["median second", numbers.tps(float(np.median(per_second)))],
+        ["median second", numbers.tps(float(np.median(rates)))],
         ["lowest second", numbers.tps(lowest)],
         ["highest second", numbers.tps(highest)],
     ]
@@ -101,7 +103,7 @@ def latency(axis: TimeAxis) -> Chart | None:
     add_time_tooltip(
         plot, source, {name: f"@{name}{{0,0.[00]}} ms" for name in LATENCY_LINES}, "p99"
     )
-    total = axis.run.histogram("response")
+    total = axis.run.histogram("response", axis.measured_ids)
     rows = [[f"p{p}", numbers.ns(total.percentile(p))] for p in (50, 95, 99)]
     rows.append(["max", numbers.ns(total.max)])
     description = (

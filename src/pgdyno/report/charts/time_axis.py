@@ -69,6 +69,21 @@ class TimeAxis:
         return [each for each in intervals if each.at_ms < end_ms]
 
     @property
+    def measured_ids(self) -> list[int] | None:
+        """Slices that the figures of a single run are of, without ramp and warm-up; None for the
+        whole run."""
+        if self.run.run.command != "run":
+            return None
+        return [each.id for each in self.run.slices(kind="run")] or None
+
+    @property
+    def measured(self) -> Sequence[Interval]:
+        """Intervals of those slices."""
+        ids = self.measured_ids
+        within = [each for each in self.intervals if ids is None or each.slice_id in ids]
+        return within or self.intervals
+
+    @property
     def mixed(self) -> bool:
         """True if several settings were in force, so that an average over all has no meaning."""
         return bool(self.marks.changed)

@@ -112,7 +112,8 @@ def _dumbbells(
         id=chart_id,
         title=title,
         description=_chain_description(rows, say) if len(rows) > 1 else
-        f"{last.label}: from {say(last.before)} to {say(last.after)}.",
+        f"{last.label}: from {say(last.before)} to {say(last.after)}."
+        + (" The verdict is about throughput." if last.outcome == AFTER else ""),
         plot=plot,
         table=figures_table(
             title,
