@@ -27,6 +27,11 @@ def visible(text: str) -> str:
     return _ESCAPED.sub(_escape, text.replace("\r\n", "\n"))
 
 
+def is_utf8(text: str) -> bool:
+    """True if ``text``, an argument or a file name, was UTF-8 and not other bytes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def visible_within(value: Any) -> Any:
     """Return ``value`` with ``visible`` applied to all text in it, including mapping keys."""
     if isinstance(value, str):

@@ -119,7 +119,7 @@ def test_a_missing_script(pgdyno: Pgdyno) -> None:
 def test_a_bad_weight(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-f", "x.sql@many")
     assert (said.status, said.out, said.err) == snapshot(
-        (1, "", 'error: -f x.sql@many: the weight "many" is not a whole number\n')
+        (1, "", 'error: -f x.sql@many: the weight "many" is not a whole number, 0 or more\n')
     )
 
 

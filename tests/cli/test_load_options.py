@@ -210,7 +210,7 @@ hint: for example -R 500
 def test_a_queue_that_is_skipped(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-R", "5", "--when-busy", "skip", "--queue-max", "3")
     assert (said.status, said.out, said.err) == snapshot(
-        (1, "", 'error: clients[0].arrival: queue_max can only be used with when_busy = "queue"\n')
+        (1, "", "error: --queue-max can only be used with --when-busy queue\n")
     )
 
 

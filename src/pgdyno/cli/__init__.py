@@ -20,6 +20,7 @@ from pgdyno.cli.group import LazyGroup, listed_commands
 from pgdyno.cli.printed import Printed, printable
 from pgdyno.cli.typed_words import without_typed_passwords
 from pgdyno.errors import INTERNAL, REPORT, Ending, Interrupted, RunError, UsageError, ending_of
+from pgdyno.visible import is_utf8
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -105,6 +106,9 @@ def _ending_of(problem: BaseException) -> Ending:
         return Ending(UsageError.exit_status, "usage", message, hint)
     if type(problem).__module__.partition(".")[0] == "psycopg":
         return _connection_ending(problem)
+    if isinstance(problem, UnicodeEncodeError) and not all(map(is_utf8, sys.argv)):
+        word = next(word for word in sys.argv if not is_utf8(word))
+        return Ending(UsageError.exit_status, "usage", f'the argument "{word}" is not UTF-8 text')
     return ending_of(problem)
 
 
@@ -148,6 +152,8 @@ def _click_message(problem: click.ClickException) -> tuple[str, str | None]:
 
         if hint := replacement_hint(problem.option_name):
             return f"{problem.option_name} is an option of pgbench that pgdyno does not have", hint
+        if problem.option_name in ("-V", "--version"):
+            return _in_own_style(problem.format_message()), "pgdyno -V prints the version"
     return _in_own_style(problem.format_message()), _usage_hint(problem)
 
 

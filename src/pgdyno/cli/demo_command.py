@@ -64,6 +64,7 @@ def _path_of(name: str) -> Path:
 def _run(context: click.Context, path: Path, budget_ms: int | None) -> None:
     """Run the scenario with its command, as if typed by the user."""
     from pgdyno.spec import read_spec
+    from pgdyno.spec.units import format_duration
 
     spec, _ = read_spec(path)
     words = [spec.command, str(path)]
@@ -73,7 +74,7 @@ def _run(context: click.Context, path: Path, budget_ms: int | None) -> None:
                 f"--budget is for investigations, and {path.stem} is not one",
                 code="contradiction",
             )
-        words += ["--budget", f"{budget_ms}ms"]
+        words += ["--budget", format_duration(budget_ms)]
     click.echo(f"pgdyno {' '.join(words)}", err=True)
     assert context.parent is not None
     group = context.parent.command

@@ -6,6 +6,8 @@ import re
 import time
 from pathlib import Path
 
+import click
+
 from pgdyno.errors import SetupError, UsageError
 
 RUNS_DIR = Path("pgdyno-runs")
@@ -19,7 +21,7 @@ def run_path(output: str | None, name: str) -> Path:
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = RUNS_DIR / f"{name}-{stamp}.db"
         _make_dir(path.parent)
-        return _unused_path(path)
+        return _reserved_path(path)
     if output == STDOUT:
         raise UsageError(
             "-o -: a run file is a database and cannot be written to stdout",
@@ -34,8 +36,7 @@ def run_path(output: str | None, name: str) -> Path:
             code="output-exists",
             hint="run files are never overwritten; choose another name or move it",
         )
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such directory", code="output-directory")
+    _make_dir(path.parent)
     _try_to_write(path)
     return path
 
@@ -71,26 +72,39 @@ def _try_to_write(path: Path) -> None:
         path.touch(exist_ok=False)
         path.unlink()
     except OSError as problem:
-        raise SetupError(
-            f"cannot write the run file {path}: {problem.strerror}",
-            code="run-file-unwritable",
-            hint="choose a writable directory with -o",
-        ) from None
+        raise _unwritable(path, problem) from None
+
+
+def _unwritable(path: Path, problem: OSError) -> SetupError:
+    return SetupError(
+        f"cannot write the run file {path}: {problem.strerror}",
+        code="run-file-unwritable",
+        hint="choose a writable directory with -o",
+    )
 
 
 def _make_dir(path: Path) -> None:
     try:
-        path.mkdir(exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise UsageError(
             f"{path}: {problem.strerror}", code="output-directory", hint="name a run file with -o"
         ) from None
 
 
-def _unused_path(path: Path) -> Path:
-    """Return ``path``, with a number appended if two runs begin within the same second."""
-    candidate, number = path, 2
-    while candidate.exists():
-        candidate = path.with_stem(f"{path.stem}-{number}")
-        number += 1
-    return candidate
+def _reserved_path(path: Path) -> Path:
+    """Reserve ``path``, or the next free number after it: two runs may begin in one second."""
+    from pgdyno.record.reserving import release, reserve
+
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.call_on_close(release)
+    stem, number = path.stem, 1
+    while True:
+        try:
+            reserve(path)
+            return path
+        except FileExistsError:
+            number += 1
+            path = path.with_stem(f"{stem}-{number}")
+        except OSError as problem:
+            raise _unwritable(path, problem) from None

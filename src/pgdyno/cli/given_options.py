@@ -38,5 +38,7 @@ def _words(parameter: click.Parameter, value: Any) -> Iterator[str]:
 
 def _text_of(parameter: click.Parameter, value: Any) -> str:
     if isinstance(parameter.type, Duration):
-        return f"{value}ms"
+        from pgdyno.spec.units import format_duration
+
+        return format_duration(value)
     return str(Path(value).absolute()) if parameter.name in _PATHS else str(value)

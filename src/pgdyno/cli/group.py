@@ -15,6 +15,8 @@ from pathlib import Path
 
 import click
 
+from pgdyno.cli.abbreviating import expand_abbreviations
+
 _SUFFIX = "_command"
 _HELP = re.compile(r'"""(.+?)\.?(?:""")?$', re.MULTILINE)
 _ORDER = re.compile(r"^HELP_ORDER = ([0-9]+)$", re.MULTILINE)
@@ -64,6 +66,12 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         listed = listed_commands().get(cmd_name)
         return None if listed is None else listed.load()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, words = super().resolve_command(ctx, args)
+        return name, command, expand_abbreviations(command, words) if command else words
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

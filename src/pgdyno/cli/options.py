@@ -24,6 +24,7 @@ from pgdyno.cli.types import (
     Standbys,
 )
 from pgdyno.errors import UsageError
+from pgdyno.visible import is_utf8
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -392,5 +393,7 @@ def parse_assignments(pairs: tuple[str, ...], option: str) -> dict[str, str]:
                 code="bad-assignment",
                 hint=f"for example {option} synchronous_commit=off",
             )
+        if not is_utf8(pair):
+            raise UsageError(f'{option} "{pair}" is not UTF-8 text', code="bad-assignment")
         values[name.strip()] = value.strip()
     return values

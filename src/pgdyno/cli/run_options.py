@@ -34,7 +34,10 @@ RUN_OPTIONS = [
         help="Number of transactions per client, instead of -T.",
     ),
     click.option(
-        "-T", "--time", type=Duration(), help="Duration of the measurement, after the ramp."
+        "-T",
+        "--time",
+        type=Duration(positive=True),
+        help="Duration of the measurement, after the ramp.",
     ),
     click.option(
         "-r",

@@ -87,7 +87,8 @@ def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
         name, weight = text, "1"
     if not (weight.isascii() and weight.isdecimal()):
         raise UsageError(
-            f'{option} {text}: the weight "{weight}" is not a whole number', code="bad-weight"
+            f'{option} {text}: the weight "{weight}" is not a whole number, 0 or more',
+            code="bad-weight",
         )
     return {key: name, "weight": int(weight)}
 

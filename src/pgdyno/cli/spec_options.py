@@ -11,6 +11,7 @@ from typing import Any
 
 from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.init_options import init_fields
+from pgdyno.cli.option_words import in_options
 from pgdyno.cli.options import parse_assignments
 from pgdyno.cli.positional import Positional
 from pgdyno.cli.run_options import check_tries, log_fields
@@ -46,9 +47,12 @@ def build_spec(positional: Positional, given: Mapping[str, Any]) -> tuple[Any, s
     name = positional.builtin or (
         Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT
     )
-    return spec_from_fields(
-        {"name": _safe_name(name), **overrides, "clients": [_group_fields(given)]}
-    ), ""
+    fields = {"name": _safe_name(name), **overrides, "clients": [_group_fields(given)]}
+    try:
+        return spec_from_fields(fields), ""
+    except UsageError as problem:
+        problem.message = in_options(problem.message)
+        raise
 
 
 def _overrides(positional: Positional, given: Mapping[str, Any]) -> dict[str, Any]:

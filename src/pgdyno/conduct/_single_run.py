@@ -58,7 +58,8 @@ def _carry_out_counted(session: Session) -> int:
 def _measuring(load: LoadSpec) -> str:
     if load.transactions is None:
         return f"measuring for {load.hold_ms / 1000:g} s"
-    return f"measuring {load.transactions:,} transactions per client"
+    noun = "transaction" if load.transactions == 1 else "transactions"
+    return f"measuring {load.transactions:,} {noun} per client"
 
 
 class _Timeline:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,7 @@ from pgdyno.record import fileformat
 from pgdyno.record._interval_rows import Cells, interval_rows
 from pgdyno.record._writer import Writer
 from pgdyno.record.plain import plain, storable
+from pgdyno.record.reserving import reserve, take
 from pgdyno.redact import blank
 
 if TYPE_CHECKING:
@@ -296,6 +296,8 @@ def _version() -> str:
 
 def _claim(path: Path) -> None:
     """Create the empty file, so that two runs cannot use the same one."""
+    if take(path):
+        return
     if path.exists():
         raise UsageError(
             f"{path} already exists",
@@ -304,8 +306,8 @@ def _claim(path: Path) -> None:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # SQLite makes the files beside it with the same mode.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        reserve(path)
+        take(path)
     except OSError as error:
         raise SetupError(
             f"cannot write the run file {path}: {error.strerror}",

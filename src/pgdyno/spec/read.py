@@ -184,9 +184,11 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _read_text(path: Path) -> str:
     try:
-        if path.stat().st_size > SPEC_BYTES_MAX:
+        with path.open("rb") as file:
+            content = file.read(SPEC_BYTES_MAX + 1)  # A device may have no end.
+        if len(content) > SPEC_BYTES_MAX:
             raise UsageError(f"{path}: not a spec: larger than 1 MiB", code="spec-unreadable")
-        return path.read_text(encoding="utf-8-sig")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as problem:
         raise UsageError(
             f"{path}: {problem.strerror or problem}",

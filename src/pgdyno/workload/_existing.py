@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import psycopg
 
 _REMAKE_HINT = "-i drops and makes all four of pgbench's tables there, as pgbench -i does"
+OWN_HINT = "rename or drop it yourself, or name another database"
+"""The hint for a table that is not one of pgbench and would not be dropped."""
 _KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 
 
@@ -35,7 +37,7 @@ def scale_of(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> int:
         raise SetupError(
             f"the database {database} has {', '.join(sorted(found))}, but not {', '.join(missing)}",
             code="tables-incomplete",
-            hint=_REMAKE_HINT,
+            hint=_REMAKE_HINT if all(table.is_pgbench for table in found.values()) else OWN_HINT,
         )
     row = conn.execute(query("pgbench_scale")).fetchone()
     if row is None or row[0] == 0:

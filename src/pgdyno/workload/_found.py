@@ -46,6 +46,11 @@ class FoundTable:
         """The kind of relation, such as ``a view``; ``None`` for a table."""
         return _KINDS.get(self.kind)
 
+    @property
+    def is_pgbench(self) -> bool:
+        """True if it is a table with the columns of pgbench's table of that name."""
+        return self.other_kind is None and list(self.columns) == PGBENCH_COLUMNS[self.name]
+
 
 def find_tables(conn: psycopg.Connection, names: Sequence[str]) -> dict[str, FoundTable]:
     """Return the existing tables among ``names``."""

@@ -6,17 +6,20 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 
+_BYTES_MAX = 256 << 20
 
-def read_text(file: str, what: str, *, bytes_max: int | None = None) -> str:
+
+def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
     """Return the text of ``file``, called ``what`` in errors. Raises UsageError."""
     code = f"{what}-file"
     try:
-        content = Path(file).expanduser().read_bytes()
+        with Path(file).expanduser().open("rb") as opened:
+            content = opened.read(bytes_max + 1)  # A device may have no end.
+        if len(content) > bytes_max:
+            raise UsageError(f"the {what} {file} is longer than {bytes_max >> 20} MB", code=code)
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"the {what} {file} cannot be read: {error.strerror}", code=code) from None
     except UnicodeDecodeError:
         raise UsageError(f"the {what} {file} is not UTF-8 text", code=code) from None
-    if bytes_max is not None and len(content) > bytes_max:
-        raise UsageError(f"the {what} {file} is longer than {bytes_max >> 20} MB", code=code)
     return text

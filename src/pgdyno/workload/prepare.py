@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
 from pgdyno.server.connecting.marks import mark_of, scale_in
-from pgdyno.workload._existing import notes_about, scale_of
+from pgdyno.workload._existing import OWN_HINT, notes_about, scale_of
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
 from pgdyno.workload._missing import check_tables_exist
 from pgdyno.workload._mixed import prepare_mixed
@@ -149,12 +149,12 @@ class _Pgbench:
     def _check_droppable(self, found: Mapping[str, FoundTable]) -> None:
         """Refuse to drop relations that have a name of pgbench's tables but are not."""
         for table in found.values():
-            if table.other_kind or list(table.columns) != PGBENCH_COLUMNS[table.name]:
+            if not table.is_pgbench:
                 raise SetupError(
                     f"{table.schema}.{table.name} in the database {self.conninfo.database} is"
                     f" {table.other_kind or 'not a table of pgbench'}, and -i would drop it",
                     code="foreign-table",
-                    hint="rename or drop it yourself, or name another database",
+                    hint=OWN_HINT,
                 )
 
     def _use(

@@ -155,6 +155,8 @@ def _connect(params: _Params) -> psycopg.Connection:
         raise connect_error(str(error), params) from None
     except psycopg.ProgrammingError as error:
         raise wrong_value(str(error)) or malformed(one_line(str(error)), "") from None
+    except UnicodeError as error:  # An empty or too long label; psycopg resolves names by IDNA.
+        raise connect_error(f"failed to resolve host: {error}", params) from None
 
 
 def _parsed(text: str | None) -> _Params:
@@ -164,9 +166,10 @@ def _parsed(text: str | None) -> _Params:
 
     if not text:
         return {}
-    if "=" not in text and "://" not in text:
-        return {"dbname": text}
     try:
+        text.encode()
+        if "=" not in text and "://" not in text:
+            return {"dbname": text}
         params: _Params = {**conninfo_to_dict(text)}
         complaint = _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
