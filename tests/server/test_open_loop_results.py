@@ -106,6 +106,9 @@ def test_a_number_of_transactions_ends_the_run(run: Run) -> None:
     assert result["ledger"]["done"] == 120
     assert result["ledger"]["intended"] == 120
     assert result["latency_ms"]["response"]["count"] == 120, "all of them are measured"
+    assert result["verdict"]["finding"] is None
+    assert result["verdict"]["sentence"].startswith("no verdict: 0.")
+    assert result["findings"] == []
 
 
 def test_a_setup_that_fails_names_file_and_line(

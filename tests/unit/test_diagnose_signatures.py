@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ from diagnose_runs import (
     Load,
     diagnosed,
     ranked,
+    written,
 )
 
-from pgdyno.diagnose import Finding, verdict
+from pgdyno.diagnose import Finding, diagnose, verdict
 from pgdyno.spec.change import Change
 
 # Sixteen clients behind two connections; the server waits for its disk half of the time.
@@ -275,6 +278,26 @@ def test_a_checkpoint_in_minutes_with_a_third_of_images_is_no_limit(tmp_path: Pa
     share = values["full-page images / WAL bytes (estimate)"]
     assert isinstance(share, float)
     assert 0.3 < share < 0.5
+
+
+@pytest.mark.parametrize(("updated", "status"), [(3, "cleared"), (30_000, "found")])
+def test_wal_of_a_load_that_writes_no_rows_is_not_its_own(
+    tmp_path: Path, updated: int, status: str
+) -> None:
+    load = replace(FLUSH, wal={**(FLUSH.wal or {}), **THIRD}, settings={"max_wal_size": "128MB"})
+    with written(tmp_path, load) as run:
+        (measured,) = run.slices()
+        rows = [(1, measured.id, 0, 0, 0), (9000, measured.id, 0, updated, 0)]
+        with closing(sqlite3.connect(run.path)) as database, database:
+            database.executemany(
+                "insert into metric_database"
+                " (at_ms, slice_id, tup_inserted, tup_updated, tup_deleted) values (?, ?, ?, ?, ?)",
+                rows,
+            )
+        findings = {each.id: each for each in diagnose(run, [measured.id])}
+    assert findings["checkpoint-fpi"].status == status
+    if status == "cleared":
+        assert findings["checkpoint-fpi"].sentence == "the load writes no rows"
 
 
 def test_what_was_not_met_is_no_threshold_of_a_finding(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pgdyno.record import RunFile
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
 from pgdyno.report.summary import RunSummary
+from pgdyno.trial.result import run_result
 from pgdyno.trial.trust import distrust
 
 READS = script_row("reads", "one.sql", intended=5000, done=5000)
@@ -179,3 +180,14 @@ def test_a_gap_of_the_probes_that_never_ends_counts(tmp_path: Path) -> None:
         said = "the server's views were not read for 30 % of the measured time: terminated"
         assert said in distrust(run, [])
         assert incidents(run) == [], "the clients were served"
+
+
+@pytest.mark.parametrize(("seconds", "enough"), [(0, False), (1, True), (3, True)])
+def test_a_run_that_is_too_short_has_no_verdict(
+    written: Written, seconds: int, enough: bool
+) -> None:
+    run = written(well(seconds))
+    verdict = run_result(run, [1], []).verdict
+    assert (verdict.finding is not None) is enough
+    if not enough:
+        assert verdict.sentence == "no verdict: 0 s measured, 1 s is needed"

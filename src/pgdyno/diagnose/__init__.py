@@ -4,7 +4,7 @@
 adding one file to ``signatures/``.
 """
 
-from pgdyno.diagnose._diagnosis import NOTHING, diagnose, verdict
+from pgdyno.diagnose._diagnosis import NOTHING, diagnose, too_short, verdict
 from pgdyno.diagnose.finding import Evidence, Finding, Proposal
 
-__all__ = ["NOTHING", "Evidence", "Finding", "Proposal", "diagnose", "verdict"]
+__all__ = ["NOTHING", "Evidence", "Finding", "Proposal", "diagnose", "too_short", "verdict"]

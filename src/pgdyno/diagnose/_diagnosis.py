@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 NOTHING = "nothing-found"
+SECONDS_MIN = 1
+"""Shortest period that is diagnosed: the probes read the server's views once a second."""
+_SLACK_S = 0.05
+"""Time by which a period may be shorter than requested."""
 
 
 def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Finding]:
@@ -42,6 +46,14 @@ def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Findi
         )
     others = sorted((f for f in answers if f.status != "found"), key=lambda f: f.status)
     return [replace(finding, step=step) for finding in (*ranked, *others)]
+
+
+def too_short(run: RunFile, slice_ids: list[int]) -> str | None:
+    """Return the reason if the slices are too short for a diagnosis, else None."""
+    seconds = run.seconds(slice_ids)
+    if seconds >= SECONDS_MIN - _SLACK_S:
+        return None
+    return f"{seconds:.2g} s measured, {SECONDS_MIN} s is needed"
 
 
 def verdict(findings: Iterable[Finding]) -> dict[str, str]:

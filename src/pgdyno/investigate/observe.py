@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgdyno.conduct import Session, carry_out
-from pgdyno.diagnose import Finding, diagnose
+from pgdyno.diagnose import Finding, diagnose, too_short
 from pgdyno.investigate._proposals import may_be_proposed
 from pgdyno.remedy import catalogue
 from pgdyno.results import store
@@ -17,11 +17,13 @@ from pgdyno.trial.result import run_result
 def observe(session: Session) -> RunResult:
     """Run the session's spec, diagnose it, and record the findings and the result.
 
-    A void slice is not diagnosed: it decides nothing.
+    A void slice decides nothing and is not diagnosed, nor is a run that is too short.
     """
     slice_ids = carry_out(session)
-    void = any(session.reader().slice(slice_id).void for slice_id in slice_ids)
-    findings = [] if void else list(record_diagnosis(session, slice_ids, step=0).values())
+    run = session.reader()
+    void = any(run.slice(slice_id).void for slice_id in slice_ids)
+    undecided = void or too_short(run, slice_ids)
+    findings = [] if undecided else list(record_diagnosis(session, slice_ids, step=0).values())
     result = run_result(session.reader(), slice_ids, findings)
     store(session.recorder, result)
     return result

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Finding, verdict
+from pgdyno.diagnose import Finding, too_short, verdict
 from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.failures import Failures, failures
 from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
@@ -78,10 +78,11 @@ def error_counts(run: RunFile) -> tuple[common.ErrorCount, ...]:
 
 
 def _verdict(run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]) -> common.Verdict:
-    """Return the bottleneck, or the reason why a void slice has no verdict."""
+    """Return the bottleneck, or the reason why a void slice or a short run has no verdict."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
-    if void is not None:
-        return common.Verdict(finding=None, sentence=f"no verdict: {void}")
+    reason = void or too_short(run, list(slice_ids))
+    if reason is not None:
+        return common.Verdict(finding=None, sentence=f"no verdict: {reason}")
     return limit_of(findings)
 
 
