@@ -71,8 +71,12 @@ _COMMAND = re.compile(r"(\bssl_passphrase_command\s*=\s*)(?=[^\s'\"])[^\n]+", re
 _COMPOSED = re.compile(rf"((?:{_NAMES})\b{_GAP}(?:%\d*\$?-?\d*[LsI]|'{_GAP}\|\|)).+", re.I | re.S)
 # Stored verifiers of passwords (pg_authid.rolpassword).
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$[^\s'\"]+|\bmd5[0-9a-f]{32}\b")
-# A whole URI whose password _IN_AUTHORITY finds.
-_WELL_FORMED = re.compile(r"postgres(?:ql)?://[^\s:/?#@]*(?::[^\s:/?#@]+)?@[^\s@?]*")
+# A whole URI whose password _IN_AUTHORITY finds, with parameters that are no passwords.
+_WELL_FORMED = re.compile(
+    r"postgres(?:ql)?://[^\s:/?#@]*(?::[^\s:/?#@]+)?@[^\s@?]*"
+    rf"(?:\?(?:(?!(?:{_NAMES})=)\w+=[^\s@&]+(?:&|$))+)?",
+    re.I,
+)
 _PORT = r"\d{1,5}(?=[/,?]|$)"
 _WITH_CREDENTIALS = re.compile(
     rf".@|:(?!//|{_PORT})[^/]|://[^/?]*:(?!{_PORT})[^/?]|\b(?:{_NAMES})\b[\s=:'\"]+\S"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -46,7 +47,9 @@ def test_a_file_that_the_server_may_not_write(
             assert said.startswith("pgdyno was killed; max_wal_size: not yet restored: max_wal")
         assert 'could not open file "postgresql.auto.conf.tmp": Permission denied' in said
         assert "may not change it" not in said
-        assert f"pgdyno server sweep {server.conninfo.uri_without_password}" in said
+        uri = shlex.quote(server.conninfo.uri_without_password)
+        shown = uri if how == "kill" else "CONNINFO"
+        assert f"run pgdyno server sweep {shown};" in said
         assert "ALTER SYSTEM SET \"max_wal_size\" = '2GB';" in said
         assert Path(f"/proc/{guardian}").exists()
     wait_until(is_as(server, before), "the guardian restores it")
@@ -104,6 +107,6 @@ def test_the_last_message_says_how_to_restore(
     message, hint = capfd.readouterr().err.splitlines()[-2:]
     assert message.startswith("max_wal_size: not restored within ")
     assert message.endswith('could not open file "postgresql.auto.conf.tmp": Permission denied')
-    assert hint.startswith("hint: run pgdyno server sweep postgresql://")
+    assert hint.startswith("hint: run pgdyno server sweep 'postgresql://")
     assert 'ALTER SYSTEM RESET "max_wal_size"; ALTER SYSTEM RESET "pgdyno"."undo";' in hint
     assert restore_leftovers(server.conninfo)

@@ -191,7 +191,17 @@ def test_nothing_in_the_file_holds_the_password(tmp_path: Path) -> None:
     "word",
     ["/etc/passwd", "./passwd", "passwd", "my-password", "shop", "host:5432", "host:5432/shop",
      "::1", "[::1]:5432", "fe80::1,10.0.0.1", "@socket", "a.sql@3", "postgresql://h:5432/shop",
-     "postgresql://h,g:5433/shop", "postgresql://joe:pw@h/shop"],
+     "postgresql://h,g:5433/shop", "postgresql://joe:pw@h/shop",
+     "postgresql://joe@/shop?host=/run/postgresql&port=5433", "postgres://joe@h?sslmode=require"],
 )  # fmt: skip
 def test_an_ordinary_name_is_quoted(word: str) -> None:
     assert not may_hold_password(word)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["postgresql://joe@h/shop?S3cret", "postgresql://joe@h/shop?password=S3cret",
+     "postgresql://joe@h/shop?host=g&sslpassword=S3cret", "postgresql://joe@h/shop?port=1&S3cret"],
+)  # fmt: skip
+def test_a_uri_with_a_secret_parameter_is_not_quoted(word: str) -> None:
+    assert may_hold_password(word)

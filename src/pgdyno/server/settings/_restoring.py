@@ -122,10 +122,13 @@ def manual_statements(record: UndoRecord) -> list[str]:
     return [*lines, "SELECT pg_reload_conf();"]
 
 
-def ways_to_restore(record: UndoRecord) -> str:
-    """Return how a user restores everything."""
+def ways_to_restore(record: UndoRecord, conninfo: str = "CONNINFO") -> str:
+    """Return how a user restores everything.
+
+    A hint of an error has no ``conninfo``: it is withheld if it repeats a URI that was typed.
+    """
     return (
-        f"run pgdyno server sweep {record.conninfo.uri_without_password};"
+        f"run pgdyno server sweep {conninfo};"
         f" or as a superuser of that server: {' '.join(manual_statements(record))}"
     )
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shlex
 import signal
 import sys
 import time
@@ -123,7 +124,8 @@ class _Restoring:
         self._reported = reason
 
     def _hint(self) -> str:
-        return f"hint: {ways_to_restore(self._record)}"
+        uri = shlex.quote(self._record.conninfo.uri_without_password)
+        return f"hint: {ways_to_restore(self._record, uri)}"
 
 
 def _answer(text: str) -> None:
