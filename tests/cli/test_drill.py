@@ -234,7 +234,7 @@ def test_more_than_documented_ends_with_status_3() -> None:
     assert problem is not None
     assert problem.exit_status == 3
     assert problem.message == snapshot(
-        "worse than documented in 1 of 1 cuts; cut 1: lost 7 of 100 acknowledged commits, the oldest 812 ms before the fault, up again after 0.20 s"
+        "worse than documented in 1 of 1 cuts; cut 1: lost 7 of 100 acknowledged commits, acknowledged up to 812 ms before the fault, up again after 0.20 s"
     )
     assert problem.hint == "documented: 600 ms at most"
     assert beyond_bound(a_result(600.0, acked=100, lost=7, lost_ms=112.0)) is None

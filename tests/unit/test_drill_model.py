@@ -94,7 +94,7 @@ def test_the_figures_over_all_cuts() -> None:
     assert (summary.lost_max, summary.lost_median) == (30, 10)
     assert (summary.lost_ms_max, summary.recovery_s_max) == (3.0, 0.25)
     assert "1 of 6 cuts came up corrupt" in summary.sentence
-    assert "at most 30, the oldest 3 ms before the fault" in summary.sentence
+    assert "at most 30, acknowledged up to 3 ms before the fault" in summary.sentence
 
 
 def test_twenty_clean_cuts_in_words() -> None:
@@ -107,8 +107,16 @@ def test_twenty_clean_cuts_in_words() -> None:
 
 def test_a_long_time_back_is_told_without_exponents() -> None:
     cut = a_cut("lost", lost=3, lost_ms=1085.2)
-    assert "the oldest 1,085 ms before the fault; median 3 and 1,085 ms" in (
-        summarise([cut], None).sentence
+    assert summarise([cut, cut], None).sentence == (
+        "2 of 2 cuts lost acknowledged commits: at most 3, acknowledged up to 1,085 ms before the"
+        " fault; median 3 and 1,085 ms"
+    )
+
+
+def test_a_single_cut_has_no_statistics() -> None:
+    cut = a_cut("lost", lost=16, lost_ms=62.4)
+    assert summarise([cut], None).sentence == (
+        "the cut lost 16 commits, acknowledged up to 62.4 ms before the fault"
     )
 
 
@@ -127,7 +135,7 @@ def test_a_cut_before_any_acknowledgement_is_no_proof_that_nothing_is_lost() -> 
     assert in_words(a_cut(acked=5)) == (
         "all of 5 acknowledged commits are present, up again after 0.25 s"
     )
-    assert in_words(a_cut("corrupt", acked=0)).startswith("corrupt, seen by ledger")
+    assert in_words(a_cut("corrupt", acked=0)).startswith('corrupt, found by the check "ledger"')
 
 
 def test_worse_than_the_bound() -> None:

@@ -168,7 +168,7 @@ def test_sentences() -> None:
     assert "power: came up corrupt after 4 of 8 cuts" in said["fpw-off-no-checksums"]
     assert "wal-device, resetwal: came up corrupt after 1 of 1 cut" in said["wal-tmpfs-async"]
     assert said["wal-tmpfs-sync"] == (
-        "not measured: no standby here; wal-device not drilled: needs root"
+        "not measured: no standby here; not drilled with the fault wal-device: needs root"
     )
 
 
@@ -210,7 +210,7 @@ def test_a_drill_that_broke_off_keeps_its_cuts_and_says_why() -> None:
     losses = table.losses(safe, "interrupted")
     assert sentence(None, losses) == (
         "kill: lost nothing in 2 cuts (so at most 78 % lose any), then ended early: the server is"
-        " gone; power not drilled: interrupted"
+        " gone; not drilled with the fault power: interrupted"
     )
     price = price_runs.price(safe).model_copy(update={"losses": losses})
     assert harm(price) == "unknown"

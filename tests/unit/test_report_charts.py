@@ -11,16 +11,21 @@ import price_runs
 import pytest
 import report_runs
 
-from pgdyno.record import RunFile
+from pgdyno.diagnose.intervals import timed
+from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.report.charts import _server
 from pgdyno.report.charts._batches import batch_begins, joined, steps
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.drills import DID_NOT_START, ROW, cut_charts
-from pgdyno.report.charts.over_time import latency
+from pgdyno.report.charts.latency import _budget_description
+from pgdyno.report.charts.over_time import latency, throughput
 from pgdyno.report.charts.price import NUMBER_OFFSETS_PX, Point, _bands, _heights, price_chart
 from pgdyno.report.charts.time_axis import time_axis
+from pgdyno.report.page import html
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal import story
+from pgdyno.report.words import accounts, numbers
+from pgdyno.report.words.sentences import comparison_sentence
 from pgdyno.results.story import FinishedChapter
 
 
@@ -122,6 +127,55 @@ def test_most_is_said_of_more_than_half_only() -> None:
     assert _server._largest_words(split) == (
         "the largest single share, 39 %, was waiting in Lock:transactionid (a row that another"
         " transaction changed); waits for the WAL flush were 61 % in sum"
+    )
+
+
+def test_charts_and_headline_have_one_percentile_and_one_range(tmp_path: Path) -> None:
+    run = RunFile(report_runs.plain_run(tmp_path / "run.db"))
+    before, axis, page = RunSummary(run).before, time_axis(run), html.make_page(run)
+    times, rates = latency(axis), throughput(axis)
+    seconds = [i.throughput_tps for i in timed(run.intervals(axis.measured_ids))]
+    assert times is not None
+    assert rates is not None
+    assert before is not None
+    p99 = numbers.ms(before.latency_p99_ms)
+    assert f"p99 {p99}" in times.description
+    assert f"99 % within {p99}" in page.verdict
+    lowest, highest = numbers.tps(min(seconds)), numbers.tps(max(seconds))
+    assert f"Between {lowest} and {highest}" in rates.description
+
+
+def test_the_page_of_a_comparison_has_its_result_once(tmp_path: Path) -> None:
+    run = RunFile(report_runs.comparison_run(tmp_path / "run.db"))
+    page, compared = html.make_page(run), RunSummary(run).comparison
+    assert compared is not None
+    there = comparison_sentence(compared) in f"{page.verdict} {page.lead}"
+    assert there != bool(page.comparison)
+    assert "Comparison" in [entry.title for entry in page.contents]
+
+
+def test_facts_have_names_of_their_own(tmp_path: Path) -> None:
+    server = {
+        "monitor": True, "database": "shop", "database_bytes": 8_000_000,
+        "capabilities": {"io_uring": False},
+    }  # fmt: skip
+    names = [name for name, _ in accounts._flat(server)]
+    assert names == ["role pg_monitor", "database", "size of the database", "built with, io_uring"]
+
+
+def test_errors_that_the_server_did_not_report_have_no_code() -> None:
+    ours = report_error("connect-failed", "cannot connect: refused")
+    assert ours.words == "cannot connect: refused"
+    assert report_error("40001", "could not serialize").words == "40001 could not serialize"
+
+
+def report_error(sqlstate: str, message: str) -> ErrorTotal:
+    return ErrorTotal("web", "a", "end", sqlstate, False, False, 1, message)
+
+
+def test_the_largest_part_is_named_in_quotation_marks() -> None:
+    assert _budget_description({"measured": {"end": 5.0, "update": 2.5}}) == (
+        'Measured: 7.50 ms; the largest part is "end", 5.00 ms (67 %).'
     )
 
 

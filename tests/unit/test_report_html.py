@@ -117,7 +117,7 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         "1.64x [1.57, 1.70]",
         "rejected: no difference",
         "D1: may lose the last acknowledged commits; measured price: kill: lost at most 16 commits",
-        "power not drilled: needs root",
+        "not drilled with the fault power: needs root",
         "three times wal_writer_delay (600 ms)",
         "ALTER SYSTEM SET synchronous_commit = 'off';",
         "taken back one at a time: pool 2 → 16 still earns 2.14x",

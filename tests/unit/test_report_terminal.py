@@ -40,7 +40,7 @@ noise   two identical slices differ by up to 3.2 % (6 pairs); smaller difference
       offered: commits acknowledged within the last three times wal_writer_delay (600 ms) may be
       lost in a crash; the database remains consistent
       measured price: kill: lost at most 16 commits, the oldest 1.5 ms old, in 5 cuts (median 4,
-      0.6 ms), within the documented 600 ms; power not drilled: needs root
+      0.6 ms), within the documented 600 ms; not drilled with the fault power: needs root
 taken back one at a time: pool 2 → 16 still earns 2.14x
 next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the
 disk; no other change within D0 is predicted to gain more than 3.0 %

@@ -16,6 +16,7 @@ from pgdyno.diagnose._facts import CLIENT_BACKEND
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._waits import WaitClass, wait_class
 from pgdyno.diagnose.finding import Skip, Window
+from pgdyno.diagnose.intervals import timed
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
 from pgdyno.record import Interval
 
@@ -97,7 +98,7 @@ def find_drops(s: Situation) -> Drops:
     """Return the drops in ``s``; Skip if it has too few intervals for a median."""
     import numpy as np
 
-    intervals = [i for i in s.run.intervals(s.slice_ids) if i.duration_ms >= SHORTEST_MS]
+    intervals = [i for i in timed(s.run.intervals(s.slice_ids)) if i.duration_ms >= SHORTEST_MS]
     clients_max = max((i.clients for i in intervals), default=0)
     settled = [i for i in intervals if i.clients >= RAMP_SHARE * clients_max]
     if len(settled) < INTERVALS_MIN:

@@ -30,7 +30,7 @@ class Failures:
     @property
     def error(self) -> str:
         """The most frequent error in words; '' without one."""
-        return f"{self.top.sqlstate} {self.top.message}".strip() if self.top else ""
+        return self.top.words if self.top else ""
 
     def __str__(self) -> str:
         if not self.count:

@@ -329,7 +329,7 @@ def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[Le
         parts.append(f"the server refused to start after {counts['refused']} of {_cuts(n)}")
     losing = sum(ledger.lost > 0 for ledger in ledgers)
     if losing:
-        parts.append(f"{losing} of {_cuts(n)} lost acknowledged commits: {_losses(ledgers)}")
+        parts.append(_losses(losing, n, ledgers))
     idle = sum(ledger.acked == 0 for ledger in ledgers)
     if not parts and idle == n:
         parts.append(NOTHING_ACKED)
@@ -347,12 +347,25 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _losses(ledgers: Sequence[LedgerCount]) -> str:
+def acknowledged_words(lost_ms: float) -> str:
+    """Return how long before the fault the oldest lost commit was acknowledged."""
+    return f"acknowledged up to {figure(lost_ms)} ms before the fault"
+
+
+def _losses(losing: int, n: int, ledgers: Sequence[LedgerCount]) -> str:
+    """Return the losses of ``losing`` of ``n`` cuts: of a single cut without statistics."""
     lost, lost_ms = ([getattr(each, name) for each in ledgers] for name in ("lost", "lost_ms"))
+    if n == 1:
+        return f"the cut lost {_commits(lost[0])}, {acknowledged_words(lost_ms[0])}"
     return (
-        f"at most {max(lost):,}, the oldest {figure(max(lost_ms))} ms before the fault; median"
-        f" {median(lost):,.10g} and {figure(median(lost_ms))} ms"
+        f"{losing} of {_cuts(n)} lost acknowledged commits: at most {max(lost):,},"
+        f" {acknowledged_words(max(lost_ms))}; median {median(lost):,.10g} and"
+        f" {figure(median(lost_ms))} ms"
     )
+
+
+def _commits(number: int) -> str:
+    return f"{number:,} commit{'' if number == 1 else 's'}"
 
 
 def _share_of_all(n: int, counts: Mapping[str, int]) -> str:

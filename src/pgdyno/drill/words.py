@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.model import NOTHING_ACKED, Cut, LedgerCount, figure
+from pgdyno.drill.model import NOTHING_ACKED, Cut, LedgerCount, acknowledged_words
 
 
 def in_words(cut: Cut) -> str:
@@ -16,7 +16,7 @@ def in_words(cut: Cut) -> str:
         return f"{variant}refused to start: {cut.server_said or cut.seen_by}"
     recovered = "" if cut.recovery_s is None else f", up again after {cut.recovery_s:.2f} s"
     if cut.outcome == "corrupt":
-        return f"{variant}corrupt, seen by {cut.seen_by}{recovered}"
+        return f'{variant}corrupt, found by the check "{cut.seen_by}"{recovered}'
     said = cut.outcome if cut.ledger is None else _ledger_in_words(cut.ledger)
     return f"{variant}{said}{recovered}"
 
@@ -27,7 +27,7 @@ def _ledger_in_words(ledger: LedgerCount) -> str:
         return NOTHING_ACKED
     if ledger.lost:
         return (
-            f"lost {ledger.lost:,} of {ledger.acked:,} acknowledged commits, the oldest"
-            f" {figure(ledger.lost_ms)} ms before the fault"
+            f"lost {ledger.lost:,} of {ledger.acked:,} acknowledged commits,"
+            f" {acknowledged_words(ledger.lost_ms)}"
         )
     return f"all of {ledger.acked:,} acknowledged commits are present"

@@ -61,7 +61,7 @@ def loss_words(losses: Sequence[Loss]) -> list[str]:
             missing.setdefault(loss.why, []).append(loss.fault)
     return [
         *(_drilled_words(loss) for loss in losses if isinstance(loss, Drilled)),
-        *(f"{_and(faults)} not drilled: {why}" for why, faults in missing.items()),
+        *(f"not drilled with the fault {_and(faults)}: {why}" for why, faults in missing.items()),
     ]
 
 

@@ -209,6 +209,12 @@ class ErrorTotal:
     advice: str = ""
     """Advice of pgdyno, if the protocol is the reason."""
 
+    @property
+    def words(self) -> str:
+        """SQLSTATE and message; the message alone of an error that the server did not report."""
+        is_sqlstate = len(self.sqlstate) == 5 and self.sqlstate.isalnum()
+        return f"{self.sqlstate} {self.message}".strip() if is_sqlstate else self.message
+
 
 @dataclass(frozen=True)
 class WaitTotal:

@@ -28,7 +28,10 @@ def doubts(run: RunFile) -> list[str]:
 
 def _of_programs(run: RunFile, slice_ids: list[int]) -> list[str]:
     others = other_programs(run, slice_ids)
-    return [others.sentence] if others is not None and others.causes_distrust else []
+    if others is None or not others.causes_distrust:
+        return []
+    several = len({part.kind for part in run.slices() if part.id in set(slice_ids)}) > 1
+    return [f"{'over all slices, ' if several else ''}{others.sentence}"]
 
 
 def _of_load(run: RunFile, slice_ids: list[int]) -> list[str]:

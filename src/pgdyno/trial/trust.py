@@ -55,7 +55,7 @@ def _failures(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
 def _nothing_done(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
     if run.ledger().done == 0:
         first = next(iter(run.errors()), None)
-        why = f": {first.count:,} × {first.sqlstate} {first.message}" if first else ""
+        why = f": {first.count:,} × {first.words}" if first else ""
         yield f"no transaction was completed{why}"
 
 

@@ -27,11 +27,11 @@ def examine(s: Situation) -> Found | Cleared:
     queue, evidence = s.runnable + s.sessions("shared"), _evidence(s)
     cores = counted(s.cores, "core", "cores")
     if not crowded(s):
-        return Cleared(f"{figure(queue)} sessions run or are ready to run on {cores}", evidence)
+        return Cleared(f"on average {_queue_words(queue, s)}", evidence)
     proposals = smaller_pools(s)
     if not proposals:
         return Cleared(
-            f"{figure(queue)} sessions run or are ready to run on {cores}, but fewer are not"
+            f"on average {_queue_words(queue, s)}, but fewer are not"
             " predicted to increase throughput",
             evidence,
         )
@@ -43,6 +43,12 @@ def examine(s: Situation) -> Found | Cleared:
         evidence=evidence,
         proposals=proposals,
     )
+
+
+def _queue_words(queue: float, s: Situation) -> str:
+    """Return how many sessions run or wait, and for how many cores."""
+    place = f"one of {s.cores:g} cores" if s.cores != 1 else "the only core"
+    return f"{figure(queue)} sessions run or wait for {place}"
 
 
 def crowded(s: Situation) -> bool:

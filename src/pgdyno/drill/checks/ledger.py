@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
 from pgdyno.drill._ledger import compare
-from pgdyno.drill.model import NOTHING_ACKED, LedgerCount
+from pgdyno.drill.model import NOTHING_ACKED, LedgerCount, acknowledged_words
 from pgdyno.drill.witnesses import read_witnesses
 
 
@@ -23,7 +23,7 @@ def _in_words(count: LedgerCount) -> str:
     if not count.acked:
         parts = [NOTHING_ACKED]
     if count.lost:
-        parts.append(f"the oldest {count.lost_ms:.1f} ms before the fault")
+        parts.append(acknowledged_words(count.lost_ms))
     if count.unknown:
         parts.append(f"{count.unknown:,} unknown, {count.ghost:,} of them present")
     for number, what in (

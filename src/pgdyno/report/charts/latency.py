@@ -162,7 +162,7 @@ def _budget_description(rows: Mapping[str, Mapping[str, float]]) -> str:
         total = sum(parts.values())
         most = max(parts, key=lambda part: parts[part])
         sentences.append(
-            f"{name}: {numbers.ms(total)}, the largest part {most} with"
+            f'{name}: {numbers.ms(total)}; the largest part is "{most}",'
             f" {numbers.ms(parts[most])} ({numbers.percent(parts[most] / total)})"
         )
     return numbers.sentence("; ".join(sentences))

@@ -110,7 +110,10 @@ class Page(Frame):
     figures_first: bool
     """True if latency and statements come before the findings."""
     noise: str
+    compared: bool
+    """True for the page of a comparison."""
     comparison: str
+    """Its result, unless the headline has it."""
     failures: str
     void: str
     steps: Sequence[StepText]
@@ -162,7 +165,7 @@ class Page(Frame):
             *((figures,) if self.figures_first else ()),
             (self.ladder, "ladder", "Gain and loss"),
             (self.steps, "steps", "Steps"),
-            (self.comparison, "steps", "Comparison"),
+            (self.compared, "steps", "Comparison"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),
             (self.prices, "prices", "Price list"),
             (self.time_charts, "time", "Over time"),

@@ -160,7 +160,7 @@ def _overview(chapters: Sequence[RecordedChapter], distrusted: Sequence[bool]) -
 
 
 def _endings(chapter: RecordedChapter) -> str:
-    return ", ".join(f"{name} {end}".strip() for name, end in chapter.endings.items())
+    return ", ".join(f"{name}: {end}" if name else end for name, end in chapter.endings.items())
 
 
 def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:

@@ -111,7 +111,8 @@ def make_page(run: RunFile) -> Page:
         headline=_sections.headline(run, summary),
         banners=_sections.banners(run, summary),
         noise=_labelled("Noise floor", sentences.noise_sentence(summary)),
-        comparison=numbers.sentence(sentences.comparison_sentence(compared)) if compared else "",
+        compared=compared is not None,
+        comparison=_comparison(summary, f"{verdict} {lead}"),
         failures=_labelled("Failures", sentences.failure_words(run, compared)) if compared else "",
         void=numbers.sentence(sentences.void_words(run)),
         steps=_sections.step_texts(summary),
@@ -144,6 +145,14 @@ def make_page(run: RunFile) -> Page:
         repeat_lines=repeat.repeat_lines(run),
         **_charts(run, summary, axis),
     )
+
+
+def _comparison(summary: RunSummary, headline: str) -> str:
+    """Return the result of a comparison; '' if the headline has it."""
+    if summary.comparison is None:
+        return ""
+    sentence = sentences.comparison_sentence(summary.comparison)
+    return "" if sentence in headline else numbers.sentence(sentence)
 
 
 def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list[Chart]]:

@@ -55,8 +55,30 @@ HIDDEN_FACTS = (
 )
 """Facts that have a table of their own or are meant for programs."""
 
+_FACT_LABELS = {
+    "monitor": "role pg_monitor",
+    "superuser": "role is a superuser",
+    "database_bytes": "size of the database",
+    "database_named": "database given",
+    "capabilities": "built with",
+    "io_uring": "io_uring",
+    "cores_host": "cores of the machine",
+    "memory_bytes": "memory",
+    "memory_host_bytes": "memory of the machine",
+    "cpu_model": "CPU model",
+    "wal": "WAL",
+    "uri": "connection string",
+    "entrance_uri": "connection string of the pooler",
+    "reactor": "event loop",
+    "reactor_why": "reason for the event loop",
+    "same_host_as_server": "server on this machine",
+}
+"""Names of facts that their keys do not spell."""
+
 PGDYNO_CODES = {
     "pool-timeout": "no pooled connection became free in time",
+    "connect-failed": "no connection could be made",
+    "connect-timeout": "connecting took too long",
     "connection-lost": "the connection was lost",
     "expected-error-missing": "an error that the script expects did not occur",
 }
@@ -286,7 +308,7 @@ def errors_table(errors: Sequence[ErrorTotal]) -> Table | None:
 
 def sqlstate_words(error: ErrorTotal) -> str:
     """Return an error in a few words."""
-    name = PGDYNO_CODES.get(error.sqlstate, f"{error.sqlstate} {error.message}".strip())
+    name = PGDYNO_CODES.get(error.sqlstate) or error.words
     nature = _error_nature(error)
     return name if nature == "failed" else f"{name} ({nature})"
 
@@ -380,7 +402,7 @@ def _flat(facts: Mapping[str, Any], *, prefix: str = "") -> list[list[str]]:
     """Return facts as rows, nested ones under their joined names; empty ones are left out."""
     rows = []
     for name, value in facts.items():
-        label = f"{prefix}{name.removesuffix('_bytes').replace('_', ' ')}"
+        label = f"{prefix}{_FACT_LABELS.get(name) or name.removesuffix('_bytes').replace('_', ' ')}"
         if name in HIDDEN_FACTS or value in (None, "", {}, []):
             continue
         if isinstance(value, Mapping):
