@@ -57,14 +57,14 @@ def test_a_chapter_as_text_and_otherwise_than_expected(
 N  A shutdown, and the WAL gone
    stopped/start: refused to start: PANIC: could not locate a valid checkpoint record at N
    stopped/resetwal: all of N acknowledged commits are present, up again after N s
-   expected      stopped/start refused, stopped/resetwal corrupt
+   expected      stopped/start: refused, stopped/resetwal: corrupt
    remark        Nothing but the last checkpoint's record is missing.
    run           run-Ndb
 
 page    run.html
 """)
     assert numberless(said.err) == snapshot("""\
-error: chapter N A shutdown, and the WAL gone: unexpected outcome: stopped/start refused, stopped/resetwal clean
+error: chapter N A shutdown, and the WAL gone: unexpected outcome: stopped/start: refused, stopped/resetwal: clean
 
 hint: pgdyno show run-Ndb
 """)

@@ -138,6 +138,13 @@ def test_headlines_are_short(text: str) -> None:
     assert lead or headline.lower() == text.lower()
 
 
+def test_the_text_below_a_headline_does_not_repeat_it() -> None:
+    whole = f"better: 2.02x in 6 pairs; {'identical slices differ ' * 4}by up to 27 %"
+    headline, lead = headlines.headline_of(whole)
+    assert headline == "Better: 2.02x in 6 pairs"
+    assert lead.startswith("Identical slices differ")
+
+
 @pytest.mark.parametrize(
     "make", [report_runs.plain_run, report_runs.comparison_run, report_runs.investigation_run]
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pgdyno.results.common import Part
@@ -19,6 +20,11 @@ Ending = Literal[
     "corrupt",
     "no-fault",
 ]
+
+
+def by_variant(endings: Mapping[str, str]) -> str:
+    """Return the endings of a chapter in words, each after its variant: ``stopped/start: lost``."""
+    return ", ".join(f"{name}: {end}" if name else end for name, end in endings.items())
 
 
 class Chapter(Part):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import ThresholdError, TrustError
+from pgdyno.results.chapter import by_variant
 from pgdyno.results.story import FinishedChapter, StoryResult
 from pgdyno.spec import Spec
 
@@ -40,9 +41,9 @@ def check_outcomes(chapters: Sequence[FinishedChapter]) -> None:
             )
     for chapter in chapters:
         if chapter.as_expected is False:
-            ended = ", ".join(f"{name} {end}".strip() for name, end in chapter.endings.items())
             raise ThresholdError(
-                f"chapter {chapter.number}, {chapter.title}: unexpected outcome: {ended}",
+                f"chapter {chapter.number}, {chapter.title}: unexpected outcome:"
+                f" {by_variant(chapter.endings)}",
                 code="story-otherwise",
                 hint=f"pgdyno show {chapter.run_file}",
             )

@@ -23,7 +23,7 @@ from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences
 from pgdyno.report.words.drills import CUT_HEAD, cut_cells, drill_description
 from pgdyno.report.words.sentences import expectation
 from pgdyno.report.words.tables import Table
-from pgdyno.results.chapter import RecordedChapter
+from pgdyno.results.chapter import RecordedChapter, by_variant
 
 TEMPLATE = "story.html.j2"
 CUTS_LISTED_MAX = 8
@@ -148,7 +148,7 @@ def _overview(chapters: Sequence[RecordedChapter], distrusted: Sequence[bool]) -
     rows = [
         [
             f"{chapter.number}  {chapter.title}",
-            _endings(chapter),
+            by_variant(chapter.endings),
             expectation(chapter) or numbers.ABSENT,
             "yes" if chapter.luck else "",
             "no" if not_trusted else "yes",
@@ -159,10 +159,6 @@ def _overview(chapters: Sequence[RecordedChapter], distrusted: Sequence[bool]) -
     return Table("All chapters", head, rows)
 
 
-def _endings(chapter: RecordedChapter) -> str:
-    return ", ".join(f"{name}: {end}" if name else end for name, end in chapter.endings.items())
-
-
 def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
     drills = stored_drills(run) if run.run.command == "drill" else []
     summary = RunSummary(run)
@@ -171,7 +167,10 @@ def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
     return ChapterText(
         number=chapter.number,
         title=headlines.shortened(f"{chapter.number}. {chapter.title}"),
-        tags=[Tag(_endings(chapter)), *([_ENDINGS[expected]] if expected is not None else [])],
+        tags=[
+            Tag(by_variant(chapter.endings)),
+            *([_ENDINGS[expected]] if expected is not None else []),
+        ],
         remark=chapter.remark,
         results=[numbers.sentence(sentence) for sentence in _results(summary, drills)],
         terms=[(t, text) for t, text in _terms(summary, drills, chapter) if text],

@@ -20,9 +20,14 @@ def headline_and_rest(summary: RunSummary) -> tuple[str, str]:
 
 
 def headline_of(whole: str) -> tuple[str, str]:
-    """Return ``whole`` as a headline, and again as a sentence below it if it was shortened."""
+    """Return ``whole`` as a headline and the text below it: the clauses that the headline leaves
+    out, or all of ``whole`` if the headline ends within a clause."""
     headline = shortened(whole)
-    return numbers.capital(headline), "" if headline == whole else numbers.sentence(whole)
+    if headline == whole:
+        return numbers.capital(headline), ""
+    rest = whole.removeprefix(headline)
+    left_out = rest[1:] if rest.startswith("; ") and rest[1:].strip() else whole
+    return numbers.capital(headline), numbers.sentence(left_out)
 
 
 def title_of(name: str, headline: str) -> str:

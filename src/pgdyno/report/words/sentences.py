@@ -16,7 +16,7 @@ from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, asses
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
-from pgdyno.results.chapter import Chapter
+from pgdyno.results.chapter import Chapter, by_variant
 from pgdyno.results.investigate import InvestigateResult
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
@@ -415,5 +415,5 @@ def expectation(chapter: Chapter) -> str:
 def expected_words(expected: str | Mapping[str, str] | None) -> str:
     """Return the expected ending of a chapter, by variant where they differ."""
     if isinstance(expected, Mapping):
-        return ", ".join(f"{variant} {ending}" for variant, ending in expected.items())
+        return by_variant(expected)
     return str(expected)
