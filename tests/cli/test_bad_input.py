@@ -196,7 +196,7 @@ def test_a_missing_spec(pgdyno: Pgdyno) -> None:
             """\
 error: absent.toml: No such file or directory
 
-hint: scenarios/ has example specs
+hint: pgdyno demo --copy DIR copies example specs
 """,
         )
     )

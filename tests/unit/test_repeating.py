@@ -64,7 +64,7 @@ def test_a_server_that_was_there_is_named_again(tmp_path: Path) -> None:
     )
     path = recorded(tmp_path / "run.db", spec, server=SERVER)
     back, _ = read_spec_or_run(path)
-    with pytest.raises(UsageError, match="does not record how to connect") as problem:
+    with pytest.raises(UsageError, match="which must be named again") as problem:
         check_server_named(back, path)
     assert "postgresql://joe@db.example/shop" in str(problem.value.hint)
     named, _ = read_spec_or_run(path, {"server": {"kind": "existing", "conninfo": "dbname=shop"}})

@@ -34,6 +34,7 @@ def command(**given: Any) -> None:
     the spec expects, and 4 if a chapter cannot be trusted.
 
     \b
+      pgdyno demo --copy scenarios
       pgdyno story scenarios/wal-on-ram.toml
     """
     from pgdyno.cli.screen import watcher_for

@@ -61,9 +61,10 @@ def check_server_named(spec: Spec, path: Path) -> None:
     with RunFile(path) as run:
         uri = run.run.server.get("entrance_uri") or run.run.server.get("uri")
     raise UsageError(
-        f"{path} is of a run on an existing server, and does not record how to connect to it",
+        f"{path} is of a run on an existing server, which must be named again",
         code="server-unnamed",
-        hint="give the connection string after the run file" + (f"; it was '{uri}'" if uri else ""),
+        hint="give the connection string after the run file"
+        + (f"; without a password it was '{uri}'" if uri else ""),
     )
 
 

@@ -124,8 +124,9 @@ def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]
     if not long_enough:
         longest = max((len(period) for period in periods), default=0)
+        noun = "interval" if longest == 1 else "intervals"
         return [], (
-            f"too short to judge: the longest period under one load has {longest} intervals,"
+            f"too short to judge: the longest period under one load has {longest} {noun},"
             f" {POINTS_MIN} are needed"
         )
     found = [change for period in long_enough for change in _changes_in(period)]

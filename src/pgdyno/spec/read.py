@@ -193,7 +193,7 @@ def _read_text(path: Path) -> str:
         raise UsageError(
             f"{path}: {problem.strerror or problem}",
             code="spec-unreadable",
-            hint="scenarios/ has example specs",
+            hint="pgdyno demo --copy DIR copies example specs",
         ) from None
     except UnicodeDecodeError as problem:
         raise UsageError(
