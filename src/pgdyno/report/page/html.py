@@ -112,7 +112,7 @@ def make_page(run: RunFile) -> Page:
         banners=_sections.banners(run, summary),
         noise=_labelled("Noise floor", sentences.noise_sentence(summary)),
         compared=compared is not None,
-        comparison=_comparison(summary, f"{verdict} {lead}"),
+        comparison=_comparison(summary),
         failures=_labelled("Failures", sentences.failure_words(run, compared)) if compared else "",
         void=numbers.sentence(sentences.void_words(run)),
         steps=_sections.step_texts(summary),
@@ -147,12 +147,12 @@ def make_page(run: RunFile) -> Page:
     )
 
 
-def _comparison(summary: RunSummary, headline: str) -> str:
-    """Return the result of a comparison; '' if the headline has it."""
+def _comparison(summary: RunSummary) -> str:
+    """Return the result of a comparison; '' if headline and lead have it."""
     if summary.comparison is None:
         return ""
     sentence = sentences.comparison_sentence(summary.comparison)
-    return "" if sentence in headline else numbers.sentence(sentence)
+    return "" if sentence in summary.verdict else numbers.sentence(sentence)
 
 
 def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list[Chart]]:
