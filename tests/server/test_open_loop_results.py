@@ -55,7 +55,7 @@ def test_a_rate_far_beyond_the_server_is_said_in_a_line(run: Run) -> None:
     assert group["asked_tps"] > 10 * group["throughput_tps"]
     assert group["waiting_at_end"] <= 50
     assert group["ledger"]["skipped"] > 0
-    assert group["sentence"].startswith("asked ")
+    assert group["sentence"].startswith("intended ")
     assert "the queue of 50 was full" in group["sentence"]
 
 
