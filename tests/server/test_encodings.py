@@ -61,3 +61,39 @@ def test_a_run_in_it_ends_well(odd: ConnInfo, open_dir: Path) -> None:
     )
     assert done.returncode == 0, done.stderr + done.stdout
     assert "throughput" in done.stdout
+
+
+def run_bytes(odd: ConnInfo, open_dir: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """A short run of a script that sends and receives bytes which are no UTF-8."""
+    (open_dir / "bytes.sql").write_text(
+        "select E'\\xe9\\xff', current_setting('client_encoding');\n"
+    )
+    command = [sys.executable, "-m", "pgdyno", "run", "-f", "bytes.sql", "-c", "1", "-t", "2"]
+    return subprocess.run(
+        [*command, "-q", "-o", "bytes.db", "-d", odd.uri_without_password],
+        cwd=open_dir,
+        env={**os.environ, **env},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("odd", ["SQL_ASCII"], indirect=True)
+def test_bytes_of_a_sql_ascii_database_are_not_converted(odd: ConnInfo, open_dir: Path) -> None:
+    done = run_bytes(odd, open_dir)
+    assert "22021" not in done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("odd", ["SQL_ASCII"], indirect=True)
+@pytest.mark.parametrize(
+    "env", [{"PGCLIENTENCODING": "UTF8"}, {"PGOPTIONS": "-c client_encoding=UTF8"}]
+)
+def test_the_given_encoding_takes_precedence(
+    odd: ConnInfo, open_dir: Path, env: dict[str, str]
+) -> None:
+    done = run_bytes(odd, open_dir, **env)
+    assert done.returncode == 2
+    assert "22021" in done.stdout + done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
@@ -72,3 +73,22 @@ def test_the_engine_gets_all_servers_and_what_is_asked_of_the_way() -> None:
     assert "target_session_attrs" not in kwargs
     assert "secret" not in repr(conninfo)
     assert "pw" not in repr(conninfo)
+
+
+@pytest.mark.parametrize(
+    ("options", "server", "expected"),
+    [
+        ({}, "UTF8", None),
+        ({}, "LATIN1", None),
+        ({}, "SQL_ASCII", "SQL_ASCII"),
+        ({"client_encoding": "auto"}, "UTF8", None),
+        ({"client_encoding": "latin1"}, "SQL_ASCII", "latin1"),
+        ({"options": "-c client_encoding=latin1"}, "SQL_ASCII", ""),
+    ],
+)
+def test_the_load_has_the_given_encoding_and_none_in_sql_ascii(
+    options: dict[str, str], server: str, expected: str | None
+) -> None:
+    conninfo = ConnInfo("a", 1, "u", None, "d", options, server_encoding=server)
+    assert conninfo.engine_target().get("client_encoding") == expected
+    assert conninfo.kwargs().get("client_encoding", "utf8") == "utf8"

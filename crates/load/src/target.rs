@@ -54,6 +54,9 @@ fn identity(config: &TargetConfig) -> Result<Identity, LoadError> {
     if let Some(options) = &config.options {
         parameters.push(("options".to_owned(), options.clone()));
     }
+    if let Some(encoding) = &config.client_encoding {
+        parameters.push(("client_encoding".to_owned(), encoding.clone()));
+    }
     let require_auth = config
         .require_auth
         .as_deref()

@@ -84,19 +84,25 @@ pub(crate) enum Authentication {
     Accepted,
 }
 
-/// Writes the start-up message.
+const ENCODING: &str = "client_encoding";
+
+/// Writes the start-up message. Text is UTF-8 unless the parameters name an encoding.
 pub(crate) fn write_startup(identity: &Identity, out: &mut BytesMut) -> Result<(), ProtocolError> {
     let fixed = [
         ("user", identity.user.as_str()),
         ("database", identity.database.as_str()),
-        ("client_encoding", "UTF8"),
     ];
-    let more = identity
-        .parameters
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let more = || {
+        let pairs = identity.parameters.iter();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    };
+    let named = more().any(|(name, _)| name == ENCODING);
+    let default = (!named).then_some((ENCODING, "UTF8"));
+    // An empty encoding is the server's own choice.
+    let given = more().filter(|pair| *pair != (ENCODING, ""));
+    let all = fixed.into_iter().chain(default).chain(given);
     let start = out.len();
-    frontend::startup_message(fixed.into_iter().chain(more), out).map_err(unsendable)?;
+    frontend::startup_message(all, out).map_err(unsendable)?;
     // The version follows the length word.
     (&mut out[start + 4..]).put_u32(identity.version.number());
     Ok(())

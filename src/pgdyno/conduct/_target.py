@@ -301,7 +301,7 @@ def _open_existing(
     named = entrance.database if entrance.database_named else None
     if own_database_needed(conninfo, workloads, spec.workload):
         conninfo = replace(own_database(conninfo, setup_undo), database_named=False)
-        entrance = replace(entrance, database=conninfo.database)
+        entrance = replace(entrance, database=conninfo.database, server_encoding=None)
         if named is not None:
             watcher.note(_why_other_database(named, spec))
     if may_apply and not require_loaded(conninfo):

@@ -21,5 +21,9 @@ def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
     except OSError as error:
         raise UsageError(f"the {what} {file} cannot be read: {error.strerror}", code=code) from None
     except UnicodeDecodeError:
-        raise UsageError(f"the {what} {file} is not UTF-8 text", code=code) from None
+        raise UsageError(
+            f"the {what} {file} is not UTF-8 text",
+            code=code,
+            hint="convert it with iconv -t UTF-8; other bytes can be written as E'\\xe9'",
+        ) from None
     return text

@@ -148,6 +148,9 @@ pub struct TargetConfig {
     /// Command-line options for the server process, as libpq's `options`.
     #[serde(default)]
     pub options: Option<String>,
+    /// Encoding of the sessions; UTF8 if not given, and the server's choice if empty.
+    #[serde(default)]
+    pub client_encoding: Option<String>,
     /// Encryption.
     #[serde(default)]
     pub sslmode: SslMode,

@@ -242,6 +242,7 @@ def _resolved(conn: psycopg.Connection, params: _Params) -> ConnInfo:
         database=_as_given(conn.pgconn.db),
         options=options,
         version=info.server_version,
+        server_encoding=info.parameter_status("server_encoding"),
     )
 
 

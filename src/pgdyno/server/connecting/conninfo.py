@@ -62,6 +62,7 @@ class EngineTarget(TypedDict, total=False):
     password: str | None
     database: str
     application_name: str
+    client_encoding: str
     max_protocol_version: str
     ssl_min_protocol_version: str
     sslsni: bool
@@ -87,6 +88,8 @@ class ConnInfo:
     """True if the user named the database, false for pgdyno's default."""
     version: int | None = None
     """The server's version, such as 180006, once known."""
+    server_encoding: str | None = None
+    """Encoding of the database, once known."""
 
     @property
     def is_socket(self) -> bool:
@@ -113,6 +116,8 @@ class ConnInfo:
             "dbname": self.database,
         }
         values.setdefault("application_name", "pgdyno control")
+        if "client_encoding" in values:
+            values["client_encoding"] = "utf8"  # The given one is the load's.
         if self.hostaddr is not None:
             values["hostaddr"] = self.hostaddr
         if self.password is not None:
@@ -141,6 +146,8 @@ class ConnInfo:
             "application_name": "pgdyno",
             **cast("EngineTarget", options),
         }
+        if (encoding := self._session_encoding()) is not None:
+            target["client_encoding"] = encoding
         if (newest := self.options.get("max_protocol_version")) is not None:
             target["max_protocol_version"] = "3.2" if newest == "latest" else newest
         if self.options.get("sslsni") == "0":
@@ -149,3 +156,15 @@ class ConnInfo:
         if target.get("ssl_min_protocol_version") in _OLD_TLS:
             del target["ssl_min_protocol_version"]
         return target
+
+    def _session_encoding(self) -> str | None:
+        """Return the encoding of the load's sessions; None for UTF8, empty if ``options`` sets it.
+
+        SQL_ASCII has no conversion: stored bytes may be valid in no encoding.
+        """
+        named = self.options.get("client_encoding")
+        if named and named != "auto":
+            return named
+        if "client_encoding" in self.options.get("options", ""):
+            return ""
+        return "SQL_ASCII" if self.server_encoding == "SQL_ASCII" else None
