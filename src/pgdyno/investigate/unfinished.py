@@ -21,14 +21,14 @@ from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_l
 
 def without_run(command: str | None, ending: Ending) -> Unfinished:
     """Return the JSON of a command that ended before it began to record a run."""
-    return _head(command, None, "failed", error_of(ending))
+    return Unfinished(**_head(command, None, "failed", error_of(ending)))
 
 
 def unfinished(run: RunFile) -> Unfinished:
     """Return the JSON of a run that failed, was interrupted, or is still running."""
     info = run.run
     return Unfinished(
-        **dict(_head(info.command, str(run.path), info.status, _error(run))),
+        **_head(info.command, str(run.path), info.status, _error(run)),
         incidents=incidents_of(run),
         failures=failures_of(failures(run, None)),
         errors=error_counts(run),
@@ -55,15 +55,16 @@ def error_of(ending: Ending) -> Error:
 
 def _head(
     command: str | None, run_file: str | None, status: str, error: Error | None
-) -> Unfinished:
-    return Unfinished(
-        schema_version=SCHEMA_VERSION,
-        command=command,
-        run_file=run_file,
-        status=status,
-        verdict=None,
-        error=error,
-    )
+) -> dict[str, Any]:
+    """Return the members that are known without a run."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": command,
+        "run_file": run_file,
+        "status": status,
+        "verdict": None,
+        "error": error,
+    }
 
 
 def _error(run: RunFile) -> Error | None:

@@ -174,7 +174,7 @@ def _parsed(text: str | None) -> _Params:
         complaint = _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
         complaint = one_line(str(error))
-    except UnicodeEncodeError:
+    except UnicodeError:  # In the text itself, or in what its %XX stand for.
         complaint = "it is not UTF-8"
     if complaint:
         raise malformed(complaint, text)
