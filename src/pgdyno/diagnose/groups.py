@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.record import GroupInterval, Ledger, RunFile
+from pgdyno.stats.words import percent_words
 
 CONNECTS_MIN = 100
 """So many connections made are worth telling of, even if each was made only once."""
@@ -155,8 +156,8 @@ def open_loop_sentence(account: GroupAccount) -> str:
     if account.ledger.failed and not account.rate_held:
         parts.append(f"{account.ledger.failed:,} failed")
     if skipped := account.ledger.skipped:
-        share = 100 * skipped / account.ledger.intended
-        parts.append(f"{skipped:,} skipped ({share:.2g} %): {_why_skipped(account)}")
+        share = percent_words(skipped / account.ledger.intended)
+        parts.append(f"{skipped:,} skipped ({share}): {_why_skipped(account)}")
     return "; ".join(parts)
 
 

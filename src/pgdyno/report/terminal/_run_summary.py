@@ -383,7 +383,7 @@ def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Li
             name = f"{name[: STATEMENT_WIDTH - 1]}…"
         counts = [numbers.percent(share), numbers.count(t.done), numbers.count(t.failed)]
         figures = [accounts.percentile_ms(t.service, p) for p in (50, 99, 99.9)]
-        mean = numbers.ms_figure(t.service.mean / 1e6)
+        mean = numbers.ms_figure(t.service.mean / 1e6) if t.service.count else numbers.ABSENT
         rows.append([f"  {name}", *counts, mean, *figures])
     more = len(totals) - len(rows)
     label = f"statements, ms{f' ({more} more)' if more else ''}"

@@ -219,9 +219,7 @@ def statements_table(run: RunFile, summary: RunSummary) -> Table | None:
             numbers.percent(share),
             numbers.count(t.done),
             numbers.count(t.failed),
-            numbers.ns(t.service.mean),
-            *percentile_cells(t.service),
-            numbers.ns(t.service.max),
+            *_service_cells(t),
         ]
         for t, share in list(totals.items())[:STATEMENTS_MAX]
     ]
@@ -230,6 +228,14 @@ def statements_table(run: RunFile, summary: RunSummary) -> Table | None:
         caption += f"; the {STATEMENTS_MAX} of {len(totals)} that take the most time"
     head = ["Statement", "share", "done", "failed", "mean", *PERCENTILE_NAMES, "max"]
     return figures_table(caption, head, rows)
+
+
+def _service_cells(total: StatementTotal) -> list[str]:
+    """Return mean, percentiles and maximum; dashes for a statement that was never done."""
+    if not total.service.count:
+        return [numbers.ABSENT] * (len(PERCENTILE_NAMES) + 2)
+    service = total.service
+    return [numbers.ns(service.mean), *percentile_cells(service), numbers.ns(service.max)]
 
 
 def by_time(totals: Sequence[StatementTotal]) -> dict[StatementTotal, float]:
