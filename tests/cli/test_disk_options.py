@@ -23,15 +23,15 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
     [
         (
             ("run", "--wal-disk", "tmpfs:10MB"),
-            'disk.wal: "10MB": tmpfs needs at least 32MB, for two WAL segments',
+            '--wal-disk: "10MB": tmpfs needs at least 32MB, for two WAL segments',
         ),
         (
             ("run", "--data-disk", "plain:here"),
-            'disk.data: "plain:here": expected an absolute path, such as plain:/mnt/fast',
+            '--data-disk: "plain:here": expected an absolute path, such as plain:/mnt/fast',
         ),
         (
             ("run", "--data-disk", "slow"),
-            "disk.data: a slow disk needs flush, write or both, such as slow:flush=2ms,write=100MB",
+            "--data-disk: a slow disk needs flush, write or both, such as slow:flush=2ms,write=100MB",
         ),
         (
             ("run", "-d", "mine", "--wal-disk", "tmpfs"),

@@ -65,12 +65,12 @@ _REFUSED = {
     ("-h", "", "-d", "shop"): "-h is empty",
     ("-i",): "-i requires a named server",
     ("-W",): "-W requires a named server",
-    ("-i", "shop", "-I", "dtx"): 'workload.init.steps: "x" is not an initialization step; steps'
+    ("-i", "shop", "-I", "dtx"): '-I: "x" is not an initialization step; steps'
     " are d (drop pgbench's four tables), t (create them), g (fill them with rows made by pgdyno), G"
     " (fill them with rows made by the server), v (vacuum and analyze them), p (add primary keys), f"
     " (add foreign keys)",
-    ("-i", "shop", "--partition-method", "hash"): "workload.init: partition_method can"
-    " only be used with partitions above 0",
+    ("-i", "shop", "--partition-method", "hash"): "--partition-method can"
+    " only be used with --partitions above 0",
     ("-i", "shop", "-n", "-v"): "-n and -v exclude each other",
 }
 

@@ -133,8 +133,8 @@ NAMED = [
     ["run", "{}"], ["run", "-d", "{}"], ["run", "--dbname={}"], ["run", "-U", "{}"],
     ["run", "-h", "{}"], ["run", "-d{}"], ["show", "{}"], ["report", "{}"], ["diff", "{}", "x"],
     ["spec", "check", "{}"], ["server", "sweep", "{}"], ["compare", "{}"],
-    ["run", "-f", "/nonexistent/{}"],
-    ["run", "-o", "/nonexistent/{}"], ["cleanup", "{}"], ["run", "--control", "{}"], ["{}"],
+    ["run", "-f", "/dev/null/{}"],
+    ["run", "-o", "/dev/null/{}"], ["cleanup", "{}"], ["run", "--control", "{}"], ["{}"],
 ]  # fmt: skip
 
 
