@@ -27,15 +27,15 @@ impl<'a> Image<'a> {
 
     /// Writes bytes at an offset.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), BlackoutError> {
-        self.told(self.file.write_all_at(bytes, offset))
+        self.with_path(self.file.write_all_at(bytes, offset))
     }
 
     /// Makes a range read as zeros.
     pub(crate) fn zero(&self, offset: u64, length: u64) -> Result<(), BlackoutError> {
-        self.told(punch(&self.file, offset, length))
+        self.with_path(punch(&self.file, offset, length))
     }
 
-    fn told(&self, done: io::Result<()>) -> Result<(), BlackoutError> {
+    fn with_path(&self, done: io::Result<()>) -> Result<(), BlackoutError> {
         done.map_err(failed("disk-image", || {
             format!("cannot write {}", self.path.display())
         }))

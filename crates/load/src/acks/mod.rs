@@ -1,10 +1,9 @@
 //! The ack ledger: the clients' own record of how each transaction ended, kept outside the server.
 //!
 //! It contains every transaction that a client had, except those that are waiting or active when
-//! the load, or the process, ends. One append-only file per thread. It opens with a header that
-//! says all of what follows; then come
-//! records of one size. A record is complete or not there: what a killed process left of its last
-//! one is told by the file's length, what a crashed machine left by an outcome of 0. Records wait in
+//! the load, or the process, ends. One append-only file per thread: a header that describes the
+//! records, and records of one size. A record is complete or absent: the file's length shows the
+//! incomplete last record of a killed process, an outcome of 0 that of a crashed machine. Records wait in
 //! a buffer for at most [`WRITE_EVERY_NS`] and are written by the thread itself; nothing is allocated
 //! per transaction.
 

@@ -172,9 +172,9 @@ pub struct Statement {
     pub parameters: Vec<Slot>,
     /// Position among the script's statements, from 0.
     pub position: usize,
-    /// It only means what it says in the simple protocol: a variable stands inside quotes, or it is
-    /// several queries joined by `\;`. pgbench sends such a statement by the protocol it was told,
-    /// and fails or inserts `$1`; send it by the simple protocol instead.
+    /// The statement works only in the simple protocol: a variable is inside quotes, or it consists
+    /// of several queries joined by `\;`. pgbench sends it by the requested protocol, and fails or
+    /// inserts `$1`; pgdyno sends it by the simple protocol.
     pub simple_only: bool,
     /// It is several queries, joined by `\;`.
     pub joined: bool,

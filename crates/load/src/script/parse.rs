@@ -25,7 +25,7 @@ pub struct Group {
 }
 
 /// Parses the scripts of a client group. `defined` are the variables that its clients have from the
-/// start, besides the built-in ones.
+/// start, in addition to the built-in ones.
 ///
 /// # Errors
 /// The first mistake of the first script that has one.
