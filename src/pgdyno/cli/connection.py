@@ -45,13 +45,18 @@ def _merge_conninfo(conninfo: str | None, parts: dict[str, Any]) -> str:
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     from pgdyno.server.connecting.complaints import malformed, one_line
+    from pgdyno.server.connecting.connect import wrong_port
 
     database = parts.get("dbname")
     try:
         if database is not None and ("://" in database or "=" in database):
-            parts |= conninfo_to_dict(parts.pop("dbname"))
+            named = conninfo_to_dict(parts.pop("dbname"))
+            # Here, where the string is known as it was typed: a "port" may be a password.
+            if complaint := wrong_port(str(named.get("port", ""))):
+                raise malformed(complaint, database)
+            parts |= named
         return make_conninfo(conninfo or "", **parts)
-    except UnicodeEncodeError:
+    except UnicodeError:
         raise malformed("it is not UTF-8", "") from None
     except ProgrammingError as problem:
         raise malformed(one_line(str(problem)), conninfo or database or "") from None

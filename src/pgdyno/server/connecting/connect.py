@@ -171,7 +171,7 @@ def _parsed(text: str | None) -> _Params:
         if "=" not in text and "://" not in text:
             return {"dbname": text}
         params: _Params = {**conninfo_to_dict(text)}
-        complaint = _wrong_port(str(params.get("port", "")))
+        complaint = wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
         complaint = one_line(str(error))
     except UnicodeError:  # In the text itself, or in what its %XX stand for.
@@ -181,7 +181,7 @@ def _parsed(text: str | None) -> _Params:
     return params
 
 
-def _wrong_port(ports: str) -> str | None:
+def wrong_port(ports: str) -> str | None:
     """Return an error for a list of ports, or ``None``; libpq's would name the host instead."""
     for port in filter(None, ports.split(",")):
         if not port.isdecimal() or not 0 < int(port) < 65536:
